@@ -1,0 +1,58 @@
+# Everything below sets up its own virtual environment first; nothing has to be installed by hand
+# but Python 3.11, Java 17 and Maven.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark bench clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## the virtual environment with everything in it
+
+$(STAMP): pyproject.toml
+	@echo "setting up $(VENV) (once, about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,zookeeper,pytest]' \
+		--group test --group check
+	@touch $@
+
+demo: setup ## three brokers, a Structured Streaming job and its result, in one process
+	@$(BIN)/python examples/orders/demo.py
+
+test: setup lint types layers ## everything that CI runs
+	$(PYTEST) tests examples
+
+check: setup lint types layers unit ## format, lint, types, layers, unit tests: under a minute
+
+lint:
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+types:
+	@$(BIN)/mypy
+
+layers:
+	@$(BIN)/lint-imports
+
+unit:
+	$(PYTEST) tests/unit
+
+wire: setup ## stock clients and raw frames against embedkafka
+	$(PYTEST) tests/wire
+
+wire-oracle: setup ## the same bodies on Apache Kafka too
+	$(PYTEST) tests/wire --oracle
+
+spark: setup ## Spark's own connector against embedkafka
+	$(PYTEST) tests/spark examples
+
+bench: setup ## beside Apache Kafka, as ratios
+	$(BIN)/python -m benchmarks
+
+clean: ## removes what the targets above made
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

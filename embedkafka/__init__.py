@@ -1,0 +1,1 @@
+"""A real multi-broker Kafka cluster inside the test process."""

@@ -1,0 +1,154 @@
+"""The cluster's time: the one seam through which brokers read clocks and wait.
+
+Owner: each clock's leaf lock guards its offset and its listeners.
+Invariants: `monotonic_ms` never goes back; a jump wakes every waiter, so no wait outlives its
+deadline, even when the jump comes between reading the clock and waiting.
+Not here: timers (`purgatory.timer`) and periodic work (`runtime.scheduler`), which use a clock.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Reads time and waits in it."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time, for timestamps in records, logs and files."""
+        ...
+
+    def monotonic_ms(self) -> float:
+        """Time that only goes forward, for timers, deadlines and lag."""
+        ...
+
+    def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
+        """Like `condition.wait`, until `deadline_ms` on this clock's monotonic time.
+
+        The caller holds `condition` and loops on its own predicate: a jump of the clock wakes
+        waiters early. False means that the deadline has passed.
+        """
+        ...
+
+    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
+        """`wait_until` with the deadline `timeout_ms` from now."""
+        ...
+
+    def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
+        """Calls `on_jump` after time jumped; returns the function that ends the subscription."""
+        ...
+
+
+class _Jumps:
+    """The listeners of a clock that can be moved."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: dict[object, Callable[[], None]] = {}
+
+    def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
+        key = object()
+        with self._lock:
+            self._listeners[key] = on_jump
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._listeners.pop(key, None)
+
+        return unsubscribe
+
+    def announce(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners.values())
+        for listener in listeners:
+            listener()
+
+    def wait(self, condition: threading.Condition, remaining_s: Callable[[], float | None]) -> None:
+        """Waits for a notify, for a jump, or for the real time that remains (None: no limit).
+
+        What remains is read after subscribing: a jump before that is seen in the reading, and one
+        after it needs `condition`, which the caller holds until it waits.
+        """
+
+        def wake() -> None:
+            with condition:
+                condition.notify_all()
+
+        unsubscribe = self.subscribe(wake)
+        try:
+            seconds = remaining_s()
+            if seconds is None or seconds > 0:
+                condition.wait(seconds)
+        finally:
+            unsubscribe()
+
+
+class SystemClock:
+    """Real time, which a test may push forward: `advance` shifts it for the whole cluster."""
+
+    def __init__(self) -> None:
+        self._offset_ms = 0
+        self._jumps = _Jumps()
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000) + self._offset_ms
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic() * 1000 + self._offset_ms
+
+    def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
+        if deadline_ms is None:
+            condition.wait()
+            return True
+        self._jumps.wait(condition, lambda: (deadline_ms - self.monotonic_ms()) / 1000)
+        return self.monotonic_ms() < deadline_ms
+
+    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
+        deadline_ms = None if timeout_ms is None else self.monotonic_ms() + timeout_ms
+        return self.wait_until(condition, deadline_ms)
+
+    def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
+        return self._jumps.subscribe(on_jump)
+
+    def advance(self, ms: int) -> None:
+        """Moves this clock forward by `ms` and wakes everyone who waits on it."""
+        if ms < 0:
+            raise ValueError(f"time cannot go back, got {ms} ms")
+        self._offset_ms += ms
+        self._jumps.announce()
+
+
+class ManualClock:
+    """Time that stands still until `advance` moves it."""
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = start_ms
+        self._jumps = _Jumps()
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> float:
+        return float(self._now_ms)
+
+    def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
+        if deadline_ms is None:
+            condition.wait()
+            return True
+        self._jumps.wait(condition, lambda: None if self._now_ms < deadline_ms else 0)
+        return self._now_ms < deadline_ms
+
+    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
+        deadline_ms = None if timeout_ms is None else self.monotonic_ms() + timeout_ms
+        return self.wait_until(condition, deadline_ms)
+
+    def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
+        return self._jumps.subscribe(on_jump)
+
+    def advance(self, ms: int) -> None:
+        """Moves this clock forward by `ms` and wakes everyone who waits on it."""
+        if ms < 0:
+            raise ValueError(f"time cannot go back, got {ms} ms")
+        self._now_ms += ms
+        self._jumps.announce()

@@ -1,0 +1,79 @@
+"""One thread that handles one event at a time: the owner of a decision core's state.
+
+Owner: the loop's thread owns whatever its handler touches; `_condition` guards the queue only.
+Invariants: events are handled in the order in which they were posted; a failing event is recorded
+and the loop goes on with the next.
+Not here: timers; `purgatory.timer` posts to a loop when time is up.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.threads import start_thread
+
+E = TypeVar("E")
+
+
+class EventLoop(Generic[E]):
+    """Handles posted events on a thread of its own, named `name`."""
+
+    def __init__(self, name: str, handle: Callable[[E], None], failures: Failures) -> None:
+        self.name = name
+        self._handle = handle
+        self._failures = failures
+        self._condition = threading.Condition(threading.Lock())
+        self._events: deque[E] = deque()
+        self._open = True
+        self._waiting = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = start_thread(self.name, self._run, self._failures)
+
+    def post(self, event: E) -> bool:
+        """Queues `event`; False when the loop has stopped and will not handle it."""
+        with self._condition:
+            if not self._open:
+                return False
+            self._events.append(event)
+            if self._waiting:
+                self._condition.notify()
+            return True
+
+    @property
+    def inside(self) -> bool:
+        """Whether the caller runs on this loop's thread."""
+        return threading.current_thread() is self._thread
+
+    def assert_inside(self) -> None:
+        assert self.inside, (
+            f"{threading.current_thread().name} touched state owned by {self.name}; post an event"
+        )
+
+    def stop(self, *, drain: bool = True) -> None:
+        """Takes no more events and joins the thread, after the queued events unless not `drain`."""
+        with self._condition:
+            self._open = False
+            if not drain:
+                self._events.clear()
+            self._condition.notify()
+        if self._thread is not None and not self.inside:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._events:
+                    if not self._open:
+                        return
+                    self._waiting = True
+                    self._condition.wait()
+                    self._waiting = False
+                event = self._events.popleft()
+            try:
+                self._handle(event)
+            except Exception as error:  # one bad event must not end the loop; it is recorded
+                self._failures.record(f"{self.name} handling {event!r}", error)

@@ -1,0 +1,64 @@
+"""What went wrong where nobody was looking, kept until somebody is.
+
+Owner: `Failures._lock` (leaf). One `Failures` belongs to one cluster; every thread of that cluster
+records into it, and `EmbeddedKafka.check()` and `close()` raise what was recorded.
+Not here: errors that belong to a client's request; those are `protocol.errors.ApiError`.
+"""
+
+import logging
+import threading
+import traceback
+
+_LOG = logging.getLogger(__name__)
+
+_KEPT = 100
+
+
+class EmbedKafkaError(Exception):
+    """Root of everything this library raises at its user."""
+
+
+class ConfigError(EmbedKafkaError):
+    """A setting that does not exist, or has a value that cannot be."""
+
+
+class ClusterClosed(EmbedKafkaError):
+    """The cluster, or the broker that was asked, is not running."""
+
+
+class AwaitTimeout(EmbedKafkaError):
+    """Something awaited did not come true in time; the message says what was seen last."""
+
+
+class BackgroundFailure(EmbedKafkaError):
+    """One of the cluster's own threads failed: a bug in embedkafka, never the test's fault."""
+
+
+class Failures:
+    """Collects failures of background threads, the first hundred of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recorded: list[tuple[str, BaseException]] = []
+
+    def record(self, where: str, error: BaseException) -> None:
+        """Keeps `error` for `check()` and logs it with its traceback at once."""
+        _LOG.error("%s failed: %r", where, error, exc_info=error)
+        with self._lock:
+            if len(self._recorded) < _KEPT:
+                self._recorded.append((where, error))
+
+    def check(self) -> None:
+        """Raises `BackgroundFailure` with every failure since the last check."""
+        with self._lock:
+            recorded, self._recorded = self._recorded, []
+        if not recorded:
+            return
+        parts = [
+            f"{where}: " + "".join(traceback.format_exception(error)).rstrip()
+            for where, error in recorded
+        ]
+        count = len(recorded)
+        raise BackgroundFailure(
+            f"{count} background failure{'s' if count > 1 else ''}\n" + "\n".join(parts)
+        ) from recorded[0][1]

@@ -1,0 +1,102 @@
+"""Locks that know their place: they are taken in rising rank, or not at all.
+
+Owner: each thread owns the list of ranks it holds.
+Invariants: a thread that holds rank r takes only ranks above r (the same lock may be re-entered).
+Not here: leaf locks inside `runtime`; nothing is called while those are held.
+
+The check costs about a microsecond, so it is on only while `check_lock_ranks(True)` was called
+before the lock was made; the tests of this project do so.
+"""
+
+import threading
+from types import TracebackType
+from typing import Protocol
+
+OPERATION_RANK = 10
+PARTITION_RANK = 20
+LOG_RANK = 30
+LEAF_RANK = 50
+
+_checking = False
+_held = threading.local()
+
+
+class Lock(Protocol):
+    """What `ranked_lock` returns: a re-entrant lock used in a `with`."""
+
+    def __enter__(self) -> bool: ...
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+def check_lock_ranks(enabled: bool) -> None:
+    """Turns the order check on or off for locks made from now on."""
+    global _checking
+    _checking = enabled
+
+
+def ranked_lock(name: str, rank: int) -> Lock:
+    """A re-entrant lock; with checking on, one that asserts the rank order."""
+    if _checking:
+        return RankedLock(name, rank)
+    return threading.RLock()
+
+
+class RankedLock:
+    """A re-entrant lock that asserts that ranks rise within a thread."""
+
+    def __init__(self, name: str, rank: int) -> None:
+        self.name = name
+        self.rank = rank
+        self._lock = threading.RLock()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        held = self._held_here()
+        if self not in held:
+            for other in held:
+                assert other.rank < self.rank, (
+                    f"{threading.current_thread().name} takes {self} while it holds {other}: "
+                    "locks are taken in rising rank"
+                )
+        taken = self._lock.acquire(blocking, timeout)
+        if taken:
+            held.append(self)
+        return taken
+
+    def release(self) -> None:
+        held = self._held_here()
+        for position in range(len(held) - 1, -1, -1):
+            if held[position] is self:
+                del held[position]
+                break
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def __str__(self) -> str:
+        return f"{self.name} (rank {self.rank})"
+
+    @staticmethod
+    def _held_here() -> "list[RankedLock]":
+        locks: list[RankedLock] | None = getattr(_held, "locks", None)
+        if locks is None:
+            locks = _held.locks = []
+        return locks

@@ -1,0 +1,72 @@
+"""Java properties files: broker settings for the CLI, `meta.properties` in a log directory."""
+
+from collections.abc import Mapping
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The keys and values of a Java properties text, comments dropped, escapes resolved."""
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        key, value = _split(line)
+        properties[_unescape(key)] = _unescape(value)
+    return properties
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """One `key=value` line each, in the given order, as `java.util.Properties` writes them."""
+    return "".join(f"{_escape(key)}={value}\n" for key, value in properties.items())
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    pending = ""
+    for raw in text.splitlines():
+        line = raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2:
+            pending += line[:-1]
+        else:
+            lines.append(pending + line)
+            pending = ""
+    return [*lines, pending] if pending else lines
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line) and line[position] not in "=: \t\f":
+        position += 2 if line[position] == "\\" else 1
+    key, rest = line[:position], line[position:].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return key, rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char != "\\" or position == len(text):
+            out.append(char)
+            continue
+        char = text[position]
+        position += 1
+        if char == "u":
+            out.append(chr(int(text[position : position + 4], 16)))
+            position += 4
+        else:
+            out.append(_ESCAPES.get(char, char))
+    return "".join(out)
+
+
+def _escape(key: str) -> str:
+    for char in "\\ =:":
+        key = key.replace(char, "\\" + char)
+    return key

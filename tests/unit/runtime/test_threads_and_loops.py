@@ -1,0 +1,96 @@
+import threading
+
+import pytest
+
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.event_loop import EventLoop
+from embedkafka.runtime.failures import BackgroundFailure, Failures
+from embedkafka.runtime.locks import RankedLock
+from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.threads import start_thread
+
+
+def test_a_dying_thread_is_reported_with_its_name_and_traceback():
+    failures = Failures()
+
+    def die():
+        raise RuntimeError("boom")
+
+    start_thread("ek-b1-test", die, failures).join()
+    with pytest.raises(BackgroundFailure, match=r"ek-b1-test[\s\S]*boom"):
+        failures.check()
+    failures.check()  # reported once
+
+
+def test_a_loop_handles_events_in_order_and_survives_a_bad_one():
+    failures, handled = Failures(), []
+
+    def handle(event):
+        if event == "bad":
+            raise ValueError("bad event")
+        handled.append(event)
+
+    loop = EventLoop("ek-b1-loop", handle, failures)
+    loop.start()
+    for event in (1, 2, "bad", 3):
+        assert loop.post(event)
+    loop.stop()
+    assert handled == [1, 2, 3]
+    assert not loop.post(4)
+    with pytest.raises(BackgroundFailure, match="bad event"):
+        failures.check()
+
+
+def test_a_loops_state_is_out_of_bounds_for_other_threads():
+    loop = EventLoop("ek-b1-loop", lambda event: event(), Failures())
+    loop.start()
+    seen = []
+    loop.post(lambda: seen.append(loop.inside))
+    loop.stop()
+    assert seen == [True]
+    with pytest.raises(AssertionError, match="post an event"):
+        loop.assert_inside()
+
+
+def test_the_scheduler_runs_what_is_due_when_time_jumps():
+    clock, failures = ManualClock(), Failures()
+    scheduler = Scheduler("ek-b1-background", clock, failures)
+    runs = threading.Semaphore(0)
+    scheduler.every("tick", 1000, runs.release)
+    never = scheduler.once("never", 1500, lambda: pytest.fail("was cancelled"))
+    never.cancel()
+    clock.advance(1000)
+    assert runs.acquire(timeout=10)
+    clock.advance(1000)
+    assert runs.acquire(timeout=10)
+    scheduler.shutdown()
+    failures.check()
+    assert not [t for t in threading.enumerate() if t.name == "ek-b1-background"]
+
+
+def test_a_failing_task_is_recorded_and_runs_again():
+    clock, failures = ManualClock(), Failures()
+    scheduler = Scheduler("ek-b1-background", clock, failures)
+    runs = threading.Semaphore(0)
+
+    def fail():
+        runs.release()
+        raise OSError("disk")
+
+    scheduler.every("flush", 10, fail)
+    for _ in range(2):
+        clock.advance(10)
+        assert runs.acquire(timeout=10)
+    scheduler.shutdown()
+    with pytest.raises(BackgroundFailure, match="2 background failures"):
+        failures.check()
+
+
+def test_locks_are_taken_in_rising_rank():
+    partition, log = RankedLock("Partition._lock", 20), RankedLock("Log._lock", 30)
+    with partition, log, partition:
+        pass
+    with log, pytest.raises(AssertionError, match="rising rank"), partition:
+        pass
+    with partition:  # the failed attempt left nothing behind
+        pass
