@@ -1,0 +1,118 @@
+"""One Java program in a process of its own: started, watched by its pid, ended by its pid."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+#: A short-lived test JVM gains nothing from the optimizing compiler or from a concurrent collector.
+QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+_POLL_SECONDS: Final = 0.02
+
+
+class JavaProcessError(Exception):
+    """A Java program ended or stayed silent; the message has the tail of its log."""
+
+
+class JavaProcess:
+    """A running `java` with its output in a file; it dies with the test process at the latest."""
+
+    def __init__(self, arguments: Sequence[str], *, log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*_dies_with_parent(), java(), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time so far; 0.0 once the process has ended."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = psutil.Process(self.pid).cpu_times()
+            return float(times.user + times.system)
+        return 0.0
+
+    @property
+    def rss_bytes(self) -> int:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return int(psutil.Process(self.pid).memory_info().rss)
+        return 0
+
+    def await_answer(self, is_ready: Callable[[], bool], *, what: str, timeout_s: float) -> None:
+        """Asks again and again until the program answers; fails at once when it has ended."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with contextlib.suppress(OSError):
+                if is_ready():
+                    return
+            if not self.is_running:
+                raise JavaProcessError(f"{what}: the process ended.\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise JavaProcessError(f"{what}: no answer in {timeout_s} s.\n{self.log_tail()}")
+            time.sleep(_POLL_SECONDS)
+
+    def await_success(self, *, timeout_s: float = 60.0) -> None:
+        """Waits for a tool that ends by itself; raises with its output when it fails."""
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        if code != 0:
+            raise JavaProcessError(f"a Java tool gave {code}\n{self.log_tail()}")
+
+    def request_stop(self) -> None:
+        """Asks for an orderly end and returns at once; `stop` waits for it."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGTERM)
+
+    def stop(self, *, timeout_s: float = 30.0) -> None:
+        """An orderly end; killed when it takes longer than the timeout."""
+        self.request_stop()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        if self.is_running:
+            self._process.kill()
+        self._process.wait()
+
+    def log_tail(self, lines: int = 40) -> str:
+        tail = self.log.read_text(errors="replace").splitlines()[-lines:]
+        return f"--- {self.log}\n" + "\n".join(tail)
+
+
+def java(tool: str = "java") -> str:
+    """The path of a JDK tool: from JAVA_HOME, else from PATH."""
+    if home := os.environ.get("JAVA_HOME"):
+        return str(Path(home, "bin", tool))
+    found = shutil.which(tool)
+    if found is None:
+        raise JavaProcessError(f"`{tool}` is not on PATH and JAVA_HOME is not set")
+    return found
+
+
+def _dies_with_parent() -> list[str]:
+    """A prefix that ties the child to the thread that starts it, where the system has one."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
