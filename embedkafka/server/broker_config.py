@@ -1,0 +1,322 @@
+"""The broker's configuration keys, and one broker's values for them.
+
+Names, types, defaults and limits are those of Kafka 3.9, the last release with ZooKeeper, with the
+newer defaults of 4.x where both have a key. The single addition: `num.io.threads` may be 0, which
+lets processors run requests themselves.
+Not here: topic keys (`topic_config`) and values changed at run time (`dynamic_config`).
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.server.config_def import (
+    CLUSTER_WIDE,
+    MAX_DOUBLE,
+    MAX_INT,
+    MAX_LONG,
+    PER_BROKER,
+    ConfigKey,
+    ConfigValue,
+    at_least,
+    between,
+    boolean_key,
+    by_name,
+    class_key,
+    double_key,
+    int_key,
+    list_key,
+    long_key,
+    one_of,
+    password_key,
+    short_key,
+    string_key,
+)
+
+_LOG = logging.getLogger(__name__)
+
+BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
+    [
+        string_key("advertised.listeners", None, update=PER_BROKER),
+        class_key("alter.config.policy.class.name", None),
+        int_key("alter.log.dirs.replication.quota.window.num", 11, at_least(1)),
+        int_key("alter.log.dirs.replication.quota.window.size.seconds", 1, at_least(1)),
+        string_key("authorizer.class.name", ""),
+        boolean_key("auto.create.topics.enable", True),
+        boolean_key("auto.leader.rebalance.enable", True),
+        int_key("background.threads", 10, at_least(1), update=CLUSTER_WIDE),
+        int_key("broker.id", -1),
+        boolean_key("broker.id.generation.enable", True),
+        string_key("broker.rack", None),
+        class_key("client.quota.callback.class", None),
+        int_key("compression.gzip.level", -1, between(1, 9, also=-1), update=CLUSTER_WIDE),
+        int_key("compression.lz4.level", 9, between(1, 17), update=CLUSTER_WIDE),
+        string_key(
+            "compression.type",
+            "producer",
+            one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            update=CLUSTER_WIDE,
+        ),
+        int_key("compression.zstd.level", 3, between(-131072, 22), update=CLUSTER_WIDE),
+        int_key("connection.failed.authentication.delay.ms", 100, at_least(0)),
+        long_key("connections.max.idle.ms", 600_000),
+        long_key("connections.max.reauth.ms", 0),
+        string_key("control.plane.listener.name", None),
+        boolean_key("controlled.shutdown.enable", True),
+        int_key("controlled.shutdown.max.retries", 3),
+        long_key("controlled.shutdown.retry.backoff.ms", 5000),
+        int_key("controller.quota.window.num", 11, at_least(1)),
+        int_key("controller.quota.window.size.seconds", 1, at_least(1)),
+        int_key("controller.socket.timeout.ms", 30_000),
+        class_key("create.topic.policy.class.name", None),
+        int_key("default.replication.factor", 1),
+        long_key("delegation.token.expiry.check.interval.ms", 3_600_000, at_least(1)),
+        long_key("delegation.token.expiry.time.ms", 86_400_000, at_least(1)),
+        password_key("delegation.token.master.key"),
+        long_key("delegation.token.max.lifetime.ms", 604_800_000, at_least(1)),
+        password_key("delegation.token.secret.key"),
+        int_key("delete.records.purgatory.purge.interval.requests", 1),
+        boolean_key("delete.topic.enable", True),
+        int_key("fetch.max.bytes", 57_671_680, at_least(1024)),
+        int_key("fetch.purgatory.purge.interval.requests", 1000),
+        list_key("group.consumer.assignors", ("uniform", "range")),
+        int_key("group.consumer.heartbeat.interval.ms", 5000, at_least(1)),
+        int_key("group.consumer.max.heartbeat.interval.ms", 15_000, at_least(1)),
+        int_key("group.consumer.max.session.timeout.ms", 60_000, at_least(1)),
+        int_key("group.consumer.max.size", MAX_INT, at_least(1)),
+        string_key(
+            "group.consumer.migration.policy",
+            "bidirectional",
+            one_of("disabled", "downgrade", "upgrade", "bidirectional"),
+        ),
+        int_key("group.consumer.min.heartbeat.interval.ms", 5000, at_least(1)),
+        int_key("group.consumer.min.session.timeout.ms", 45_000, at_least(1)),
+        int_key("group.consumer.session.timeout.ms", 45_000, at_least(1)),
+        int_key("group.coordinator.append.linger.ms", 10, at_least(0), update=CLUSTER_WIDE),
+        list_key(
+            "group.coordinator.rebalance.protocols",
+            ("classic", "consumer"),
+            one_of("consumer", "classic", "share", "unknown"),
+        ),
+        int_key("group.coordinator.threads", 1, at_least(1)),
+        int_key("group.initial.rebalance.delay.ms", 3000),
+        int_key("group.max.session.timeout.ms", 1_800_000),
+        int_key("group.max.size", MAX_INT, at_least(1)),
+        int_key("group.min.session.timeout.ms", 6000),
+        string_key("inter.broker.listener.name", None),
+        string_key("inter.broker.protocol.version", "3.9-IV0"),
+        long_key("leader.imbalance.check.interval.seconds", 300, at_least(1)),
+        int_key("leader.imbalance.per.broker.percentage", 10),
+        string_key(
+            "listener.security.protocol.map",
+            "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+            update=PER_BROKER,
+        ),
+        string_key("listeners", "PLAINTEXT://:9092", update=PER_BROKER),
+        long_key("log.cleaner.backoff.ms", 15_000, at_least(0), update=CLUSTER_WIDE),
+        long_key("log.cleaner.dedupe.buffer.size", 134_217_728, update=CLUSTER_WIDE),
+        long_key("log.cleaner.delete.retention.ms", 86_400_000, at_least(0), update=CLUSTER_WIDE),
+        boolean_key("log.cleaner.enable", True),
+        double_key("log.cleaner.io.buffer.load.factor", 0.9, update=CLUSTER_WIDE),
+        int_key("log.cleaner.io.buffer.size", 524_288, at_least(0), update=CLUSTER_WIDE),
+        double_key("log.cleaner.io.max.bytes.per.second", MAX_DOUBLE, update=CLUSTER_WIDE),
+        long_key("log.cleaner.max.compaction.lag.ms", MAX_LONG, at_least(1), update=CLUSTER_WIDE),
+        double_key("log.cleaner.min.cleanable.ratio", 0.5, between(0, 1), update=CLUSTER_WIDE),
+        long_key("log.cleaner.min.compaction.lag.ms", 0, at_least(0), update=CLUSTER_WIDE),
+        int_key("log.cleaner.threads", 1, at_least(0), update=CLUSTER_WIDE),
+        list_key(
+            "log.cleanup.policy", ("delete",), one_of("compact", "delete"), update=CLUSTER_WIDE
+        ),
+        string_key("log.dir", "/tmp/kafka-logs"),
+        string_key("log.dirs", None),
+        long_key("log.flush.interval.messages", MAX_LONG, at_least(1), update=CLUSTER_WIDE),
+        long_key("log.flush.interval.ms", None, update=CLUSTER_WIDE),
+        int_key("log.flush.offset.checkpoint.interval.ms", 60_000, at_least(0)),
+        long_key("log.flush.scheduler.interval.ms", MAX_LONG),
+        int_key("log.flush.start.offset.checkpoint.interval.ms", 60_000, at_least(0)),
+        int_key("log.index.interval.bytes", 4096, at_least(0), update=CLUSTER_WIDE),
+        int_key("log.index.size.max.bytes", 10_485_760, at_least(4), update=CLUSTER_WIDE),
+        long_key("log.initial.task.delay.ms", 30_000, at_least(0)),
+        boolean_key("log.message.downconversion.enable", True, update=CLUSTER_WIDE),
+        string_key("log.message.format.version", "3.0-IV1"),
+        long_key("log.message.timestamp.after.max.ms", 3_600_000, at_least(0), update=CLUSTER_WIDE),
+        long_key("log.message.timestamp.before.max.ms", MAX_LONG, at_least(0), update=CLUSTER_WIDE),
+        string_key(
+            "log.message.timestamp.type",
+            "CreateTime",
+            one_of("CreateTime", "LogAppendTime"),
+            update=CLUSTER_WIDE,
+        ),
+        boolean_key("log.preallocate", False, update=CLUSTER_WIDE),
+        long_key("log.retention.bytes", -1, update=CLUSTER_WIDE),
+        long_key("log.retention.check.interval.ms", 300_000, at_least(1)),
+        int_key("log.retention.hours", 168),
+        int_key("log.retention.minutes", None),
+        long_key("log.retention.ms", None, update=CLUSTER_WIDE),
+        int_key("log.roll.hours", 168, at_least(1)),
+        int_key("log.roll.jitter.hours", 0, at_least(0)),
+        long_key("log.roll.jitter.ms", None, update=CLUSTER_WIDE),
+        long_key("log.roll.ms", None, update=CLUSTER_WIDE),
+        int_key("log.segment.bytes", 1_073_741_824, at_least(14), update=CLUSTER_WIDE),
+        long_key("log.segment.delete.delay.ms", 60_000, at_least(0), update=CLUSTER_WIDE),
+        int_key("max.connection.creation.rate", MAX_INT, at_least(0), update=CLUSTER_WIDE),
+        int_key("max.connections", MAX_INT, at_least(0), update=CLUSTER_WIDE),
+        int_key("max.connections.per.ip", MAX_INT, at_least(0), update=CLUSTER_WIDE),
+        string_key("max.connections.per.ip.overrides", "", update=CLUSTER_WIDE),
+        int_key("max.incremental.fetch.session.cache.slots", 1000, at_least(0)),
+        int_key("max.request.partition.size.limit", 2000, at_least(1)),
+        int_key("message.max.bytes", 1_048_588, at_least(0), update=CLUSTER_WIDE),
+        list_key("metric.reporters", (), update=CLUSTER_WIDE),
+        int_key("metrics.num.samples", 2, at_least(1)),
+        string_key("metrics.recording.level", "INFO"),
+        long_key("metrics.sample.window.ms", 30_000, at_least(1)),
+        int_key("min.insync.replicas", 1, at_least(1), update=CLUSTER_WIDE),
+        int_key("num.io.threads", 8, at_least(0), update=CLUSTER_WIDE),
+        int_key("num.network.threads", 3, at_least(1), update=CLUSTER_WIDE),
+        int_key("num.partitions", 1, at_least(1)),
+        int_key("num.recovery.threads.per.data.dir", 1, at_least(1), update=CLUSTER_WIDE),
+        int_key("num.replica.alter.log.dirs.threads", None),
+        int_key("num.replica.fetchers", 1, update=CLUSTER_WIDE),
+        int_key("offset.metadata.max.bytes", 4096),
+        short_key("offsets.commit.required.acks", -1),
+        int_key("offsets.commit.timeout.ms", 5000, at_least(1)),
+        int_key("offsets.load.buffer.size", 5_242_880, at_least(1)),
+        long_key("offsets.retention.check.interval.ms", 600_000, at_least(1)),
+        int_key("offsets.retention.minutes", 10_080, at_least(1)),
+        int_key("offsets.topic.compression.codec", 0),
+        int_key("offsets.topic.num.partitions", 50, at_least(1)),
+        short_key("offsets.topic.replication.factor", 3, at_least(1)),
+        int_key("offsets.topic.segment.bytes", 104_857_600, at_least(1)),
+        class_key(
+            "principal.builder.class",
+            "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+            update=PER_BROKER,
+        ),
+        int_key("producer.id.expiration.check.interval.ms", 600_000, at_least(1)),
+        int_key("producer.id.expiration.ms", 86_400_000, at_least(1), update=CLUSTER_WIDE),
+        int_key("producer.purgatory.purge.interval.requests", 1000),
+        long_key("queued.max.request.bytes", -1),
+        int_key("queued.max.requests", 500, at_least(1)),
+        int_key("quota.window.num", 11, at_least(1)),
+        int_key("quota.window.size.seconds", 1, at_least(1)),
+        int_key("replica.fetch.backoff.ms", 1000, at_least(0)),
+        int_key("replica.fetch.max.bytes", 1_048_576, at_least(0)),
+        int_key("replica.fetch.min.bytes", 1),
+        int_key("replica.fetch.response.max.bytes", 10_485_760, at_least(0)),
+        int_key("replica.fetch.wait.max.ms", 500),
+        long_key("replica.high.watermark.checkpoint.interval.ms", 5000),
+        long_key("replica.lag.time.max.ms", 30_000),
+        string_key("replica.selector.class", None),
+        int_key("replica.socket.receive.buffer.bytes", 65_536),
+        int_key("replica.socket.timeout.ms", 30_000),
+        int_key("replication.quota.window.num", 11, at_least(1)),
+        int_key("replication.quota.window.size.seconds", 1, at_least(1)),
+        int_key("request.timeout.ms", 30_000),
+        int_key("reserved.broker.max.id", 1000, at_least(0)),
+        string_key(
+            "security.inter.broker.protocol",
+            "PLAINTEXT",
+            one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        ),
+        string_key("security.providers", None),
+        long_key("socket.connection.setup.timeout.max.ms", 30_000),
+        long_key("socket.connection.setup.timeout.ms", 10_000),
+        int_key("socket.listen.backlog.size", 50, at_least(1)),
+        int_key("socket.receive.buffer.bytes", 102_400),
+        int_key("socket.request.max.bytes", 104_857_600, at_least(1)),
+        int_key("socket.send.buffer.bytes", 102_400),
+        int_key("transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, at_least(1)),
+        int_key("transaction.max.timeout.ms", 900_000, at_least(1)),
+        boolean_key("transaction.partition.verification.enable", True, update=CLUSTER_WIDE),
+        int_key(
+            "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, at_least(1)
+        ),
+        int_key("transaction.state.log.load.buffer.size", 5_242_880, at_least(1)),
+        int_key("transaction.state.log.min.isr", 2, at_least(1)),
+        int_key("transaction.state.log.num.partitions", 50, at_least(1)),
+        short_key("transaction.state.log.replication.factor", 3, at_least(1)),
+        int_key("transaction.state.log.segment.bytes", 104_857_600, at_least(1)),
+        int_key("transactional.id.expiration.ms", 604_800_000, at_least(1)),
+        boolean_key("unclean.leader.election.enable", False, update=CLUSTER_WIDE),
+        string_key("zookeeper.connect", None),
+        int_key("zookeeper.connection.timeout.ms", None),
+        int_key("zookeeper.max.in.flight.requests", 10, at_least(1)),
+        int_key("zookeeper.session.timeout.ms", 18_000),
+        boolean_key("zookeeper.set.acl", False),
+    ]
+)
+
+ELSEWHERE: Final = (
+    "ssl.",
+    "sasl.",
+    "process.roles",
+    "node.id",
+    "controller.quorum.",
+    "controller.listener.names",
+    "metadata.",
+    "remote.log.",
+    "share.",
+    "group.share.",
+    "group.streams.",
+    "password.encoder.",
+    "zookeeper.ssl.",
+)
+"""Keys of Kafka that mean nothing to this broker: accepted, for a properties file may hold them."""
+
+
+def require_broker_key(name: str) -> ConfigKey:
+    """The key called `name`, or a ConfigError that names the nearest one."""
+    key = BROKER_KEYS.get(name)
+    if key is None:
+        import difflib  # only a wrong name needs it
+
+        near = difflib.get_close_matches(name, BROKER_KEYS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"unknown broker setting {name!r}{hint}")
+    return key
+
+
+def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
+    """Typed values of the given settings; unknown names and bad values raise ConfigError."""
+    parsed: dict[str, ConfigValue] = {}
+    for name, text in settings.items():
+        if name not in BROKER_KEYS and name.startswith(ELSEWHERE):
+            _LOG.warning("setting %s has no effect in an embedded broker", name)
+        else:
+            parsed[name] = require_broker_key(name).parse(text)
+    return parsed
+
+
+class BrokerConfig:
+    """Values for every broker key: those given, the defaults for the rest. Read-only."""
+
+    __slots__ = ("given",)
+
+    def __init__(self, given: Mapping[str, ConfigValue]) -> None:
+        self.given = dict(given)
+
+    def __getitem__(self, name: str) -> ConfigValue:
+        if name in self.given:
+            return self.given[name]
+        return BROKER_KEYS[name].default
+
+    def integer(self, name: str) -> int:
+        value = self[name]
+        assert isinstance(value, int), f"{name} is {value!r}"
+        return value
+
+    def number(self, name: str) -> float:
+        value = self[name]
+        assert isinstance(value, int | float), f"{name} is {value!r}"
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        return bool(self[name])
+
+    def text(self, name: str) -> str:
+        value = self[name]
+        return "" if value is None else str(value)
+
+    def with_values(self, changed: Mapping[str, ConfigValue]) -> "BrokerConfig":
+        return BrokerConfig({**self.given, **changed})

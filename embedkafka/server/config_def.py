@@ -1,0 +1,210 @@
+"""What a configuration key is: its type, its default, which values it takes.
+
+The words of the errors are Kafka's, for tools and tests match on them.
+Not here: which keys there are (`broker_config`, `topic_config`), nor where a value came from.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from embedkafka.runtime.failures import ConfigError
+
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+MAX_DOUBLE = 1.7976931348623157e308
+
+ConfigValue = bool | int | float | str | tuple[str, ...] | None
+Validator = Callable[[ConfigValue], str | None]
+"""Returns why a value is refused, or None."""
+
+
+class ConfigType(IntEnum):
+    """The type of a key, numbered as in DescribeConfigs answers."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Update(IntEnum):
+    """Whether a broker key can change while the broker runs."""
+
+    READ_ONLY = 0
+    PER_BROKER = 1
+    CLUSTER_WIDE = 2
+
+
+READ_ONLY, PER_BROKER, CLUSTER_WIDE = Update
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key: `parse` turns text into its typed value, or raises ConfigError with the reason."""
+
+    name: str
+    type: ConfigType
+    default: ConfigValue
+    validator: Validator | None = None
+    update: Update = READ_ONLY
+
+    def parse(self, text: object) -> ConfigValue:
+        """The typed value of `text`; what is not text already (a user's Python value) is too."""
+        value = self._typed(format_value(text) if not isinstance(text, str) else text)
+        reason = self.validator(value) if self.validator else None
+        if reason:
+            raise ConfigError(
+                f"Invalid value {format_value(value)} for configuration {self.name}: {reason}"
+            )
+        return value
+
+    def _typed(self, text: str) -> ConfigValue:
+        trimmed = text.strip()
+        match self.type:
+            case ConfigType.BOOLEAN:
+                if trimmed.lower() not in ("true", "false"):
+                    raise self._invalid(text, "Expected value to be either true or false")
+                return trimmed.lower() == "true"
+            case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+                return self._whole_number(trimmed)
+            case ConfigType.DOUBLE:
+                return self._number(trimmed)
+            case ConfigType.LIST:
+                return tuple(part.strip() for part in trimmed.split(",")) if trimmed else ()
+            case _:
+                return trimmed
+
+    def _whole_number(self, text: str) -> int:
+        limit = {ConfigType.INT: MAX_INT, ConfigType.SHORT: 2**15 - 1}.get(self.type, MAX_LONG)
+        try:
+            number = int(text)
+        except ValueError:
+            number = limit + 1
+        if not -limit - 1 <= number <= limit:
+            raise self._invalid(text, f"Not a number of type {self.type.name}")
+        return number
+
+    def _number(self, text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise self._invalid(text, f"Not a number of type {self.type.name}")
+        return number
+
+    def _invalid(self, text: str, reason: str) -> ConfigError:
+        return ConfigError(f"Invalid value {text} for configuration {self.name}: {reason}")
+
+
+def format_value(value: object) -> str:
+    """A typed value as Kafka prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def by_name(keys: Iterable[ConfigKey]) -> Mapping[str, ConfigKey]:
+    return {key.name: key for key in keys}
+
+
+def at_least(low: int) -> Validator:
+    def check(value: ConfigValue) -> str | None:
+        too_low = isinstance(value, int | float) and value < low
+        return f"Value must be at least {low}" if too_low else None
+
+    return check
+
+
+def between(low: int, high: int, *, also: int | None = None) -> Validator:
+    def check(value: ConfigValue) -> str | None:
+        if not isinstance(value, int | float) or value == also:
+            return None
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}" if value > high else None
+
+    return check
+
+
+def one_of(*allowed: str) -> Validator:
+    def check(value: ConfigValue) -> str | None:
+        values = value if isinstance(value, tuple) else (value,)
+        if all(item is None or item in allowed for item in values):
+            return None
+        return f"String must be one of: {', '.join(allowed)}"
+
+    return check
+
+
+def throttled_replicas(value: ConfigValue) -> str | None:
+    """`*`, or `partition:broker` pairs."""
+    if not isinstance(value, tuple) or value in ((), ("*",)):
+        return None
+    pairs = (item.partition(":") for item in value)
+    if all(left.isdigit() and right.isdigit() for left, _, right in pairs):
+        return None
+    return (
+        "must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
+
+
+def boolean_key(name: str, default: bool, update: Update = READ_ONLY) -> ConfigKey:
+    return ConfigKey(name, ConfigType.BOOLEAN, default, None, update)
+
+
+def string_key(
+    name: str, default: str | None, validator: Validator | None = None, update: Update = READ_ONLY
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.STRING, default, validator, update)
+
+
+def class_key(name: str, default: str | None, update: Update = READ_ONLY) -> ConfigKey:
+    return ConfigKey(name, ConfigType.CLASS, default, None, update)
+
+
+def password_key(name: str, update: Update = READ_ONLY) -> ConfigKey:
+    return ConfigKey(name, ConfigType.PASSWORD, None, None, update)
+
+
+def list_key(
+    name: str,
+    default: tuple[str, ...],
+    validator: Validator | None = None,
+    update: Update = READ_ONLY,
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.LIST, default, validator, update)
+
+
+def int_key(
+    name: str, default: int | None, validator: Validator | None = None, update: Update = READ_ONLY
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.INT, default, validator, update)
+
+
+def short_key(
+    name: str, default: int | None, validator: Validator | None = None, update: Update = READ_ONLY
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.SHORT, default, validator, update)
+
+
+def long_key(
+    name: str, default: int | None, validator: Validator | None = None, update: Update = READ_ONLY
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.LONG, default, validator, update)
+
+
+def double_key(
+    name: str, default: float, validator: Validator | None = None, update: Update = READ_ONLY
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.DOUBLE, default, validator, update)
