@@ -1,0 +1,145 @@
+"""Where delayed operations wait: watch lists by key, and a timer for those nobody wakes.
+
+Owner: `_lock` (leaf) guards the watch lists; operations are never called while it is held.
+Invariants: an operation is tried once more after it is in every list, so a change between the
+first try and the watching is not missed; each operation expires at most once.
+Not here: the timer's thread, and the decision whether an operation can complete.
+"""
+
+from collections.abc import Callable, Collection, Hashable
+from functools import partial
+from typing import Generic, TypeVar
+
+from embedkafka.purgatory.operation import DelayedOperation
+from embedkafka.purgatory.timer import Timer
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+PURGE_INTERVAL = 1000
+
+Op = TypeVar("Op", bound=DelayedOperation)
+
+
+class Purgatory(Generic[Op]):
+    """Watches operations of one kind.
+
+    `expire` receives an operation whose time ran out, on the timer's thread, and makes
+    `operation.expire()` run where that kind of operation may do its work; without it, right there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        timer: Timer,
+        expire: Callable[[Op], None] | None = None,
+        *,
+        purge_interval: int = PURGE_INTERVAL,
+    ) -> None:
+        self.name = name
+        self._timer = timer
+        self._expire: Callable[[Op], None] = expire or _expire_here
+        self._purge_interval = purge_interval
+        self._lock = ranked_lock(f"purgatory {name}", LEAF_RANK)
+        self._watchers: dict[Hashable, dict[Op, None]] = {}
+        self._watched_since_purge = 0
+        self._open = True
+
+    @property
+    def watched(self) -> int:
+        """Entries in the watch lists: one per operation and key, completed ones until purged."""
+        with self._lock:
+            return sum(map(len, self._watchers.values()))
+
+    @property
+    def delayed(self) -> int:
+        """Operations that are still waiting."""
+        return sum(not operation.is_completed for operation in self._operations())
+
+    def try_complete_else_watch(self, operation: Op, keys: Collection[Hashable]) -> bool:
+        """True when this call completed `operation`; otherwise it waits under each of `keys`."""
+        assert keys, "an operation without keys would wait for its timeout only"
+        if operation.maybe_try_complete():
+            return True
+        if not self._watch(operation, keys):
+            return operation.force_complete()
+        if operation.maybe_try_complete():
+            return True
+        if not operation.is_completed:
+            operation.expire_with(
+                self._timer.add(operation.delay_ms, partial(self._expire, operation))
+            )
+        return False
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Tries every operation under `key`, after something changed; how many completed."""
+        if key not in self._watchers:  # nearly always, and no lock: see `try_complete_else_watch`
+            return 0
+        with self._lock:
+            operations = list(self._watchers.get(key, ()))
+        completed = sum(operation.maybe_try_complete() for operation in operations)
+        self._forget_completed(key, operations)
+        return completed
+
+    def cancel_for_key(self, key: Hashable) -> list[Op]:
+        """Stops watching under `key` and returns what waited there, to be completed or dropped."""
+        with self._lock:
+            operations = self._watchers.pop(key, {})
+        waiting = [operation for operation in operations if not operation.is_completed]
+        for operation in waiting:
+            operation.cancel_timeout()
+        return waiting
+
+    def shutdown(self, *, complete: bool = True) -> None:
+        """Lets nothing wait any longer: completes every operation, or just drops it.
+
+        An operation that arrives later completes at once.
+        """
+        with self._lock:
+            self._open = False
+            operations = self._operations()
+            self._watchers.clear()
+        for operation in operations:
+            if complete:
+                operation.force_complete()
+            else:
+                operation.cancel_timeout()
+
+    def _watch(self, operation: Op, keys: Collection[Hashable]) -> bool:
+        with self._lock:
+            if not self._open:
+                return False
+            for key in keys:
+                self._watchers.setdefault(key, {})[operation] = None
+            self._watched_since_purge += 1
+            if self._watched_since_purge >= self._purge_interval:
+                self._purge()
+        return True
+
+    def _purge(self) -> None:
+        """Forgets operations that completed by expiring or under another key."""
+        self._watched_since_purge = 0
+        for key in list(self._watchers):
+            self._keep_waiting(key, [op for op in self._watchers[key] if op.is_completed])
+
+    def _forget_completed(self, key: Hashable, operations: list[Op]) -> None:
+        completed = [operation for operation in operations if operation.is_completed]
+        if completed:
+            with self._lock:
+                self._keep_waiting(key, completed)
+
+    def _keep_waiting(self, key: Hashable, completed: list[Op]) -> None:
+        watchers = self._watchers.get(key)
+        if watchers is None:
+            return
+        for operation in completed:
+            watchers.pop(operation, None)
+        if not watchers:
+            del self._watchers[key]
+
+    def _operations(self) -> list[Op]:
+        """Each operation once, in the order of watching per key."""
+        with self._lock:
+            return list({op: None for ops in self._watchers.values() for op in ops})
+
+
+def _expire_here(operation: DelayedOperation) -> None:
+    operation.expire()

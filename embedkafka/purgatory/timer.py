@@ -1,0 +1,106 @@
+"""The timer thread of a broker: it sleeps until the next bucket of its wheel, and not before.
+
+Owner: `_condition` (leaf) guards the wheel; callbacks run on the timer's thread with no lock held.
+Invariants: a callback runs at most once, never early, and never after its `cancel` returned True;
+a timer with nothing to wait for never wakes; a failing callback is recorded and the timer goes on.
+Not here: work. A callback hands over to a loop or a pool, for one slow callback delays all others.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+
+from embedkafka.purgatory.timing_wheel import Bucket, TimingWheel
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.threads import start_thread
+
+
+class TimerTask:
+    """A callback that waits for its time."""
+
+    __slots__ = ("_timer", "bucket", "callback", "deadline_ms")
+
+    def __init__(self, timer: "Timer", deadline_ms: int, callback: Callable[[], object]) -> None:
+        self._timer = timer
+        self.deadline_ms = deadline_ms
+        self.callback = callback
+        self.bucket: Bucket[TimerTask] | None = None
+
+    def cancel(self) -> bool:
+        """Keeps the callback from running; False when it is too late, or was cancelled before."""
+        return self._timer._cancel(self)
+
+
+class Timer:
+    """Runs callbacks after a delay in the clock's time, on a thread that starts with the first."""
+
+    def __init__(self, clock: Clock, failures: Failures, name: str) -> None:
+        self.name = name
+        self._clock = clock
+        self._failures = failures
+        self._condition = threading.Condition(threading.Lock())
+        self._wheel: TimingWheel[TimerTask] = TimingWheel(math.floor(clock.monotonic_ms()))
+        self._wakes_at_ms: float = 0
+        self._open = True
+        self._thread: threading.Thread | None = None
+
+    @property
+    def pending(self) -> int:
+        """How many callbacks wait."""
+        return len(self._wheel)
+
+    def add(self, delay_ms: float, callback: Callable[[], object]) -> TimerTask:
+        """Runs `callback` once, `delay_ms` from now; after `shutdown` it never runs."""
+        with self._condition:
+            # Read under the lock: the wheel must not have turned past this moment meanwhile.
+            now_ms = self._clock.monotonic_ms()
+            # At least the next tick: a callback never runs before `add` returned its task.
+            deadline_ms = max(math.ceil(now_ms + delay_ms), math.floor(now_ms) + 1)
+            task = TimerTask(self, deadline_ms, callback)
+            if self._open:
+                self._wheel.add(task, math.floor(now_ms))
+                self._ensure_awake_by(deadline_ms)
+        return task
+
+    def shutdown(self) -> None:
+        """Runs nothing more; waits for the callback that is running."""
+        with self._condition:
+            self._open = False
+            self._condition.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _ensure_awake_by(self, deadline_ms: int) -> None:
+        if self._thread is None:
+            self._thread = start_thread(self.name, self._run, self._failures)
+        elif deadline_ms < self._wakes_at_ms:
+            self._condition.notify()
+
+    def _cancel(self, task: TimerTask) -> bool:
+        with self._condition:
+            return self._wheel.cancel(task)
+
+    def _run(self) -> None:
+        while due := self._await_due():
+            for task in due:
+                try:
+                    task.callback()
+                except Exception as error:  # other timers must still fire; the failure is recorded
+                    self._failures.record(f"{self.name} running {task.callback!r}", error)
+
+    def _await_due(self) -> list[TimerTask]:
+        """Sleeps until tasks are due and takes them; empty when the timer is shut down."""
+        with self._condition:
+            while self._open:
+                due = self._wheel.expire(math.floor(self._clock.monotonic_ms()))
+                if due:
+                    self._wakes_at_ms = 0
+                    return due
+                self._sleep(self._wheel.next_expiration_ms())
+            return []
+
+    def _sleep(self, until_ms: int | None) -> None:
+        self._wakes_at_ms = math.inf if until_ms is None else until_ms
+        self._clock.wait_until(self._condition, until_ms)
