@@ -1,0 +1,91 @@
+"""What a user asks of a cluster: frozen settings, with defaults tuned for tests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.server.broker_config import parse_broker_settings
+from embedkafka.server.config_def import ConfigValue
+from embedkafka.server.topic_config import parse_topic_settings
+
+TEST_DEFAULTS: Final[Mapping[str, object]] = {
+    # Kafka's defaults serve clusters that run for years; these serve clusters that live for seconds.
+    # Each can be set back with `config=`.
+    "num.io.threads": 0,  # processors run requests themselves: no hand-over between threads
+    "num.network.threads": 1,
+    "group.initial.rebalance.delay.ms": 0,  # a group of one need not wait for others
+    "group.min.session.timeout.ms": 100,
+    "offsets.topic.num.partitions": 5,
+    "transaction.state.log.num.partitions": 5,
+    "zookeeper.session.timeout.ms": 300,  # a killed broker is missed after this long
+    "replica.lag.time.max.ms": 500,
+    "replica.fetch.backoff.ms": 50,
+    "controlled.shutdown.retry.backoff.ms": 50,
+    "leader.imbalance.check.interval.seconds": 5,
+    "log.initial.task.delay.ms": 500,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic to create: `replication=None` takes the brokers' default."""
+
+    partitions: int = 1
+    replication: int | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.partitions < 1:
+            raise ConfigError(f"a topic needs at least one partition, got {self.partitions}")
+        if self.replication is not None and self.replication < 1:
+            raise ConfigError(f"a topic needs at least one replica, got {self.replication}")
+        parse_topic_settings(self.config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """A cluster to start.
+
+    `config` holds broker settings by Kafka's names and goes to every broker. `port` 0 lets the
+    kernel choose; otherwise broker n listens on `port + n - 1`. `racks` has one entry per broker.
+    `data_dir` None means a private directory that `close()` removes.
+    """
+
+    brokers: int = 1
+    config: Mapping[str, object] = field(default_factory=dict)
+    topics: Mapping[str, "int | TopicSpec"] = field(default_factory=dict)
+    data_dir: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    racks: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.brokers < 1:
+            raise ConfigError(f"a cluster needs at least one broker, got {self.brokers}")
+        if not 0 <= self.port <= 65_536 - self.brokers:
+            raise ConfigError(f"port {self.port} leaves no room for {self.brokers} brokers")
+        if self.racks is not None and len(self.racks) != self.brokers:
+            raise ConfigError(f"{len(self.racks)} racks for {self.brokers} brokers")
+        parse_broker_settings(self.config)
+        for name in self.topics:
+            self.topic_spec(name)
+
+    def topic_spec(self, name: str) -> TopicSpec:
+        spec = self.topics[name]
+        return spec if isinstance(spec, TopicSpec) else TopicSpec(partitions=spec)
+
+    def broker_settings(self) -> dict[str, ConfigValue]:
+        """Typed settings for every broker: the user's over those for tests."""
+        return parse_broker_settings({**TEST_DEFAULTS, **_sized(self.brokers), **self.config})
+
+
+def _sized(brokers: int) -> dict[str, object]:
+    """Internal topics are replicated as in production, as far as there are brokers for it."""
+    replicas = min(3, brokers)
+    return {
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": min(2, replicas),
+    }

@@ -1,0 +1,146 @@
+"""What this broker knows of the cluster: one frozen snapshot, swapped whole.
+
+Owner: `_lock` (leaf) orders the writers; readers take `snapshot` and need no lock.
+Invariants: a snapshot never changes; a partition's leader epoch never goes back within a topic id.
+Not here: who decides (the controller) and who acts on it (`replica.manager`).
+"""
+
+import threading
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
+from embedkafka.runtime.ids import TopicPartition
+
+LEADER_DURING_DELETE = -2
+NO_LEADER = -1
+ZERO_ID = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where one listener of a broker answers."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerNode:
+    """A live broker: its listeners by name, and its rack."""
+
+    id: int
+    endpoints: Mapping[str, Endpoint]
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionInfo:
+    """A partition as the controller last described it."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataSnapshot:
+    """The cluster at one moment."""
+
+    brokers: Mapping[int, BrokerNode] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[str, Mapping[int, PartitionInfo]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    topic_ids: Mapping[str, uuid.UUID] = field(default_factory=lambda: MappingProxyType({}))
+    topic_names: Mapping[uuid.UUID, str] = field(default_factory=lambda: MappingProxyType({}))
+    controller_id: int = -1
+
+    def find_partition(self, topic: str, partition: int) -> PartitionInfo | None:
+        partitions = self.topics.get(topic)
+        return partitions.get(partition) if partitions else None
+
+    def find_endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
+        broker = self.brokers.get(broker_id)
+        return broker.endpoints.get(listener) if broker else None
+
+
+class MetadataCache:
+    """Takes the controller's updates and hands out the current snapshot."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._snapshot = MetadataSnapshot()
+
+    @property
+    def snapshot(self) -> MetadataSnapshot:
+        return self._snapshot
+
+    def update(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
+        """Applies one update; returns the partitions it removed."""
+        with self._lock:
+            old = self._snapshot
+            topics, removed = _updated_topics(old.topics, request.topic_states)
+            topic_ids = {
+                **old.topic_ids,
+                **{
+                    state.topic_name: state.topic_id
+                    for state in request.topic_states
+                    if state.topic_id != ZERO_ID
+                },
+            }
+            topic_ids = {name: id_ for name, id_ in topic_ids.items() if name in topics}
+            self._snapshot = MetadataSnapshot(
+                brokers=MappingProxyType(_brokers(request)),
+                topics=MappingProxyType(topics),
+                topic_ids=MappingProxyType(topic_ids),
+                topic_names=MappingProxyType({id_: name for name, id_ in topic_ids.items()}),
+                controller_id=request.controller_id,
+            )
+            return removed
+
+
+def _brokers(request: UpdateMetadataRequest) -> dict[int, BrokerNode]:
+    return {
+        broker.id: BrokerNode(
+            id=broker.id,
+            endpoints=MappingProxyType(
+                {
+                    endpoint.listener: Endpoint(host=endpoint.host, port=endpoint.port)
+                    for endpoint in broker.endpoints
+                }
+            ),
+            rack=broker.rack,
+        )
+        for broker in request.live_brokers
+    }
+
+
+def _updated_topics(
+    old: Mapping[str, Mapping[int, PartitionInfo]],
+    states: Iterable[UpdateMetadataRequest.TopicState],
+) -> tuple[dict[str, Mapping[int, PartitionInfo]], frozenset[TopicPartition]]:
+    topics = dict(old)
+    removed: set[TopicPartition] = set()
+    for topic in states:
+        partitions = dict(topics.get(topic.topic_name, {}))
+        for state in topic.partition_states:
+            if state.leader == LEADER_DURING_DELETE:
+                partitions.pop(state.partition_index, None)
+                removed.add(TopicPartition(topic.topic_name, state.partition_index))
+            else:
+                partitions[state.partition_index] = PartitionInfo(
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=tuple(state.isr),
+                    replicas=tuple(state.replicas),
+                    offline_replicas=tuple(state.offline_replicas),
+                )
+        if partitions:
+            topics[topic.topic_name] = MappingProxyType(partitions)
+        else:
+            topics.pop(topic.topic_name, None)
+    return topics, frozenset(removed)

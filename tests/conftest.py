@@ -1,0 +1,3 @@
+from embedkafka.runtime.locks import check_lock_ranks
+
+check_lock_ranks(True)
