@@ -28,7 +28,7 @@ class JavaProcess:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*_dies_with_parent(), java(), *arguments],
+                [*dies_with_parent(), java(), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -112,7 +112,7 @@ def java(tool: str = "java") -> str:
     return found
 
 
-def _dies_with_parent() -> list[str]:
+def dies_with_parent() -> list[str]:
     """A prefix that ties the child to the thread that starts it, where the system has one."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

@@ -1,0 +1,36 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.clients.admin.Admin;
+
+/** An admin client; its commands are grouped as Kafka's APIs are. */
+final class AdminSession implements Session {
+    private final Admin admin;
+    private final Map<String, Command> commands = new HashMap<>();
+
+    AdminSession(Map<String, Object> config) {
+        admin = Admin.create(config);
+        new TopicCommands(admin).addTo(commands);
+        new ConfigCommands(admin).addTo(commands);
+        new GroupCommands(admin).addTo(commands);
+        new ClusterCommands(admin).addTo(commands);
+    }
+
+    @Override
+    public Object run(String op, JsonNode args) throws Exception {
+        Command command = commands.get(op);
+        if (command == null) {
+            throw new IllegalArgumentException("an admin client has no " + op);
+        }
+        return command.run(args);
+    }
+
+    @Override
+    public void close() {
+        admin.close(java.time.Duration.ofSeconds(5));
+    }
+
+    interface Command {
+        Object run(JsonNode args) throws Exception;
+    }
+}
