@@ -1,0 +1,604 @@
+"""Typed access to Kafka's znodes, for the controller, the broker and its replicas.
+
+    zk = KafkaZk(store, clock)          # store: MemoryZk(...).connect(), or a KazooZk
+    zk.make_persistent_paths()          # once, when a broker starts
+    epoch = zk.register_broker(info)    # ephemeral; the epoch is the znode's czxid
+
+What only the active controller may write takes `epoch_version`, the zk version of
+`/controller_epoch` that it saw when elected: such a write is a transaction that checks it, and
+raises `ControllerMoved` when another controller has been elected since.
+
+Owner: nobody; it holds no state but the store.
+Not here: when to write what (`controller`, `replica`, `server`), and the bytes (`payloads`).
+"""
+
+import logging
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk import paths, payloads
+from embedkafka.zk.payloads import (
+    BrokerInfo,
+    LeaderAndIsr,
+    ProducerIdBlock,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from embedkafka.zk.store import (
+    ANY_VERSION,
+    BadVersion,
+    CheckOp,
+    CreateOp,
+    DeleteOp,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Op,
+    OpResult,
+    SetOp,
+    Stat,
+    Watch,
+    ZkError,
+    ZkStore,
+)
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+_T = TypeVar("_T")
+
+_LOG = logging.getLogger(__name__)
+
+_OPS_PER_MULTI = 500
+"""Keeps a transaction well below ZooKeeper's limit of 1 MiB per request."""
+
+
+class ControllerMoved(Exception):
+    """Another broker has become controller: what this one wanted to write was not written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateUpdates:
+    """Partition states that were written, that lost a race for the znode, and that failed."""
+
+    written: Mapping[TopicPartition, LeaderAndIsr]
+    retry: Sequence[TopicPartition]
+    failed: Mapping[TopicPartition, ZkError]
+
+
+class KafkaZk:
+    """Kafka's znodes as values, through one session."""
+
+    def __init__(self, store: ZkStore, clock: Clock) -> None:
+        self.store = store
+        self._clock = clock
+
+    # --- cluster and brokers ---
+
+    def make_persistent_paths(self) -> None:
+        """Creates what every Kafka cluster has; quick when it is there."""
+        missing = [path for path in paths.PERSISTENT if self.store.exists(path) is None]
+        for path in missing:
+            self._create_with_parents(path, b"", exist_ok=True)
+
+    def create_or_get_cluster_id(self, proposed: str) -> str:
+        """The cluster's id: `proposed` when it has none yet."""
+        found = self.find_cluster_id()
+        if found is not None:
+            return found
+        try:
+            self._create_with_parents(paths.CLUSTER_ID, payloads.encode_cluster_id(proposed))
+        except NodeExists:
+            return payloads.decode_cluster_id(self.store.get(paths.CLUSTER_ID)[0])
+        return proposed
+
+    def find_cluster_id(self) -> str | None:
+        data = self._find(paths.CLUSTER_ID)
+        return None if data is None else payloads.decode_cluster_id(data)
+
+    def generate_broker_sequence_id(self) -> int:
+        """A number no broker had before; the first is 1."""
+        try:
+            return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
+        except NoNode:
+            self._create_with_parents(paths.BROKER_SEQUENCE_ID, b"", exist_ok=True)
+            return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
+
+    def register_broker(self, info: BrokerInfo) -> int:
+        """Makes the broker's ephemeral znode and returns the broker epoch.
+
+        A znode left by an earlier session of this very client is ours (the create was retried);
+        one of another session raises `NodeExists`, as a second broker with this id is running.
+        """
+        data = payloads.encode_broker(info, self._clock.now_ms())
+        path = paths.broker(info.id)
+        try:
+            self.store.create(path, data, ephemeral=True)
+        except NodeExists:
+            stat = self.store.exists(path)
+            if stat is None:
+                return self.register_broker(info)
+            if stat.ephemeral_owner != self.store.session_id:
+                raise
+            return stat.czxid
+        return self.store.get(path)[1].czxid
+
+    def update_broker(self, info: BrokerInfo) -> None:
+        data = payloads.encode_broker(info, self._clock.now_ms())
+        self.store.set(paths.broker(info.id), data)
+
+    def find_broker(self, broker_id: int, watch: Watch | None = None) -> BrokerInfo | None:
+        data = self._find(paths.broker(broker_id), watch)
+        return None if data is None else payloads.decode_broker(broker_id, data)
+
+    def brokers(self, watch: Watch | None = None) -> dict[int, tuple[BrokerInfo, int]]:
+        """The registered brokers by id, each with its epoch."""
+        ids = sorted(int(name) for name in self._children(paths.BROKER_IDS, watch))
+        found = self.store.get_many([paths.broker(broker_id) for broker_id in ids])
+        return {
+            broker_id: (payloads.decode_broker(broker_id, node[0]), node[1].czxid)
+            for broker_id, node in zip(ids, found, strict=True)
+            if node is not None
+        }
+
+    # --- the controller's own znodes ---
+
+    def watch_controller(self, watch: Watch) -> int | None:
+        """Leaves a watch for any change of controller; the present controller's id."""
+        self.store.exists(paths.CONTROLLER, watch)
+        return self.find_controller_id()
+
+    def find_controller_id(self) -> int | None:
+        data = self._find(paths.CONTROLLER)
+        return None if data is None else payloads.decode_controller(data)
+
+    def controller_epoch(self) -> tuple[int, int]:
+        """The epoch of the last elected controller (0 before the first) and its zk version."""
+        try:
+            data, stat = self.store.get(paths.CONTROLLER_EPOCH)
+        except NoNode:
+            try:
+                self.store.create(paths.CONTROLLER_EPOCH, b"0")
+            except NodeExists:
+                return self.controller_epoch()
+            return 0, 0
+        return int(data), stat.version
+
+    def register_controller_and_increment_epoch(self, broker_id: int) -> tuple[int, int]:
+        """Becomes controller: the new epoch and its zk version, or `ControllerMoved`."""
+        epoch, version = self.controller_epoch()
+        mine = payloads.encode_controller(broker_id, self._clock.now_ms())
+        ops: list[Op] = [
+            CreateOp(paths.CONTROLLER, mine, ephemeral=True),
+            SetOp(paths.CONTROLLER_EPOCH, str(epoch + 1).encode(), version),
+        ]
+        try:
+            stat = self.store.multi(ops)[1]
+        except (NodeExists, BadVersion) as error:
+            return self._confirm_election(broker_id, epoch + 1, error)
+        assert isinstance(stat, Stat)
+        return epoch + 1, stat.version
+
+    def delete_controller(self, *, epoch_version: int) -> None:
+        self._controller_write([DeleteOp(paths.CONTROLLER)], epoch_version, ignore=NoNode)
+
+    # --- topics ---
+
+    def topics(self, watch: Watch | None = None) -> set[str]:
+        return set(self._children(paths.TOPICS, watch))
+
+    def topic_exists(self, topic: str) -> bool:
+        return self.store.exists(paths.topic(topic)) is not None
+
+    def topic_assignments(self, topics: Collection[str]) -> dict[str, TopicAssignment]:
+        names = list(topics)
+        found = self.store.get_many([paths.topic(name) for name in names])
+        return {
+            name: payloads.decode_topic(name, node[0])
+            for name, node in zip(names, found, strict=True)
+            if node is not None
+        }
+
+    def find_topic(self, topic: str, watch: Watch | None = None) -> TopicAssignment | None:
+        data = self._find(paths.topic(topic), watch)
+        return None if data is None else payloads.decode_topic(topic, data)
+
+    def create_topic(
+        self,
+        topic: str,
+        assignment: Mapping[int, Sequence[int]],
+        *,
+        topic_id: uuid.UUID | None,
+        config: Mapping[str, str],
+    ) -> None:
+        """Writes settings and assignment; raises `NodeExists` where the topic is.
+
+        The controller sees the topic and gives its partitions leaders.
+        """
+        partitions = {p: ReplicaAssignment(replicas=tuple(r)) for p, r in assignment.items()}
+        create = CreateOp(paths.topic(topic), payloads.encode_topic(topic_id, partitions))
+        path, data = paths.config("topics", topic), payloads.encode_config(config)
+        while True:
+            there = self.store.exists(path) is not None
+            try:
+                self.store.multi([SetOp(path, data) if there else CreateOp(path, data), create])
+                return
+            except (NodeExists, NoNode) as error:
+                if error.op_index == 1 or (isinstance(error, NoNode) and not there):
+                    raise  # else the settings came or went since we looked
+
+    def set_topic_assignment(
+        self,
+        topic: str,
+        assignment: Mapping[int, ReplicaAssignment],
+        *,
+        topic_id: uuid.UUID | None,
+        epoch_version: int = ANY_VERSION,
+    ) -> None:
+        """Replaces the whole assignment: adds partitions, or records a reassignment."""
+        op = SetOp(paths.topic(topic), payloads.encode_topic(topic_id, assignment))
+        self._controller_write([op], epoch_version)
+
+    def delete_topic_znodes(self, topic: str, *, epoch_version: int) -> None:
+        """Removes every trace of a topic whose replicas are gone, the delete request last."""
+        for path in (paths.topic(topic), paths.config("topics", topic)):
+            self._delete_tree(path, epoch_version)
+        self.delete_topic_requests([topic], epoch_version=epoch_version)
+
+    # --- partition states ---
+
+    def partition_states(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, LeaderAndIsr]:
+        """The states of those partitions that have one."""
+        listed = list(partitions)
+        found = self.store.get_many([paths.partition_state(tp) for tp in listed])
+        return {
+            tp: payloads.decode_partition_state(node[0], node[1].version)
+            for tp, node in zip(listed, found, strict=True)
+            if node is not None
+        }
+
+    def watch_partition_state(self, partition: TopicPartition, watch: Watch) -> None:
+        self.store.exists(paths.partition_state(partition), watch)
+
+    def create_partition_states(
+        self, states: Mapping[TopicPartition, LeaderAndIsr], *, epoch_version: int
+    ) -> StateUpdates:
+        """Creates `state` znodes with their parents, many in one transaction."""
+        written: dict[TopicPartition, LeaderAndIsr] = {}
+        failed: dict[TopicPartition, ZkError] = {}
+        waiting = dict(states)
+        while waiting:
+            ops, owners = self._state_creations(waiting)
+            try:
+                self._controller_write(ops, epoch_version)
+            except ZkError as error:
+                owner = owners[error.op_index - 1]
+                if owner is None:
+                    continue  # somebody else made the parent meanwhile
+                failed[owner] = error
+                del waiting[owner]
+                continue
+            for tp in dict.fromkeys(tp for tp in owners if tp is not None):
+                written[tp] = waiting.pop(tp)
+        return StateUpdates(written=written, retry=[], failed=failed)
+
+    def update_partition_states(
+        self,
+        states: Mapping[TopicPartition, LeaderAndIsr],
+        *,
+        controller_epoch: int,
+        epoch_version: int,
+    ) -> StateUpdates:
+        """Writes states whose `zk_version` is still the znode's, as the controller.
+
+        One transaction carries many partitions; a partition whose leader changed its ISR
+        meanwhile is taken out and returned in `retry`.
+        """
+        written: dict[TopicPartition, LeaderAndIsr] = {}
+        failed: dict[TopicPartition, ZkError] = {}
+        retry: list[TopicPartition] = []
+        for chunk in _chunks(list(states), _OPS_PER_MULTI):
+            waiting = {tp: replace(states[tp], controller_epoch=controller_epoch) for tp in chunk}
+            while waiting:
+                ops: list[Op] = [
+                    SetOp(
+                        paths.partition_state(tp),
+                        payloads.encode_partition_state(state),
+                        state.zk_version,
+                    )
+                    for tp, state in waiting.items()
+                ]
+                try:
+                    self._controller_write(ops, epoch_version)
+                except ZkError as error:
+                    lost = list(waiting)[error.op_index - 1]
+                    del waiting[lost]
+                    if isinstance(error, BadVersion):
+                        retry.append(lost)
+                    else:
+                        failed[lost] = error
+                    continue
+                for tp, state in waiting.items():
+                    written[tp] = replace(state, zk_version=state.zk_version + 1)
+                break
+        return StateUpdates(written=written, retry=retry, failed=failed)
+
+    def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
+        """A leader's own change of its ISR: the new zk version, or None when it was fenced.
+
+        A write that was done but whose answer was lost counts as done: the znode then has
+        exactly the state that was to be written.
+        """
+        data = payloads.encode_partition_state(state)
+        path = paths.partition_state(partition)
+        try:
+            return self.store.set(path, data, state.zk_version).version
+        except NoNode:
+            return None
+        except BadVersion:
+            now = self.partition_states([partition]).get(partition)
+            if now is not None and replace(now, zk_version=state.zk_version) == state:
+                return now.zk_version
+            return None
+
+    # --- topic deletion ---
+
+    def request_topic_deletion(self, topic: str) -> None:
+        """Asks the controller to delete `topic`; raises `NodeExists` if it was asked already."""
+        self._create_with_parents(paths.delete_topic(topic), b"")
+
+    def is_marked_for_deletion(self, topic: str) -> bool:
+        return self.store.exists(paths.delete_topic(topic)) is not None
+
+    def topic_deletions(self, watch: Watch | None = None) -> set[str]:
+        return set(self._children(paths.DELETE_TOPICS, watch))
+
+    def delete_topic_requests(self, topics: Iterable[str], *, epoch_version: int) -> None:
+        self._delete_all([paths.delete_topic(topic) for topic in topics], epoch_version)
+
+    # --- reassignment and preferred election, the old ways through ZooKeeper ---
+
+    def watch_reassignment(self, watch: Watch) -> bool:
+        """Leaves a watch for `/admin/reassign_partitions`; whether it is there."""
+        return self.store.exists(paths.REASSIGN_PARTITIONS, watch) is not None
+
+    def reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
+        data = self._find(paths.REASSIGN_PARTITIONS)
+        if data is None:
+            return {}
+        try:
+            return payloads.decode_reassignment(data)
+        except (ValueError, KeyError, TypeError) as error:
+            _LOG.warning("Ignoring partition reassignment due to invalid json: %s", error)
+            return {}
+
+    def create_reassignment(self, wanted: Mapping[TopicPartition, Sequence[int]]) -> None:
+        data = payloads.encode_reassignment(wanted)
+        self._create_with_parents(paths.REASSIGN_PARTITIONS, data)
+
+    def set_reassignment(
+        self, wanted: Mapping[TopicPartition, Sequence[int]], *, epoch_version: int
+    ) -> None:
+        """What is still to do; an empty one removes the znode."""
+        if not wanted:
+            self._delete_all([paths.REASSIGN_PARTITIONS], epoch_version)
+            return
+        op = SetOp(paths.REASSIGN_PARTITIONS, payloads.encode_reassignment(wanted))
+        self._controller_write([op], epoch_version, ignore=NoNode)
+
+    def watch_preferred_election(self, watch: Watch) -> bool:
+        """Leaves a watch for `/admin/preferred_replica_election`; whether it is there."""
+        return self.store.exists(paths.PREFERRED_REPLICA_ELECTION, watch) is not None
+
+    def preferred_election(self) -> list[TopicPartition]:
+        data = self._find(paths.PREFERRED_REPLICA_ELECTION)
+        return [] if data is None else payloads.decode_partitions(data)
+
+    def create_preferred_election(self, partitions: Iterable[TopicPartition]) -> None:
+        data = payloads.encode_partitions(partitions)
+        self._create_with_parents(paths.PREFERRED_REPLICA_ELECTION, data)
+
+    def delete_preferred_election(self, *, epoch_version: int) -> None:
+        self._delete_all([paths.PREFERRED_REPLICA_ELECTION], epoch_version)
+
+    # --- notifications to the controller ---
+
+    def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
+        """Tells the controller that leaders changed these ISRs, so that it updates metadata."""
+        prefix = f"{paths.ISR_CHANGES}/{paths.ISR_CHANGE_PREFIX}"
+        self.store.create(prefix, payloads.encode_partitions(partitions), sequence=True)
+
+    def isr_changes(self, watch: Watch | None = None) -> dict[str, list[TopicPartition]]:
+        """Pending notifications by znode name."""
+        return {
+            name: payloads.decode_partitions(data)
+            for name, data in self._notifications(paths.ISR_CHANGES, watch)
+        }
+
+    def delete_isr_changes(self, names: Iterable[str], *, epoch_version: int) -> None:
+        self._delete_all([f"{paths.ISR_CHANGES}/{name}" for name in names], epoch_version)
+
+    def notify_log_dir_failure(self, broker_id: int) -> None:
+        prefix = f"{paths.LOG_DIR_EVENTS}/{paths.LOG_DIR_EVENT_PREFIX}"
+        self.store.create(prefix, payloads.encode_log_dir_event(broker_id), sequence=True)
+
+    def log_dir_events(self, watch: Watch | None = None) -> dict[str, int]:
+        """Pending notifications by znode name, with the broker that lost a directory."""
+        return {
+            name: payloads.decode_log_dir_event(data)
+            for name, data in self._notifications(paths.LOG_DIR_EVENTS, watch)
+        }
+
+    def delete_log_dir_events(self, names: Iterable[str], *, epoch_version: int) -> None:
+        self._delete_all([f"{paths.LOG_DIR_EVENTS}/{name}" for name in names], epoch_version)
+
+    # --- settings ---
+
+    def config(self, entity_type: str, entity_name: str) -> dict[str, str]:
+        """The overrides of an entity such as `("topics", "orders")`; empty when it has none."""
+        data = self._find(paths.config(entity_type, entity_name))
+        return {} if data is None else payloads.decode_config(data)
+
+    def configs(self, entity_type: str, names: Collection[str]) -> dict[str, dict[str, str]]:
+        listed = list(names)
+        found = self.store.get_many([paths.config(entity_type, name) for name in listed])
+        return {
+            name: {} if node is None else payloads.decode_config(node[0])
+            for name, node in zip(listed, found, strict=True)
+        }
+
+    def configured_entities(self, entity_type: str) -> list[str]:
+        return self._children(f"{paths.CONFIG}/{entity_type}", None)
+
+    def set_config(self, entity_type: str, entity_name: str, config: Mapping[str, str]) -> None:
+        """Replaces the overrides and tells every broker (see `notifications`)."""
+        path = paths.config(entity_type, entity_name)
+        data = payloads.encode_config(config)
+        try:
+            self.store.set(path, data)
+        except NoNode:
+            self._create_with_parents(path, data, exist_ok=True)
+        self.notify_config_change(f"{entity_type}/{entity_name}")
+
+    def notify_config_change(self, entity_path: str) -> None:
+        prefix = f"{paths.CONFIG_CHANGES}/{paths.CONFIG_CHANGE_PREFIX}"
+        self.store.create(prefix, payloads.encode_config_change(entity_path), sequence=True)
+
+    # --- producer ids ---
+
+    def allocate_producer_ids(
+        self, broker_id: int, size: int = PRODUCER_ID_BLOCK_SIZE
+    ) -> ProducerIdBlock:
+        """Takes the next block of producer ids for a broker; no id is ever given twice."""
+        while True:
+            try:
+                data, stat = self.store.get(paths.PRODUCER_ID_BLOCK)
+            except NoNode:
+                self._create_with_parents(paths.PRODUCER_ID_BLOCK, b"", exist_ok=True)
+                continue
+            first = payloads.decode_producer_id_block(data).last + 1 if data else 0
+            block = ProducerIdBlock(broker_id=broker_id, first=first, last=first + size - 1)
+            encoded = payloads.encode_producer_id_block(block)
+            try:
+                self.store.set(paths.PRODUCER_ID_BLOCK, encoded, stat.version)
+            except BadVersion:
+                continue
+            return block
+
+    # --- how ---
+
+    def _find(self, path: str, watch: Watch | None = None) -> bytes | None:
+        try:
+            return self.store.get(path, watch)[0]
+        except NoNode:
+            return None
+
+    def _children(self, path: str, watch: Watch | None) -> list[str]:
+        try:
+            return self.store.children(path, watch)
+        except NoNode:
+            return []
+
+    def _notifications(self, path: str, watch: Watch | None) -> Iterator[tuple[str, bytes]]:
+        names = sorted(self._children(path, watch))
+        found = self.store.get_many([f"{path}/{name}" for name in names])
+        for name, node in zip(names, found, strict=True):
+            if node is not None:
+                yield name, node[0]
+
+    def _confirm_election(self, broker_id: int, epoch: int, error: ZkError) -> tuple[int, int]:
+        """The answer to a won election may be lost, and its retry then finds our own znode."""
+        if self.find_controller_id() == broker_id:
+            data, stat = self.store.get(paths.CONTROLLER_EPOCH)
+            if int(data) == epoch:
+                return epoch, stat.version
+        raise ControllerMoved(f"broker {broker_id} lost the election of epoch {epoch}") from error
+
+    def _controller_write(
+        self,
+        ops: Sequence[Op],
+        epoch_version: int,
+        *,
+        ignore: type[ZkError] | None = None,
+    ) -> list[OpResult]:
+        """A transaction of the active controller; errors keep the index within check + ops."""
+        if epoch_version == ANY_VERSION:
+            return self.store.multi(ops)
+        check = CheckOp(paths.CONTROLLER_EPOCH, epoch_version)
+        try:
+            return self.store.multi([check, *ops])[1:]
+        except ZkError as error:
+            if error.op_index == 0 and isinstance(error, BadVersion):
+                raise ControllerMoved(f"epoch znode is past version {epoch_version}") from error
+            if ignore is not None and isinstance(error, ignore):
+                return []
+            raise
+
+    def _state_creations(
+        self, states: Mapping[TopicPartition, LeaderAndIsr]
+    ) -> tuple[list[Op], list[TopicPartition | None]]:
+        """Creations for as many partitions as fit, and whose each is (None: a shared parent)."""
+        ops: list[Op] = []
+        owners: list[TopicPartition | None] = []
+        there: dict[str, set[str]] = {}
+        for tp, state in states.items():
+            if tp.topic not in there:
+                parent = paths.partitions(tp.topic)
+                there[tp.topic] = set(self._children(parent, None))
+                if not there[tp.topic] and self.store.exists(parent) is None:
+                    ops.append(CreateOp(parent))
+                    owners.append(None)
+            if str(tp.partition) not in there[tp.topic]:
+                ops.append(CreateOp(paths.partition(tp)))
+                owners.append(tp)
+            data = payloads.encode_partition_state(state)
+            ops.append(CreateOp(paths.partition_state(tp), data))
+            owners.append(tp)
+            if len(ops) >= _OPS_PER_MULTI:
+                break
+        return ops, owners
+
+    def _create_with_parents(self, path: str, data: bytes, *, exist_ok: bool = False) -> None:
+        try:
+            self.store.create(path, data)
+        except NodeExists:
+            if not exist_ok:
+                raise
+        except NoNode:
+            self._create_with_parents(path.rpartition("/")[0], b"", exist_ok=True)
+            self._create_with_parents(path, data, exist_ok=exist_ok)
+
+    def _delete_all(self, doomed: Sequence[str], epoch_version: int) -> None:
+        """Deletes znodes as the controller; those already gone are fine."""
+        for chunk in _chunks(doomed, _OPS_PER_MULTI):
+            waiting = list(chunk)
+            while waiting:
+                try:
+                    self._controller_write([DeleteOp(path) for path in waiting], epoch_version)
+                except NoNode as error:
+                    del waiting[error.op_index - 1]
+                    continue
+                break
+
+    def _delete_tree(self, path: str, epoch_version: int) -> None:
+        """Deletes a znode with everything below it, children first, as the controller."""
+        doomed = list(self._below(path))
+        try:
+            self._delete_all(doomed, epoch_version)
+        except NotEmpty:
+            self._delete_tree(path, epoch_version)  # a child came while we looked
+
+    def _below(self, path: str) -> Iterator[str]:
+        for name in self._children(path, None):
+            yield from self._below(f"{path}/{name}")
+        yield path
+
+
+def _chunks(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,172 @@
+"""What the cluster needs of ZooKeeper: one session's view of a tree of znodes.
+
+A `ZkStore` is one session. `memory.MemoryZk.connect()` gives one in process,
+`kazoo_store.KazooZk` one on a real ensemble; `tests/unit/zk/contract.py` holds both to the
+same behaviour.
+
+Invariants: watches are one-shot, fire after the change was made, in the order of the changes,
+and carry no data. After `SessionState.EXPIRED` every call raises `SessionExpired` until the owner
+calls `renew()`: nothing queued before the expiry can slip into the next session.
+Not here: znode paths and payloads of Kafka (`paths`, `payloads`) and typed access (`kafka_zk`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+ANY_VERSION = -1
+
+
+class ZkError(Exception):
+    """A request that ZooKeeper refused. In a `multi`, `op_index` says which operation failed."""
+
+    def __init__(self, path: str = "", *, op_index: int = 0) -> None:
+        super().__init__(path)
+        self.path = path
+        self.op_index = op_index
+
+
+class NoNode(ZkError):
+    """The znode, or the parent of the one to create, does not exist."""
+
+
+class NodeExists(ZkError):
+    """The znode to create is there already."""
+
+
+class BadVersion(ZkError):
+    """The znode has changed since the version that the caller expects."""
+
+
+class NotEmpty(ZkError):
+    """The znode to delete has children."""
+
+
+class NoChildrenForEphemerals(ZkError):
+    """An ephemeral znode cannot be a parent."""
+
+
+class ConnectionLoss(ZkError):
+    """The ensemble cannot be reached now; whether the request was carried out is unknown."""
+
+
+class SessionExpired(ZkError):
+    """The session has ended, and its ephemeral znodes with it."""
+
+
+class EventType(Enum):
+    CREATED = "created"
+    DELETED = "deleted"
+    CHANGED = "changed"
+    CHILD = "child"
+
+
+class WatchEvent(NamedTuple):
+    """What happened to the znode at `path`; the watch that saw it is spent."""
+
+    type: EventType
+    path: str
+
+
+class SessionState(Enum):
+    """CONNECTED also announces a renewed session; SUSPENDED may turn into either of the others."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+
+class Stat(NamedTuple):
+    """ZooKeeper's book-keeping of one znode; Kafka's broker epoch is a `czxid`."""
+
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOp:
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetOp:
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOp:
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOp:
+    path: str
+    version: int = ANY_VERSION
+
+
+Op = CreateOp | SetOp | DeleteOp | CheckOp
+"""One step of a `multi`; its result is the created path, the new `Stat`, or None."""
+
+OpResult = str | Stat | None
+Watch = Callable[[WatchEvent], None]
+SessionListener = Callable[[SessionState], None]
+
+
+class ZkStore(Protocol):
+    """One session. Every method may be called from any thread; callbacks must only post."""
+
+    @property
+    def session_id(self) -> int: ...
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    ) -> str:
+        """Makes a znode and returns its path, which for a sequential one ends in ten digits."""
+        ...
+
+    def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]: ...
+
+    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        """Reads znodes at once; None for those that do not exist. Not one atomic read."""
+        ...
+
+    def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat: ...
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> None: ...
+
+    def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The znode's stat; the watch is left even where there is no znode yet."""
+        ...
+
+    def children(self, path: str, watch: Watch | None = None) -> list[str]: ...
+
+    def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        """Does all of `ops` or none; raises the error of the one that failed."""
+        ...
+
+    def on_session_change(self, listener: SessionListener) -> None: ...
+
+    def renew(self) -> None:
+        """Opens the next session after this one expired; watches and ephemerals are gone."""
+        ...
+
+    def close(self) -> None:
+        """Ends the session; its ephemeral znodes go at once."""
+        ...
