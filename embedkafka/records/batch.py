@@ -1,0 +1,273 @@
+"""Record batches of magic 2, read in place.
+
+A `RecordBatch` is a view: it unpacks the header of 61 bytes and keeps the rest as a `memoryview`.
+Records inside are parsed only when `records()` is asked for. `read_batches` walks a buffer of
+batches of any magic; those of magic 0 and 1 come as `LegacyBatch`, with the same attributes.
+Not here: which batches a log accepts (`log.validation`), and writing them (`records.builder`).
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.checksum import crc32c
+from embedkafka.records.compression import Compression, decompress
+from embedkafka.records.legacy import MIN_MESSAGE_SIZE, LegacyBatch
+from embedkafka.records.record import BytesLike, Header, Record, TimestampType
+from embedkafka.records.varint import decode_varint
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12
+MAGIC_POSITION: Final = 16
+LEADER_EPOCH_POSITION: Final = 12
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
+
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
+
+_OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
+_COMPRESSIONS: Final = tuple(Compression)
+
+
+class RecordBatch:
+    """One batch of magic 2 at the start of a buffer of at least its header's 61 bytes."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "buffer",
+        "crc",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size_in_bytes",
+    )
+
+    base_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    def __init__(self, buffer: memoryview) -> None:
+        (
+            self.base_offset,
+            length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(buffer)
+        self.size_in_bytes: int = length + LOG_OVERHEAD
+        self.buffer = buffer[: self.size_in_bytes]
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatch(offsets={self.base_offset}..{self.last_offset}, magic={self.magic}, "
+            f"count={self.record_count}, size={self.size_in_bytes}, "
+            f"producer={self.producer_id}/{self.producer_epoch}/{self.base_sequence}, "
+            f"transactional={self.is_transactional}, control={self.is_control})"
+        )
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def compression(self) -> Compression:
+        codec = self.attributes & COMPRESSION_MASK
+        if codec >= len(_COMPRESSIONS):
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"unknown compression type id {codec}")
+        return _COMPRESSIONS[codec]
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.attributes & TIMESTAMP_TYPE_FLAG:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """When tombstones and markers in this batch may go; kept in place of the base timestamp."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return add_to_sequence(self.base_sequence, self.last_offset_delta)
+
+    def is_valid(self) -> bool:
+        """Whether the batch is whole and its checksum right."""
+        return (
+            self.size_in_bytes >= HEADER_SIZE
+            and len(self.buffer) == self.size_in_bytes
+            and crc32c(self.buffer[ATTRIBUTES_POSITION:]) == self.crc
+        )
+
+    def ensure_valid(self) -> None:
+        """Raises CORRUPT_MESSAGE unless `is_valid()`."""
+        if not self.is_valid():
+            raise ApiError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"record batch at offset {self.base_offset} is corrupt (size {self.size_in_bytes},"
+                f" {len(self.buffer)} bytes at hand, stored crc {self.crc})",
+            )
+
+    def records(self) -> Iterator[Record]:
+        """The records, decompressed and parsed; INVALID_RECORD where the payload is malformed."""
+        if self.record_count < 0:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"found invalid record count {self.record_count} in magic v{self.magic} batch",
+            )
+        payload = bytes(decompress(self.compression, self.buffer[HEADER_SIZE:]))
+        if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return _with_timestamp(self._parse(payload), self.max_timestamp)
+        return self._parse(payload)
+
+    def _parse(self, payload: bytes) -> Iterator[Record]:
+        position = 0
+        base_offset, base_timestamp = self.base_offset, self.base_timestamp
+        for _ in range(self.record_count):
+            size, start = decode_varint(payload, position)
+            timestamp_delta, position = decode_varint(payload, start + 1)  # after the attributes
+            offset_delta, position = decode_varint(payload, position)
+            key, position = _read_bytes(payload, position)
+            value, position = _read_bytes(payload, position)
+            header_count, position = decode_varint(payload, position)
+            headers: tuple[Header, ...] = ()
+            if header_count:
+                headers, position = _read_headers(payload, position, header_count)
+            if position - start != size:
+                raise ApiError(
+                    ErrorCode.INVALID_RECORD,
+                    f"invalid record size: expected {size} bytes in record payload, "
+                    f"but instead read {position - start}",
+                )
+            yield Record(
+                base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, headers
+            )
+        if position != len(payload):
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                "incorrect declared batch size, records still remaining in batch",
+            )
+
+
+Batch = RecordBatch | LegacyBatch
+
+
+def read_batches(buffer: BytesLike) -> Iterator[Batch]:
+    """The batches in `buffer`; a partial one at its end is left out, as in a fetch response.
+
+    Sizes that no batch can have, and unknown magics, raise CORRUPT_MESSAGE.
+    """
+    view = memoryview(buffer)
+    end = len(view)
+    position = 0
+    while (size := next_batch_size(view, position, end)) is not None:
+        if position + size > end:
+            return
+        batch = view[position : position + size]
+        yield RecordBatch(batch) if batch[MAGIC_POSITION] == 2 else LegacyBatch(batch)
+        position += size
+
+
+def next_batch_size(view: memoryview, position: int, end: int) -> int | None:
+    """The whole size of the batch at `position`, or None when too few bytes are there to tell."""
+    if end - position <= MAGIC_POSITION:
+        return None
+    length: int = _OFFSET_AND_LENGTH.unpack_from(view, position)[1]
+    magic = view[position + MAGIC_POSITION]
+    if magic > 2:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"invalid magic {magic} found in record batch")
+    size = length + LOG_OVERHEAD
+    if size < (HEADER_SIZE if magic == 2 else MIN_MESSAGE_SIZE[magic]):
+        raise ApiError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"record size {length} is less than the minimum record overhead of magic v{magic}",
+        )
+    return size
+
+
+def add_to_sequence(sequence: int, increment: int) -> int:
+    """`sequence` moved on; sequences wrap from the greatest 32-bit integer to 0."""
+    if sequence > 0x7FFFFFFF - increment:
+        return increment - (0x7FFFFFFF - sequence) - 1
+    return sequence + increment
+
+
+def _with_timestamp(records: Iterator[Record], timestamp: int) -> Iterator[Record]:
+    return (record._replace(timestamp=timestamp) for record in records)
+
+
+def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
+    size, position = decode_varint(payload, position)
+    if size < 0:
+        return None, position
+    end = position + size
+    if end > len(payload):
+        raise ApiError(ErrorCode.INVALID_RECORD, "a record's key or value ends early")
+    return payload[position:end], end
+
+
+def _read_headers(payload: bytes, position: int, count: int) -> tuple[tuple[Header, ...], int]:
+    if count < 0 or count > len(payload) - position:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"found invalid number of record headers {count}")
+    headers: list[Header] = []
+    for _ in range(count):
+        key, position = _read_bytes(payload, position)
+        if key is None:
+            raise ApiError(ErrorCode.INVALID_RECORD, "found a record header without a key")
+        value, position = _read_bytes(payload, position)
+        headers.append((key.decode("utf-8", "replace"), value))
+    return tuple(headers), position

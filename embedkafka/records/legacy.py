@@ -1,0 +1,218 @@
+"""Message sets of magic 0 and 1, as producers and consumers before Kafka 0.11 speak them.
+
+A message is its own batch, unless it is compressed: then its value is a message set, and the
+outer message is a wrapper. Inner offsets are absolute in magic 0; in magic 1 they count from 0,
+and the wrapper has the offset of the last inner message (KIP-31).
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.compression import Compression, compress, decompress
+from embedkafka.records.record import NO_TIMESTAMP, BytesLike, Record, TimestampType
+
+_LOG_OVERHEAD: Final = 12
+_CRC_END: Final = 16
+_HEADER: Final = struct.Struct(">qiIbb")
+_TIMESTAMP_POSITION: Final = 18
+_KEY_POSITION: Final = (18, 26)
+_COMPRESSION_MASK: Final = 0x07
+_TIMESTAMP_TYPE_FLAG: Final = 0x08
+
+# Offset, size, crc, magic, attributes, timestamp in magic 1, and two lengths, by magic.
+MIN_MESSAGE_SIZE: Final = (26, 34)
+
+
+class LegacyBatch:
+    """One outer message of magic 0 or 1, with the attributes of a `RecordBatch`."""
+
+    __slots__ = ("attributes", "buffer", "crc", "last_offset", "magic", "size_in_bytes")
+
+    last_offset: int
+    crc: int
+    magic: int
+    attributes: int
+
+    # What a message set cannot say, said the way v2 says it.
+    partition_leader_epoch: Final = -1
+    producer_id: Final = -1
+    producer_epoch: Final = -1
+    base_sequence: Final = -1
+    last_sequence: Final = -1
+    has_producer_id: Final = False
+    is_transactional: Final = False
+    is_control: Final = False
+    delete_horizon: Final = None
+    record_count: Final = None
+
+    def __init__(self, buffer: memoryview) -> None:
+        self.last_offset, length, self.crc, self.magic, self.attributes = _HEADER.unpack_from(
+            buffer
+        )
+        self.size_in_bytes: int = length + _LOG_OVERHEAD
+        self.buffer = buffer[: self.size_in_bytes]
+
+    def __repr__(self) -> str:
+        return (
+            f"LegacyBatch(last_offset={self.last_offset}, magic={self.magic}, "
+            f"compression={self.compression.name}, size={self.size_in_bytes})"
+        )
+
+    @property
+    def base_offset(self) -> int:
+        """The offset of the first record, for which a wrapper has to be opened."""
+        if self.compression is Compression.NONE:
+            return self.last_offset
+        return next(self.records()).offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def compression(self) -> Compression:
+        codec = self.attributes & _COMPRESSION_MASK
+        if codec > Compression.LZ4:
+            raise ApiError(
+                ErrorCode.CORRUPT_MESSAGE, f"unknown compression type id {codec} in magic 0 or 1"
+            )
+        return Compression(codec)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType(bool(self.attributes & _TIMESTAMP_TYPE_FLAG))
+
+    @property
+    def max_timestamp(self) -> int:
+        if self.magic == 0:
+            return NO_TIMESTAMP
+        timestamp: int = struct.unpack_from(">q", self.buffer, _TIMESTAMP_POSITION)[0]
+        return timestamp
+
+    @property
+    def base_timestamp(self) -> int:
+        return self.max_timestamp
+
+    def is_valid(self) -> bool:
+        """Whether the message is whole and its checksum right."""
+        return (
+            self.magic in (0, 1)
+            and self.size_in_bytes >= MIN_MESSAGE_SIZE[self.magic]
+            and len(self.buffer) == self.size_in_bytes
+            and zlib.crc32(self.buffer[_CRC_END:]) == self.crc
+        )
+
+    def ensure_valid(self) -> None:
+        """Raises CORRUPT_MESSAGE unless `is_valid()`."""
+        if not self.is_valid():
+            raise ApiError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"message at offset {self.last_offset} is corrupt (magic {self.magic}, "
+                f"size {self.size_in_bytes}, stored crc {self.crc})",
+            )
+
+    def records(self) -> Iterator[Record]:
+        """The record, or those inside the wrapper with their absolute offsets."""
+        if self.compression is Compression.NONE:
+            return iter((self._record(),))
+        return iter(self._inner_records())
+
+    def _record(self) -> Record:
+        key, position = self._read_bytes(_KEY_POSITION[self.magic])
+        value, position = self._read_bytes(position)
+        if position != self.size_in_bytes:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a message is longer than its key and value")
+        return Record(self.last_offset, self.max_timestamp, key, value)
+
+    def _inner_records(self) -> Sequence[Record]:
+        wrapped = self._record().value
+        if wrapped is None:
+            raise ApiError(ErrorCode.INVALID_RECORD, "a compressed message set is null")
+        inner = list(self._inner_messages(decompress(self.compression, wrapped, magic=self.magic)))
+        if not inner:
+            raise ApiError(ErrorCode.INVALID_RECORD, "a compressed message set is empty")
+        if self.magic == 0:
+            return inner
+        base_offset = self.last_offset - inner[-1].offset
+        append_time = (
+            self.max_timestamp if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+        )
+        return [
+            record._replace(
+                offset=base_offset + record.offset,
+                timestamp=record.timestamp if append_time is None else append_time,
+            )
+            for record in inner
+        ]
+
+    def _inner_messages(self, message_set: BytesLike) -> Iterator[Record]:
+        view = memoryview(message_set)
+        position = 0
+        while position < len(view):
+            if len(view) - position < MIN_MESSAGE_SIZE[0]:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a compressed message set ends early")
+            message = LegacyBatch(view[position:])
+            message.ensure_valid()
+            if message.magic != self.magic or message.compression is not Compression.NONE:
+                raise ApiError(
+                    ErrorCode.INVALID_RECORD,
+                    f"a compressed message set of magic {self.magic} holds a message of magic "
+                    f"{message.magic} with compression {message.compression.name.lower()}",
+                )
+            yield message._record()
+            position += message.size_in_bytes
+
+    def _read_bytes(self, position: int) -> tuple[bytes | None, int]:
+        size: int = struct.unpack_from(">i", self.buffer, position)[0]
+        position += 4
+        if size < 0:
+            return None, position
+        if position + size > self.size_in_bytes:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a message's key or value ends early")
+        return bytes(self.buffer[position : position + size]), position + size
+
+
+def build_message_set(
+    records: Sequence[Record],
+    *,
+    magic: int,
+    compression: Compression = Compression.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+) -> bytes:
+    """`records`, which have absolute offsets, as messages of magic 0 or 1; headers are dropped."""
+    flag = _TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0
+    if compression is Compression.NONE or not records:
+        return b"".join(_message(record, magic, flag) for record in records)
+    if compression is Compression.ZSTD:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs record batches of magic 2"
+        )
+    base_offset = records[0].offset if magic == 1 else 0
+    inner = b"".join(
+        _message(record._replace(offset=record.offset - base_offset), magic, flag)
+        for record in records
+    )
+    wrapper = Record(
+        records[-1].offset,
+        max(record.timestamp for record in records),
+        None,
+        bytes(compress(compression, inner, magic=magic)),
+    )
+    return _message(wrapper, magic, flag | compression)
+
+
+def _message(record: Record, magic: int, attributes: int) -> bytes:
+    body = bytearray((magic, attributes if magic else attributes & _COMPRESSION_MASK))
+    if magic:
+        body += record.timestamp.to_bytes(8, "big", signed=True)
+    for data in (record.key, record.value):
+        body += (-1 if data is None else len(data)).to_bytes(4, "big", signed=True)
+        body += data or b""
+    crc = zlib.crc32(body).to_bytes(4, "big")
+    size = len(body) + len(crc)
+    return struct.pack(">qi", record.offset, size) + crc + bytes(body)

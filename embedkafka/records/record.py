@@ -1,0 +1,28 @@
+"""One record, and the words that say where its timestamp comes from."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+BytesLike = bytes | bytearray | memoryview
+Header = tuple[str, bytes | None]
+
+NO_TIMESTAMP: Final = -1
+
+
+class TimestampType(IntEnum):
+    """Bit 3 of the attributes: who set the timestamps. Magic 0 has none at all."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class Record(NamedTuple):
+    """A record as a consumer sees it, with its absolute offset."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header] = ()

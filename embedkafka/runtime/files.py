@@ -1,0 +1,182 @@
+"""The file system, as far as logs need it: the seam where a disk can be made to fail.
+
+Owner: nobody; a `File` belongs to the log segment or index that opened it.
+Invariants: a file stays open as long as anything refers to it, and not longer. So a `FileRegion`
+on its way to a socket outlives the segment it was cut from, and nobody has to count references.
+Not here: what is in the files (`log`).
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+BytesLike = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file, read and written at explicit positions; closed when nothing refers to it."""
+
+    def fileno(self) -> int: ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def write(self, data: BytesLike, position: int) -> None:
+        """All of `data`, or an OSError; then any part of it may have been written."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+
+class Files(Protocol):
+    """Every way in which a log touches the disk. Each method may raise OSError."""
+
+    def open(self, path: Path) -> File:
+        """Opens for reading and writing, creating the file when it does not exist."""
+        ...
+
+    def read(self, path: Path) -> bytes: ...
+
+    def replace(self, path: Path, data: BytesLike) -> None:
+        """Makes `data` the content of `path` at once: a reader sees the old or the new whole."""
+        ...
+
+    def size(self, path: Path) -> int: ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def names(self, directory: Path) -> Sequence[str]:
+        """The names in `directory`, sorted."""
+        ...
+
+    def make_directory(self, directory: Path) -> None:
+        """Creates `directory` and its parents, unless it is there."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Moves a file or directory, over an existing file."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Removes a file, if it is there."""
+        ...
+
+    def remove_tree(self, directory: Path) -> None:
+        """Removes a directory and all in it, if it is there."""
+        ...
+
+
+class FileRegion:
+    """A range of an open file, to be sent as it is."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: File, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def __repr__(self) -> str:
+        return f"FileRegion(position={self.position}, size={self.size})"
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def read(self) -> bytes:
+        """The bytes of the range; fewer than `size` if the file was truncated meanwhile."""
+        return self.file.read(self.position, self.size)
+
+
+class SystemFiles:
+    """The real file system."""
+
+    def open(self, path: Path) -> File:
+        return _SystemFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+    def read(self, path: Path) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: Path, data: BytesLike) -> None:
+        temporary = path.with_name(path.name + ".tmp")
+        with open(temporary, "wb", buffering=0) as file:
+            _write_all(file.fileno(), data, 0)
+        os.replace(temporary, path)
+
+    def size(self, path: Path) -> int:
+        return os.stat(path).st_size
+
+    def exists(self, path: Path) -> bool:
+        return os.path.exists(path)
+
+    def names(self, directory: Path) -> Sequence[str]:
+        return sorted(os.listdir(directory))
+
+    def make_directory(self, directory: Path) -> None:
+        os.makedirs(directory, exist_ok=True)
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.replace(old, new)
+
+    def remove(self, path: Path) -> None:
+        try:
+            os.remove(path)
+        except FileNotFoundError:
+            pass
+
+    def remove_tree(self, directory: Path) -> None:
+        import shutil  # it loads every compressor there is, ten milliseconds of them
+
+        try:
+            shutil.rmtree(directory)
+        except FileNotFoundError:
+            pass
+
+
+class _SystemFile:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self, position: int, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size:
+            return data
+        parts = [data]
+        remaining = size - len(data)
+        while data and remaining:
+            data = os.pread(self._descriptor, remaining, position + size - remaining)
+            parts.append(data)
+            remaining -= len(data)
+        return b"".join(parts)
+
+    def write(self, data: BytesLike, position: int) -> None:
+        _write_all(self._descriptor, data, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+
+def _write_all(descriptor: int, data: BytesLike, position: int) -> None:
+    written = os.pwrite(descriptor, data, position)
+    if written == len(data):
+        return
+    rest = memoryview(data)[written:]
+    while rest:
+        position += written
+        written = os.pwrite(descriptor, rest, position)
+        rest = rest[written:]
