@@ -76,6 +76,7 @@ class Timer:
         if self._thread is None:
             self._thread = start_thread(self.name, self._run, self._failures)
         elif deadline_ms < self._wakes_at_ms:
+            self._wakes_at_ms = deadline_ms
             self._condition.notify()
 
     def _cancel(self, task: TimerTask) -> bool:

@@ -1,0 +1,65 @@
+"""Takes in connections from one listening socket and hands them to the processors of its plane.
+
+Owner: the thread of the plane's first processor, whose selector watches the listening socket.
+Invariants: a connection is counted in the quota before a processor gets it, and refused when its
+address has too many; while the broker has too many, connections wait in the kernel's queue.
+Not here: reading and writing (`processor.py`).
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from embedkafka.net.limits import ConnectionQuota
+from embedkafka.net.transport import Listener, Stream
+
+_LOG = logging.getLogger(__name__)
+
+# One turn of the selector accepts this many at most, so that open connections get their turn too.
+_BATCH: Final = 64
+
+
+class ConnectionOwner(Protocol):
+    """A processor, as the acceptor sees it. Callable from any thread."""
+
+    def adopt(self, stream: Stream, *, listener: str, number: int) -> None: ...
+
+
+class Acceptor:
+    """Accepts on `listener`, called `name`, for `owners` in turn."""
+
+    def __init__(
+        self,
+        name: str,
+        listener: Listener,
+        owners: Sequence[ConnectionOwner],
+        quota: ConnectionQuota,
+    ) -> None:
+        self.name = name
+        self.listener = listener
+        self._owners = itertools.cycle(owners)
+        self._quota = quota
+        self._numbers = itertools.count()
+
+    def accept(self, when_room: Callable[[], None]) -> bool:
+        """Accepts what waits. False when the broker is full: stop until `when_room` is called."""
+        for _ in range(_BATCH):
+            if not self._quota.has_room(when_room):
+                return False
+            try:
+                stream = self.listener.accept()
+            except BlockingIOError:
+                return True
+            except OSError as error:  # that client has gone already, or descriptors ran out
+                _LOG.warning("%s could not accept a connection: %s", self.name, error)
+                continue
+            self._hand_over(stream)
+        return True
+
+    def _hand_over(self, stream: Stream) -> None:
+        if self._quota.admit(stream.peer_host):
+            next(self._owners).adopt(stream, listener=self.name, number=next(self._numbers))
+            return
+        _LOG.warning("%s refused %s: too many connections of that address", self.name, stream.peer)
+        stream.close()

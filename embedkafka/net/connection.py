@@ -1,0 +1,195 @@
+"""The wire format of a connection, without the wire: frames in, frames out.
+
+A frame is a four-byte length and that many bytes. `FrameReader` is told where bytes arrived and
+yields whole frames; `FrameWriter` is given replies and yields what to send next. Neither touches a
+socket, so both are tested byte by byte.
+
+Owner: the thread that owns the connection.
+Invariants: every frame lives in a buffer of its own, for logs keep views into it; bytes are copied
+at most once, and only the first few kilobytes of a frame; a reply's parts are never joined.
+Not here: sockets (`transport.py`), whose turn it is (`processor.py`).
+"""
+
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from embedkafka.protocol.wire_types import Part
+
+LENGTH_BYTES: Final = 4
+CHUNK_BYTES: Final = 16 * 1024
+
+# Linux takes at most 1024 buffers in one call.
+_MAX_BUFFERS: Final = 1024
+
+_LENGTH = struct.Struct(">i")
+
+
+class FileRegion(Protocol):
+    """A range of an open file, sent without passing through Python."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    def fileno(self) -> int: ...
+
+
+Buffer = bytes | bytearray | memoryview
+
+
+class BadFrame(Exception):
+    """The peer does not speak the protocol; its connection is closed with this reason."""
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames.
+
+    The caller receives into `target()` when there is one (the rest of a frame whose length is
+    known) and reports with `filled`; otherwise it receives into a scratch buffer and `feed`s that.
+    """
+
+    __slots__ = ("_body", "_filled", "_max_bytes", "_rest")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._body: memoryview | None = None
+        self._filled = 0
+        self._rest: bytes | bytearray = b""
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether a frame has begun and not ended: the end of the stream would tear it."""
+        return self._body is not None or len(self._rest) > 0
+
+    def target(self) -> memoryview | None:
+        """Where the next bytes belong, when that is known."""
+        return None if self._body is None else self._body[self._filled :]
+
+    def filled(self, count: int) -> memoryview | None:
+        """Notes `count` bytes received into `target()`; the frame when that completes it."""
+        body = self._body
+        assert body is not None, "there was no target to fill"
+        self._filled += count
+        if self._filled < len(body):
+            return None
+        self._body = None
+        return body
+
+    def feed(self, data: memoryview) -> memoryview | None:
+        """Takes a copy of `data`; the first frame that is complete, if any.
+
+        What follows that frame is kept, for `next_frame`.
+        """
+        if self._rest:
+            self._rest = bytearray(self._rest)
+            self._rest += data
+            data = memoryview(self._rest)
+        frame, end = self._cut(data, 0)
+        self._rest = bytes(data[end:]) if end < len(data) else b""
+        return frame
+
+    def next_frame(self) -> memoryview | None:
+        """The next complete frame of what `feed` kept."""
+        if not self._rest:
+            return None
+        data = memoryview(self._rest)
+        frame, end = self._cut(data, 0)
+        self._rest = bytes(data[end:])
+        return frame
+
+    def _cut(self, data: memoryview, start: int) -> tuple[memoryview | None, int]:
+        """One frame from `start` and where it ends; an incomplete one becomes the target."""
+        received = len(data) - start - LENGTH_BYTES
+        if received < 0:
+            return None, start
+        (size,) = _LENGTH.unpack_from(data, start)
+        if not 0 <= size <= self._max_bytes:
+            raise BadFrame(f"frame of {size} bytes, allowed are 0 to {self._max_bytes}")
+        start += LENGTH_BYTES
+        if received >= size:
+            return memoryview(bytearray(data[start : start + size])), start + size
+        body = memoryview(bytearray(size))
+        body[:received] = data[start:]
+        self._body, self._filled = body, received
+        return None, len(data)
+
+
+class FrameWriter:
+    """What is still to be sent, in order."""
+
+    __slots__ = ("_parts", "_sent")
+
+    def __init__(self) -> None:
+        self._parts: deque[Part] = deque()
+        self._sent = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """Queues one frame: the length of `parts` together, then the parts."""
+        sizes = [part_size(part) for part in parts]
+        self._parts.append(_LENGTH.pack(sum(sizes)))
+        self._parts.extend(part for part, size in zip(parts, sizes, strict=True) if size)
+
+    def clear(self) -> None:
+        """Forgets everything, so that file regions are let go."""
+        self._parts.clear()
+        self._sent = 0
+
+    def next(self) -> "Gather | FileSlice":
+        """What to send next: as many buffers as go together, or the rest of a file region."""
+        first = self._parts[0]
+        if not isinstance(first, Buffer):
+            # cast: what has a size and is no buffer is a file region, says `Request.reply`.
+            region = cast(FileRegion, first)
+            position, count = region.position + self._sent, region.size - self._sent
+            return FileSlice(region, position=position, count=count)
+        buffers: list[Buffer] = []
+        for part in self._parts:
+            if not isinstance(part, Buffer) or len(buffers) == _MAX_BUFFERS:
+                return Gather(buffers, more=True)
+            buffers.append(memoryview(part)[self._sent :] if self._sent and not buffers else part)
+        return Gather(buffers, more=False)
+
+    def sent(self, count: int) -> None:
+        """Notes that `count` bytes of what `next` gave were sent."""
+        count += self._sent
+        parts = self._parts
+        while parts and count >= (size := part_size(parts[0])):
+            parts.popleft()
+            count -= size
+        self._sent = count
+
+
+class Gather:
+    """Buffers for one call; `more` says that something else follows them."""
+
+    __slots__ = ("buffers", "more")
+
+    def __init__(self, buffers: list[Buffer], *, more: bool) -> None:
+        self.buffers = buffers
+        self.more = more
+
+
+class FileSlice:
+    """A range of a file to send."""
+
+    __slots__ = ("count", "position", "region")
+
+    def __init__(self, region: FileRegion, *, position: int, count: int) -> None:
+        self.region = region
+        self.position = position
+        self.count = count
+
+
+def part_size(part: Part) -> int:
+    if isinstance(part, memoryview):
+        return part.nbytes
+    if isinstance(part, bytes | bytearray):
+        return len(part)
+    return part.size

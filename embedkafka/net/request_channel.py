@@ -1,0 +1,145 @@
+"""Requests on their way from the processors to the handlers.
+
+Owner: `RequestChannel._condition` (leaf) guards the queue; a `Request` belongs to its handler.
+Invariants: at most `capacity` requests queue; a processor that found no room is called back once
+there is some; every request is answered at most once.
+Not here: threads that handle requests (`server.handler_pool`), decoding (`server.dispatch`).
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from embedkafka.protocol.wire_types import Part
+
+QUEUED_MAX_REQUESTS = 500
+
+
+class ReplyPort(Protocol):
+    """The connection a request came from, as the request sees it. Callable from any thread."""
+
+    id: str
+    listener: str
+    is_control_plane: bool
+    client_address: str
+    principal: str
+
+    def reply(self, parts: Sequence[Part]) -> None: ...
+
+    def no_reply(self) -> None: ...
+
+    def close_for(self, reason: str) -> None: ...
+
+
+class Request:
+    """One frame from a client, and the way to answer it.
+
+    No further request of its connection is read until it is answered, by `reply`, `no_reply` or
+    `close_connection`: one of them, once, from any thread. Answering a client that left is fine.
+    """
+
+    __slots__ = ("_answered", "_port", "context", "frame", "received_ms")
+
+    def __init__(self, frame: memoryview, port: ReplyPort, received_ms: float) -> None:
+        self.frame = frame
+        """The bytes after the length prefix, in a writable buffer that nobody else uses."""
+        self.received_ms = received_ms
+        """When it was complete, on the clock's monotonic time."""
+        self.context: dict[str, Any] = {}  # Any: whatever the dispatcher notes
+        self._port = port
+        self._answered = False
+
+    @property
+    def connection_id(self) -> str:
+        return self._port.id
+
+    @property
+    def listener(self) -> str:
+        return self._port.listener
+
+    @property
+    def is_control_plane(self) -> bool:
+        return self._port.is_control_plane
+
+    @property
+    def client_address(self) -> str:
+        """The client's host, without the port."""
+        return self._port.client_address
+
+    @property
+    def principal(self) -> str:
+        """Who the connection belongs to, `User:ANONYMOUS` until authentication sets it."""
+        return self._port.principal
+
+    @principal.setter
+    def principal(self, principal: str) -> None:
+        self._port.principal = principal
+
+    def reply(self, parts: Sequence[Part]) -> None:
+        """Sends `parts` as one frame; the length prefix is added here.
+
+        A part is bytes-like, or a range of a file: `size`, `position` and `fileno()`.
+        """
+        self._answer()
+        self._port.reply(parts)
+
+    def no_reply(self) -> None:
+        """Ends a request that has no answer (acks=0), so that the next one is read."""
+        self._answer()
+        self._port.no_reply()
+
+    def close_connection(self, reason: str = "the broker refused the request") -> None:
+        """Closes the connection; an answer that still comes, or is still on its way, is dropped."""
+        self._port.close_for(reason)
+
+    def _answer(self) -> None:
+        assert not self._answered, f"a request of {self.connection_id} was answered twice"
+        self._answered = True
+
+
+class RequestChannel:
+    """A bounded queue of requests: `queued.max.requests`."""
+
+    def __init__(self, capacity: int = QUEUED_MAX_REQUESTS) -> None:
+        self.capacity = capacity
+        self._condition = threading.Condition(threading.Lock())
+        self._queue: deque[Request] = deque()
+        self._waiting_for_room: dict[Callable[[], None], None] = {}
+        self._open = True
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def offer(self, request: Request, on_room: Callable[[], None]) -> bool:
+        """Queues `request`; False when there is no room, and then `on_room` runs when there is."""
+        with self._condition:
+            if not self._open:
+                return True
+            if len(self._queue) >= self.capacity:
+                self._waiting_for_room[on_room] = None
+                return False
+            self._queue.append(request)
+            self._condition.notify()
+            return True
+
+    def receive(self) -> Request | None:
+        """Waits for the next request; None when the channel is closed."""
+        with self._condition:
+            while self._open and not self._queue:
+                self._condition.wait()
+            if not self._open:
+                return None
+            request = self._queue.popleft()
+            waiting, self._waiting_for_room = self._waiting_for_room, {}
+        for on_room in waiting:
+            on_room()
+        return request
+
+    def close(self) -> None:
+        """Ends every `receive`; what is queued is dropped."""
+        with self._condition:
+            self._open = False
+            self._queue.clear()
+            self._waiting_for_room.clear()
+            self._condition.notify_all()

@@ -1,0 +1,170 @@
+"""The network side of one broker: a data plane, and a control plane that clients cannot clog.
+
+Each plane has its own listeners, processors and sink. The acceptors of a plane run on the thread of
+its first processor, so an idle broker has two network threads.
+
+Owner: the thread that starts and stops the broker.
+Invariants: after `stop` or `kill` returned, every thread has ended and every descriptor is closed.
+Not here: what requests mean, and the threads of a handler pool.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from embedkafka.net.acceptor import Acceptor
+from embedkafka.net.limits import ConnectionQuota, Limits
+from embedkafka.net.processor import Phase, Processor, Sink
+from embedkafka.net.transport import Listener, TcpTransport, Transport
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import BrokerId
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerConfig:
+    """Where to listen; port 0 lets the kernel choose."""
+
+    name: str
+    host: str = LOOPBACK
+    port: int = 0
+    is_control_plane: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """The network settings of one broker."""
+
+    listeners: Sequence[ListenerConfig]
+    limits: Limits = field(default_factory=Limits)
+    num_network_threads: int = 1
+    backlog: int = 1024
+
+
+class SocketServer:
+    """Listens, and passes requests to `handle`: a function run by the processors, or a queue.
+
+    `control_handle` is the same for the control plane; without it that plane shares `handle`.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        handle: Sink,
+        clock: Clock,
+        failures: Failures,
+        broker_id: BrokerId | int,
+        *,
+        control_handle: Sink | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._config = config
+        self._handle = handle
+        self._control_handle = control_handle or handle
+        self._clock = clock
+        self._failures = failures
+        self._broker_id = broker_id
+        self._transport = transport or TcpTransport()
+        self._listeners: dict[str, Listener] = {}
+        self._processors: list[Processor] = []
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def bind(self) -> None:
+        """Opens the listening sockets: clients may connect, and wait for `start`."""
+        try:
+            for listener in self._config.listeners:
+                self._listeners[listener.name] = self._transport.listen(
+                    listener.host, listener.port, backlog=self._config.backlog
+                )
+        except OSError:
+            self._close_listeners()
+            raise
+
+    def start(self) -> None:
+        """Serves; binds first if that has not happened."""
+        if not self._listeners:
+            self.bind()
+        quota = ConnectionQuota(self._config.limits)
+        prefix = f"ek-b{self._broker_id}"
+        data = [
+            self._processor(f"{prefix}-processor-{index}", self._handle, quota)
+            for index in range(self._config.num_network_threads)
+        ]
+        self._processors = data
+        self._add_acceptors(data, quota, control_plane=False)
+        if any(listener.is_control_plane for listener in self._config.listeners):
+            control = self._processor(
+                f"{prefix}-control", self._control_handle, quota, is_control_plane=True
+            )
+            self._processors = [*data, control]
+            self._add_acceptors([control], quota, control_plane=True)
+        self._unsubscribe = self._clock.subscribe(self._on_jump)
+        for processor in self._processors:
+            processor.start()
+
+    def bound_port(self, listener: str) -> int:
+        """The port of the listener of that name."""
+        return self._listeners[listener].port
+
+    def pause(self) -> None:
+        """Stands still, as in a long garbage collection: the kernel accepts, nobody answers."""
+        for processor in self._processors:
+            processor.pause()
+
+    def resume(self) -> None:
+        for processor in self._processors:
+            processor.resume()
+
+    def stop(self) -> None:
+        """Accepts nothing more, writes what is ready to be written, closes."""
+        self._end(Phase.STOPPING)
+
+    def kill(self) -> None:
+        """Breaks every connection off, as the death of the process would."""
+        for listener in self._listeners.values():
+            listener.abort()
+        self._end(Phase.KILLED)
+
+    def _processor(
+        self, name: str, sink: Sink, quota: ConnectionQuota, *, is_control_plane: bool = False
+    ) -> Processor:
+        return Processor(
+            name,
+            sink,
+            self._clock,
+            self._failures,
+            self._config.limits,
+            quota,
+            is_control_plane=is_control_plane,
+        )
+
+    def _add_acceptors(
+        self, processors: Sequence[Processor], quota: ConnectionQuota, *, control_plane: bool
+    ) -> None:
+        for listener in self._config.listeners:
+            if listener.is_control_plane == control_plane:
+                listening = self._listeners[listener.name]
+                acceptor = Acceptor(listener.name, listening, processors, quota)
+                processors[0].add_acceptor(acceptor)
+
+    def _on_jump(self) -> None:
+        for processor in self._processors:
+            processor.wake()
+
+    def _end(self, phase: Phase) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        processors, self._processors = self._processors, []
+        for processor in processors:
+            processor.stop(phase)
+        for processor in processors:
+            processor.join()
+        if not processors:
+            self._close_listeners()
+        self._listeners.clear()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners.values():
+            listener.close()
+        self._listeners.clear()

@@ -1,0 +1,209 @@
+"""The socket seam: the only module that makes sockets.
+
+A `Transport` listens and connects; what it returns are a `Listener` and a `Stream`, which the rest
+of `net` uses by these few methods and a file descriptor to select on. Faults are other transports,
+and so would TLS be: a stream that encrypts, answering `BlockingIOError` while it cannot go on.
+
+Owner: each stream belongs to the thread that reads and writes it; `abort` may come from any thread.
+Invariants: no stream delays small writes (TCP_NODELAY); only what
+`connect` made ever blocks, and then with a timeout.
+Not here: frames (`connection.py`), and when to read or write (`processor.py`, `client.py`).
+"""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+_SENDFILE: Final = getattr(os, "sendfile", None) if os.uname().sysname == "Linux" else None
+
+
+class Stream(Protocol):
+    """One connected socket. Accepted streams do not block; connected ones block with a timeout."""
+
+    local: str
+    peer: str
+    peer_host: str
+
+    def fileno(self) -> int: ...
+
+    def set_timeout(self, seconds: float) -> None:
+        """How long the calls below may block; they raise `TimeoutError` then."""
+        ...
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        """Bytes received; 0 when the peer has closed."""
+        ...
+
+    def send(self, buffers: Sequence[Buffer], *, more: bool) -> int:
+        """Bytes taken from the front of `buffers`; `more` says that other data follows at once."""
+        ...
+
+    def send_file(self, descriptor: int, *, position: int, count: int) -> int:
+        """Bytes sent from the file; 0 when the file has no bytes there."""
+        ...
+
+    def close(self) -> None: ...
+
+    def reset(self) -> None:
+        """Closes so that the peer sees the connection break off (RST)."""
+        ...
+
+    def abort(self) -> None:
+        """Makes both sides see the end, from any thread; the owner still closes."""
+        ...
+
+
+class Listener(Protocol):
+    """One listening socket, which does not block."""
+
+    host: str
+    port: int
+
+    def fileno(self) -> int: ...
+
+    def accept(self) -> Stream:
+        """The next waiting connection; `BlockingIOError` when there is none."""
+        ...
+
+    def abort(self) -> None:
+        """Refuses connections from now on, from any thread; the owner still closes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    """Makes listeners and streams."""
+
+    def listen(self, host: str, port: int, *, backlog: int) -> Listener: ...
+
+    def connect(self, host: str, port: int, *, timeout_s: float) -> Stream: ...
+
+
+class TcpTransport:
+    """Plain TCP."""
+
+    def listen(self, host: str, port: int, *, backlog: int) -> Listener:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            # A broker that restarts takes its old port back while old connections linger.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+            listening.listen(backlog)
+            listening.setblocking(False)
+        except OSError as error:
+            listening.close()
+            raise OSError(
+                error.errno, f"cannot listen on {host}:{port}: {error.strerror}"
+            ) from error
+        return TcpListener(listening)
+
+    def connect(self, host: str, port: int, *, timeout_s: float) -> Stream:
+        return TcpStream(socket.create_connection((host, port), timeout=timeout_s))
+
+
+class TcpListener:
+    """A listening TCP socket, with one descriptor in reserve.
+
+    Out of descriptors a waiting connection can neither be accepted nor got rid of, and the selector
+    would report it for ever; the reserve is spent to accept and close it.
+    """
+
+    __slots__ = ("_reserve", "_socket", "host", "port")
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._socket = listening
+        self.host, self.port = listening.getsockname()[:2]
+        self._reserve = os.dup(listening.fileno())
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def accept(self) -> Stream:
+        try:
+            accepted, _ = self._socket.accept()
+        except OSError as error:
+            if error.errno in _OUT_OF_DESCRIPTORS:
+                self._turn_one_away()
+            raise
+        accepted.setblocking(False)
+        return TcpStream(accepted)
+
+    def abort(self) -> None:
+        _shut_down(self._socket)
+
+    def close(self) -> None:
+        os.close(self._reserve)
+        self._socket.close()
+
+    def _turn_one_away(self) -> None:
+        os.close(self._reserve)
+        try:
+            self._socket.accept()[0].close()
+        finally:
+            self._reserve = os.dup(self._socket.fileno())
+
+
+class TcpStream:
+    """A connected TCP socket."""
+
+    __slots__ = ("_socket", "fileno", "local", "peer", "peer_host", "recv_into")
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self.fileno = connected.fileno
+        self.recv_into = connected.recv_into  # bound here: one call less for every request
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.local = _address(connected.getsockname())
+            peer = connected.getpeername()
+            self.peer, self.peer_host = _address(peer), peer[0]
+        except OSError:
+            connected.close()
+            raise
+
+    def set_timeout(self, seconds: float) -> None:
+        self._socket.settimeout(seconds)
+
+    def send(self, buffers: Sequence[Buffer], *, more: bool) -> int:
+        return self._socket.sendmsg(buffers, (), _MSG_MORE if more else 0)
+
+    def send_file(self, descriptor: int, *, position: int, count: int) -> int:
+        if _SENDFILE is not None:
+            return int(_SENDFILE(self._socket.fileno(), descriptor, position, count))
+        chunk = os.pread(descriptor, min(count, 1 << 18), position)
+        return self._socket.send(chunk) if chunk else 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def reset(self) -> None:
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        except OSError:
+            pass  # already broken off by the peer
+        self._socket.close()
+
+    def abort(self) -> None:
+        _shut_down(self._socket)
+
+
+def _shut_down(shut: socket.socket) -> None:
+    try:
+        shut.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # not connected any more, which is what was asked for
+
+
+def _address(name: tuple[str, int] | tuple[str, int, int, int]) -> str:
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
