@@ -1,0 +1,1 @@
+"""embedkafka beside Apache Kafka: the same client, the same workload, one run, ratios."""

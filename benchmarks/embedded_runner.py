@@ -1,0 +1,37 @@
+"""One embedded cluster in a process of its own: says when it is ready, ends when its input does.
+
+Prints two lines of JSON, in milliseconds: `import`, `start` and the address; then `stop`.
+"""
+
+import json
+import sys
+import time
+
+
+def main() -> None:
+    brokers = int(sys.argv[1])
+    began = time.perf_counter()
+    from embedkafka import EmbeddedKafka
+
+    imported = time.perf_counter()
+    cluster = EmbeddedKafka(brokers=brokers)
+    with cluster:
+        ready = time.perf_counter()
+        _tell(
+            {
+                "import embedkafka ms": (imported - began) * 1000,
+                "start ms": (ready - imported) * 1000,
+                "bootstrap_servers": cluster.bootstrap_servers,
+            }
+        )
+        sys.stdin.read()
+        stopping = time.perf_counter()
+    _tell({"stop ms": (time.perf_counter() - stopping) * 1000})
+
+
+def _tell(facts: dict[str, object]) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+if __name__ == "__main__":
+    main()
