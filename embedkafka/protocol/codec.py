@@ -1,0 +1,91 @@
+"""Messages to bytes and back, in any version.
+
+    encode(HeartbeatRequest(...), 4) -> bytes
+    decode(HeartbeatRequest, 4, buffer) -> HeartbeatRequest
+
+Encoders and decoders are functions compiled from a message's declaration, one for each class and
+version, when that version is first used.  They are kept for good; two threads that compile the
+same one at once do the work twice, and either result is right.
+
+Not here: frame lengths (`net`), headers (`headers`), and what is inside record batches (`records`).
+"""
+
+from collections.abc import Callable
+from struct import error as StructError
+from typing import Any, Final, TypeVar
+
+from embedkafka.protocol.decoder import decoder_source
+from embedkafka.protocol.encoder import encoder_source
+from embedkafka.protocol.errors import ProtocolError
+from embedkafka.protocol.message import schema_of
+from embedkafka.protocol.wire_types import Part
+
+M = TypeVar("M")
+
+
+def encode(message: object, version: int) -> bytes:
+    """The message as one byte string; records that are not in memory are refused."""
+    parts = encode_parts(message, version)
+    try:
+        return b"".join(parts)  # type: ignore[arg-type]  # a part not in memory is a TypeError
+    except TypeError as failure:
+        raise _not_encodable(message, version, failure) from failure
+
+
+def encode_parts(message: object, version: int) -> list[Part]:
+    """The message as pieces to send one after another; records are passed on, not copied.
+
+    A records value may be any object with an int `size`, and then it is in the list as it is.
+    """
+    try:
+        return _encoders[type(message), version](message)
+    except (StructError, TypeError, AttributeError) as failure:
+        raise _not_encodable(message, version, failure) from failure
+
+
+def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview) -> M:
+    """The message in `buffer`, which must hold it and nothing else; else `ProtocolError`.
+
+    Records are views of `buffer`, everything else is copied.
+    """
+    message: M = _decoders[cls, version](buffer)
+    return message
+
+
+class _Encoders(dict[tuple[type[Any], int], Callable[[object], list[Part]]]):
+    """Encoders by class and version; a missing one is compiled."""
+
+    def __missing__(self, key: tuple[type[Any], int]) -> Callable[[object], list[Part]]:
+        self[key] = encoder = _compile("encode", *key)
+        return encoder
+
+
+class _Decoders(dict[tuple[type[Any], int], Callable[[bytes | bytearray | memoryview], Any]]):
+    """Decoders by class and version; a missing one is compiled."""
+
+    def __missing__(
+        self, key: tuple[type[Any], int]
+    ) -> Callable[[bytes | bytearray | memoryview], Any]:
+        self[key] = decoder = _compile("decode", *key)
+        return decoder
+
+
+_encoders: Final = _Encoders()
+_decoders: Final = _Decoders()
+
+
+def _compile(what: str, cls: type[Any], version: int) -> Callable[[Any], Any]:
+    schema = schema_of(cls)
+    first, last = schema.versions
+    if not first <= version <= last:
+        raise ProtocolError(f"{cls.__qualname__} has versions {first} to {last}, not {version}")
+    write = encoder_source if what == "encode" else decoder_source
+    source, namespace = write(schema, version)
+    exec(compile(source, f"<{what} {cls.__qualname__} v{version}>", "exec"), namespace)
+    function: Callable[[Any], Any] = namespace[what]
+    return function
+
+
+def _not_encodable(message: object, version: int, failure: Exception) -> ProtocolError:
+    name = type(message).__qualname__
+    return ProtocolError(f"{name} v{version} cannot be encoded: {failure}")

@@ -1,0 +1,255 @@
+"""Declaring messages: one frozen class covers every version of one request, response or struct.
+
+    @message(api=ApiKey.HEARTBEAT, versions=(0, 4), flexible=4)
+    class HeartbeatRequest:
+        group_id: str
+        generation_id: Int32
+        member_id: str
+        group_instance_id: str | None = since(3, default=None)
+
+The order of the fields is their order on the wire.  A field that a version lacks is not written
+in that version, whatever its value, and has its default after decoding, so that code which reads
+or builds messages needs no branches by version.
+
+Classes are keyword-only, frozen, have slots, and compare by value (a list equals a tuple of the
+same elements).  Only the codec asks a class for its `Schema`.
+
+Not here: bytes.  `codec` turns declarations into encoders and decoders.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar, cast, dataclass_transform
+
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.wire_types import WireType, wire_type_of
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+REQUIRED: Final = object()
+"""The default of a field that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of a struct, over all versions of the message."""
+
+    name: str
+    type: WireType
+    first_version: int = 0
+    last_version: int | None = None
+    nullable_since: int | None = None
+    tag: int | None = None
+    default: object = REQUIRED
+
+    def is_in(self, version: int) -> bool:
+        return self.first_version <= version and (
+            self.last_version is None or version <= self.last_version
+        )
+
+    def is_nullable_in(self, version: int) -> bool:
+        return self.nullable_since is not None and version >= self.nullable_since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What the codec knows of a class.  Structs have the versions of the message around them."""
+
+    cls: type[Any]  # Any: one codec serves every message class
+    draft: Callable[[], Any]  # makes an instance with no field set yet, and open for setting
+    fields: tuple[Field, ...]
+    api: ApiKey | None = None
+    versions: tuple[int, int] = (0, 0)
+    flexible: int | None = None
+
+    def is_flexible_in(self, version: int) -> bool:
+        return self.flexible is not None and version >= self.flexible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """What `since`, `until`, `tagged` and `nullable_since` leave in the class body."""
+
+    default: object
+    first_version: int = 0
+    last_version: int | None = None
+    nullable_since: int | None = None
+    tag: int | None = None
+
+
+def since(
+    version: int, *, default: T, until: int | None = None, nullable_since: int | None = None
+) -> T:
+    """A field that appeared in `version`, and was last seen in `until`."""
+    return cast(
+        T,  # dataclasses.field lies in the same way: the class body holds a rule for a value
+        _Rule(
+            default=default,
+            first_version=version,
+            last_version=until,
+            nullable_since=nullable_since,
+        ),
+    )
+
+
+def until(version: int, *, default: T, nullable_since: int | None = None) -> T:
+    """A field of the oldest versions, last seen in `version`."""
+    rule = _Rule(default=default, last_version=version, nullable_since=nullable_since)
+    return cast(T, rule)  # as in since()
+
+
+def tagged(tag: int, *, since: int, default: T) -> T:
+    """A field in the tagged section of a flexible version, written only when it is not `default`.
+
+    Compare with `is` first: share the default where you can, it is the cheap case.
+    """
+    return cast(T, _Rule(default=default, first_version=since, tag=tag))  # as in since()
+
+
+def nullable_since(version: int, *, default: Any = REQUIRED) -> Any:  # Any: REQUIRED fits no field
+    """A field in all versions, that may be null from `version` on."""
+    return _Rule(default=default, nullable_since=version)
+
+
+@dataclass_transform(
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(since, until, tagged, nullable_since),
+)
+def message(
+    *, versions: tuple[int, int], flexible: int | None = None, api: ApiKey | None = None
+) -> Callable[[type[M]], type[M]]:
+    """Make the decorated class a message in `versions`; `flexible` is its first with tagged fields.
+
+    Messages without `api` are not requests or responses but records, or headers.
+    """
+
+    def declare(body: type[M]) -> type[M]:
+        return _build(body, api=api, versions=versions, flexible=flexible)
+
+    return declare
+
+
+@dataclass_transform(
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(since, until, tagged, nullable_since),
+)
+def struct(body: type[M]) -> type[M]:
+    """Make the decorated class a struct inside messages."""
+    return _build(body, api=None, versions=(0, 0), flexible=None)
+
+
+def schema_of(cls: type[Any]) -> Schema:
+    """The declaration behind a class made with `@message` or `@struct`."""
+    schema = getattr(cls, "__schema__", None)
+    if not isinstance(schema, Schema):
+        raise TypeError(f"{cls.__qualname__} is not a message")
+    return schema
+
+
+def replace(original: M, **changes: Any) -> M:  # Any: fields have many types
+    """A copy of a message with some fields changed, as `dataclasses.replace` does."""
+    cls = type(original)
+    values = {f.name: getattr(original, f.name) for f in schema_of(cls).fields}
+    return cls(**(values | changes))
+
+
+def _build(
+    body: type[M], *, api: ApiKey | None, versions: tuple[int, int], flexible: int | None
+) -> type[M]:
+    """The class proper: slots instead of defaults, a constructor, and value semantics.
+
+    Instances are filled in as a `draft`, a base class that allows assignment, and then become the
+    frozen class by assigning `__class__`.  It is much cheaper than `object.__setattr__` per field.
+    """
+    fields = tuple(
+        _field(name, annotation, vars(body).get(name, REQUIRED))
+        for name, annotation in body.__annotations__.items()
+    )
+    names = tuple(f.name for f in fields)
+    draft = type("_Draft" + body.__name__, (), {"__slots__": names})
+    attributes = {
+        name: value
+        for name, value in vars(body).items()
+        if name not in names and name not in ("__dict__", "__weakref__")
+    }
+    cls: Any = type(body.__name__, (draft,), attributes | _VALUE_METHODS | {"__slots__": ()})
+    cls.__schema__ = Schema(
+        cls=cls, draft=draft, fields=fields, api=api, versions=versions, flexible=flexible
+    )
+    return cast(type[M], cls)  # made from the body, with the same fields
+
+
+def _field(name: str, annotation: object, default: object) -> Field:
+    wire_type, nullable = wire_type_of(annotation)
+    rule = default if isinstance(default, _Rule) else _Rule(default=default)
+    return Field(
+        name=name,
+        type=wire_type,
+        first_version=rule.first_version,
+        last_version=rule.last_version,
+        nullable_since=(rule.nullable_since or 0) if nullable else None,
+        tag=rule.tag,
+        default=rule.default,
+    )
+
+
+def _compile_constructor_on_first_use(cls: type[Any], **values: object) -> object:
+    """Stand in for `__new__` until it is needed: importing a family compiles nothing."""
+    schema = schema_of(cls)
+    parameters = ", ".join(
+        f.name if f.default is REQUIRED else f"{f.name}=default_{f.name}" for f in schema.fields
+    )
+    lines = [
+        f"def __new__(cls, *, {parameters}):" if parameters else "def __new__(cls):",
+        " self = draft()",
+        *(f" self.{f.name} = {f.name}" for f in schema.fields),
+        " self.__class__ = frozen",
+        " return self",
+    ]
+    namespace: dict[str, Any] = {"draft": schema.draft, "frozen": cls}
+    namespace |= {f"default_{f.name}": f.default for f in schema.fields}
+    exec(compile("\n".join(lines), f"<{cls.__qualname__}()>", "exec"), namespace)
+    constructor = namespace["__new__"]
+    constructor.__qualname__ = cls.__qualname__
+    cls.__new__ = staticmethod(constructor)
+    return cls(**values)
+
+
+def _comparable(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _equal(self: object, other: object) -> bool:
+    if type(self) is not type(other):
+        return False
+    return all(
+        _comparable(getattr(self, f.name)) == _comparable(getattr(other, f.name))
+        for f in schema_of(type(self)).fields
+    )
+
+
+def _repr(self: object) -> str:
+    """Only what differs from the defaults: responses have dozens of fields."""
+    shown = (
+        f"{f.name}={getattr(self, f.name)!r}"
+        for f in schema_of(type(self)).fields
+        if f.default is REQUIRED or getattr(self, f.name) != f.default
+    )
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _refuse_change(self: object, name: str, value: object = None) -> NoReturn:
+    raise AttributeError(f"{type(self).__qualname__}.{name} cannot be changed: messages are frozen")
+
+
+_VALUE_METHODS: Final[dict[str, Any]] = {
+    "__new__": _compile_constructor_on_first_use,
+    "__eq__": _equal,
+    "__hash__": None,  # most messages hold lists
+    "__repr__": _repr,
+    "__setattr__": _refuse_change,
+    "__delattr__": _refuse_change,
+}

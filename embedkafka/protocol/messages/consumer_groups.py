@@ -1,0 +1,110 @@
+"""Consumer groups whose coordinator assigns the partitions (KIP-848)."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.message import message, since, struct
+from embedkafka.protocol.wire_types import OPERATIONS_OMITTED, Int8, Int16, Int32
+
+
+@message(api=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), flexible=0)
+class ConsumerGroupHeartbeatRequest:
+    """Join, stay in and leave a group: epoch 0 joins, -1 leaves, -2 leaves for a while.
+
+    Null means unchanged since the last heartbeat.  v1 subscribes by regular expression, and
+    members make their own ids.
+    """
+
+    @struct
+    class TopicPartitions:
+        topic_id: UUID
+        partitions: Sequence[Int32]
+
+    group_id: str
+    member_id: str
+    member_epoch: Int32  # 0 joins, -1 leaves, -2 leaves for a while
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: Int32 = -1
+    subscribed_topic_names: Sequence[str] | None = None
+    subscribed_topic_regex: str | None = since(1, default=None)
+    server_assignor: str | None = None
+    topic_partitions: Sequence[TopicPartitions] | None = None
+
+
+@message(api=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), flexible=0)
+class ConsumerGroupHeartbeatResponse:
+    """The member's epoch, and its assignment when that has changed."""
+
+    @struct
+    class Assignment:
+        @struct
+        class TopicPartitions:
+            topic_id: UUID
+            partitions: Sequence[Int32]
+
+        topic_partitions: Sequence[TopicPartitions]
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: Int32
+    heartbeat_interval_ms: Int32
+    assignment: Assignment | None = None
+
+
+@message(api=ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), flexible=0)
+class ConsumerGroupDescribeRequest:
+    """Ask for state and members of groups."""
+
+    group_ids: Sequence[str]
+    include_authorized_operations: bool
+
+
+@message(api=ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), flexible=0)
+class ConsumerGroupDescribeResponse:
+    """State, members, and assignments now and to come.
+
+    v1 whether a member speaks the classic protocol.
+    """
+
+    @struct
+    class Group:
+        @struct
+        class Member:
+            @struct
+            class Assignment:
+                @struct
+                class TopicPartitions:
+                    topic_id: UUID
+                    topic_name: str
+                    partitions: Sequence[Int32]
+
+                topic_partitions: Sequence[TopicPartitions]
+
+            member_id: str
+            instance_id: str | None = None
+            rack_id: str | None = None
+            member_epoch: Int32
+            client_id: str
+            client_host: str
+            subscribed_topic_names: Sequence[str]
+            subscribed_topic_regex: str | None = None
+            assignment: Assignment
+            target_assignment: Assignment
+            member_type: Int8 = since(1, default=-1)  # -1 unknown, 0 classic, 1 consumer
+
+        error_code: Int16 = 0
+        error_message: str | None = None
+        group_id: str
+        group_state: str
+        group_epoch: Int32
+        assignment_epoch: Int32
+        assignor_name: str
+        members: Sequence[Member]
+        authorized_operations: Int32 = OPERATIONS_OMITTED
+
+    throttle_time_ms: Int32 = 0
+    groups: Sequence[Group]

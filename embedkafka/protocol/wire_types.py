@@ -1,0 +1,119 @@
+"""How each kind of value lies on the wire, and the names message declarations use for them.
+
+A declaration says `generation_id: Int32`: a plain `int` to the type checker, and four bytes,
+big-endian, to the codec, which reads the second half of the `Annotated` pair.  `bool`, `str`,
+`bytes` and `UUID` need no such name.  Sequences and nested structs are told apart by their types.
+"""
+
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Final, Protocol, TypeAlias
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A value of constant size, by its `struct` format character."""
+
+    code: str
+    size: int
+
+
+class Variable(Enum):
+    """A run of bytes behind its length."""
+
+    STRING = "string"
+    BYTES = "bytes"
+    RECORDS = "records"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    element: "WireType"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A nested struct: a class made with `@struct`."""
+
+    cls: type[Any]  # Any: one codec serves every struct class
+
+
+WireType: TypeAlias = Fixed | Variable | Array | Struct
+
+BOOL: Final = Fixed("?", 1)
+INT8: Final = Fixed("b", 1)
+INT16: Final = Fixed("h", 2)
+INT32: Final = Fixed("i", 4)
+INT64: Final = Fixed("q", 8)
+UINT16: Final = Fixed("H", 2)
+UINT32: Final = Fixed("I", 4)
+FLOAT64: Final = Fixed("d", 8)
+UUID_BYTES: Final = Fixed("16s", 16)
+
+NO_UUID: Final = UUID(int=0)
+"""Kafka's ZERO_UUID: no topic id, no directory id."""
+
+OPERATIONS_OMITTED: Final = -(2**31)
+"""Authorized operations are a bit set; this one says that nobody asked for them."""
+
+
+class SizedPart(Protocol):
+    """Record bytes that are not in memory, such as a range of a segment file."""
+
+    @property
+    def size(self) -> int: ...
+
+
+Part: TypeAlias = bytes | bytearray | memoryview | SizedPart
+"""One piece of an encoded message, in the order in which the pieces are sent."""
+
+Int8 = Annotated[int, INT8]
+Int16 = Annotated[int, INT16]
+Int32 = Annotated[int, INT32]
+Int64 = Annotated[int, INT64]
+UInt16 = Annotated[int, UINT16]
+UInt32 = Annotated[int, UINT32]
+Float64 = Annotated[float, FLOAT64]
+
+Records = Annotated[memoryview, Variable.RECORDS]
+"""Record batches, opaque, as a view of the request they came in."""
+
+SendableRecords = Annotated[Part, Variable.RECORDS]
+"""Record batches on their way out: bytes, a view or a file range; a `memoryview` once decoded."""
+
+_PLAIN: Final[dict[object, WireType]] = {
+    bool: BOOL,
+    str: Variable.STRING,
+    bytes: Variable.BYTES,
+    UUID: UUID_BYTES,
+}
+
+
+def wire_type_of(annotation: Any) -> tuple[WireType, bool]:  # Any: annotations have no common type
+    """The wire type a field's annotation stands for, and whether it may be null."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        inner = [arm for arm in typing.get_args(annotation) if arm is not types.NoneType]
+        if len(inner) != 1:
+            raise TypeError(f"{annotation} is not a wire type: only `T | None` may be a union")
+        return _not_null(inner[0]), True
+    return _not_null(annotation), False
+
+
+def _not_null(annotation: Any) -> WireType:  # Any: as above
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        kind = annotation.__metadata__[0]
+        if isinstance(kind, Fixed | Variable):
+            return kind
+    if origin is Sequence:
+        (element,) = typing.get_args(annotation)
+        return Array(_not_null(element))
+    if isinstance(annotation, type) and hasattr(annotation, "__schema__"):
+        return Struct(annotation)
+    raise TypeError(f"{annotation!r} is not a wire type")
