@@ -20,6 +20,8 @@ from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.wire_types import Part
 
+__all__ = ["ProtocolError", "decode", "encode", "encode_parts"]
+
 M = TypeVar("M")
 
 

@@ -242,9 +242,9 @@ class _DecoderWriter:
 
     def _run_of_bytes(self, target: str, kind: Variable, *, nullable: bool) -> None:
         length = self._length(_LENGTH_CODE[kind])
-        self._unless_null(target, length, nullable=nullable)
-        self.line(f" {target} = {self._slice(kind, f'data[pos:pos + {length}]')}")
-        self.line(f" pos += {length}")
+        with self._unless_null(target, length, nullable=nullable):
+            self.line(f"{target} = {self._slice(kind, f'data[pos:pos + {length}]')}")
+            self.line(f"pos += {length}")
 
     def _slice(self, kind: Variable, data: str) -> str:
         if kind is Variable.STRING:
@@ -253,32 +253,36 @@ class _DecoderWriter:
             return f"bytes({data})"
         return data
 
-    def _unless_null(self, target: str, length: str, *, nullable: bool) -> None:
-        """Open the `else` of a check for null; the caller indents by one."""
+    @contextmanager
+    def _unless_null(self, target: str, length: str, *, nullable: bool) -> Iterator[None]:
+        """What is done with a value whose length has been read, when it is not null."""
         self.line(f"if {length} < 0:")
-        if nullable:
-            self.line(f" {target} = None")
-        else:
+        if not nullable:
             self.line(f" raise negative({_field_name(target)}, {length})")
-        self.line("else:")
+            yield
+            return
+        self.line(f" {target} = None")
+        with self._block("else:"):
+            yield
 
     def _array(self, target: str, element: WireType, *, nullable: bool) -> None:
         length = self._length("i")
-        self._unless_null(target, length, nullable=nullable)
-        self.indent += 1
-        is_plain = isinstance(element, Fixed) and element is not UUID_BYTES
-        size = element.size if is_plain and isinstance(element, Fixed) else 1
-        self.line(f"if {length} * {size} > end - pos:")
+        with self._unless_null(target, length, nullable=nullable):
+            if isinstance(element, Fixed) and element is not UUID_BYTES:
+                self._array_of_fixed(target, length, element)
+            else:
+                self._array_by_element(target, length, element)
+
+    def _array_of_fixed(self, target: str, length: str, element: Fixed) -> None:
+        self.line(f"if {length} * {element.size} > end - pos:")
         self.line(f" raise too_long({_field_name(target)}, {length}, end - pos)")
-        if is_plain and isinstance(element, Fixed):
-            self.line(f"{target} = list(unpack_from(f'>{{{length}}}{element.code}', data, pos))")
-            self.line(f"pos += {length} * {size}")
-        else:
-            self._array_by_element(target, length, element)
-        self.indent -= 1
+        self.line(f"{target} = list(unpack_from(f'>{{{length}}}{element.code}', data, pos))")
+        self.line(f"pos += {length} * {element.size}")
 
     def _array_by_element(self, target: str, length: str, element: WireType) -> None:
         items = self.fresh("a")
+        self.line(f"if {length} > end - pos:")
+        self.line(f" raise too_long({_field_name(target)}, {length}, end - pos)")
         self.line(f"{target} = {items} = []")
         with self._block(f"for _ in range({length}):"):
             if isinstance(element, Struct):

@@ -217,7 +217,10 @@ class _EncoderWriter:
             return
         item = self.fresh("m")
         with self._block(f"for {item} in {items}:"):
-            self.value(item, element, nullable=False)
+            if isinstance(element, Struct):
+                self.struct(item, schema_of(element.cls))
+            else:
+                self.value(item, element, nullable=False)
 
     def _nested(self, source: str, schema: Schema, *, nullable: bool) -> None:
         nested = self.fresh("m")

@@ -1,6 +1,7 @@
 """What the controller tells brokers, and brokers the controller: never sent by clients.
 
-Kafka 4 has no such requests any more; these are the versions of Kafka 0.8 to 3.9."""
+Kafka 4 has no such requests any more; these are the versions of Kafka 0.8 to 3.9.
+"""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -168,7 +169,7 @@ class UpdateMetadataRequest:
         v0_host: str = until(0, default="")
         v0_port: Int32 = until(0, default=0)
         endpoints: Sequence[Endpoint] = since(1, default=())
-        rack: str | None = since(2, default="")
+        rack: str | None = since(2, default=None)
 
     controller_id: Int32
     is_kraft_controller: bool = since(8, default=False)

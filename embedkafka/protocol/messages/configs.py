@@ -50,7 +50,7 @@ class DescribeConfigsResponse:
             is_sensitive: bool
             synonyms: Sequence[Synonym] = since(1, default=())
             config_type: Int8 = since(3, default=0)
-            documentation: str | None = since(3, default="")
+            documentation: str | None = since(3, default=None)
 
         error_code: Int16 = 0
         error_message: str | None = None

@@ -110,11 +110,6 @@ def versions(cls: type[Any]) -> tuple[int, int]:  # Any: any message class
     return schema_of(cls).versions
 
 
-def first_flexible_version(api_key: int) -> int | None:
-    """The first version of an API with compact types and tagged fields, if it has one."""
-    return schema_of(request_type(api_key)).flexible
-
-
 def _message_type(api_key: int, kind: str) -> type[Any]:  # Any: as above
     module = import_module(f"embedkafka.protocol.messages.{_FAMILY_OF[api_key]}")
     name = ApiKey(api_key).name.title().replace("_", "") + kind

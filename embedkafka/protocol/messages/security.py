@@ -176,8 +176,8 @@ class CreateDelegationTokenRequest:
         principal_type: str
         principal_name: str
 
-    owner_principal_type: str | None = since(3, default="")
-    owner_principal_name: str | None = since(3, default="")
+    owner_principal_type: str | None = since(3, default=None)
+    owner_principal_name: str | None = since(3, default=None)
     renewers: Sequence[Renewer]
     max_lifetime_ms: Int64
 
