@@ -1,0 +1,18 @@
+"""Settings of the group coordinator; each is Kafka's broker setting of the name in its comment."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Frozen settings; defaults are Kafka's, but for the initial rebalance delay."""
+
+    offsets_topic_num_partitions: int = 50  # offsets.topic.num.partitions
+    group_min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
+    group_max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
+    # group.initial.rebalance.delay.ms: Kafka waits 3 s for more members; a test should not.
+    group_initial_rebalance_delay_ms: int = 0
+    group_max_size: int = 2**31 - 1  # group.max.size
+    offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000  # offsets.retention.minutes
+    offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

@@ -1,0 +1,195 @@
+"""A classic group: its members, its generation and the rules that only look at the group.
+
+Owner: the `coordinator` loop, through the shard that holds the group.
+Invariants: the leader is a member, and there is one whenever there are members; every member
+supports at least one protocol that all support; `static_members` maps to present members.
+Not here: answers, timers and records (`membership.py`); committed offsets (`offsets.py`).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from embedkafka.group.member import JoinReply, Member, Protocol
+from embedkafka.group.states import GroupState, can_move, move
+from embedkafka.group.subscription import subscribed_topics
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class Group:
+    """Mutable state of one classic group."""
+
+    __slots__ = (
+        "current_state_timestamp_ms",
+        "generation_id",
+        "group_id",
+        "initial_delay_left_ms",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "pending_members",
+        "pending_sync_members",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "static_members",
+        "subscribed_topics",
+    )
+
+    def __init__(
+        self, group_id: str, *, now_ms: int | None, state: GroupState = GroupState.EMPTY
+    ) -> None:
+        self.group_id = group_id
+        self.state = state
+        # When the state was entered; None for groups loaded from records that do not tell.
+        self.current_state_timestamp_ms = now_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        # Ids handed out with MEMBER_ID_REQUIRED whose owners have not come back yet.
+        self.pending_members: set[str] = set()
+        # Members of this generation that have not sent SyncGroup yet.
+        self.pending_sync_members: set[str] = set()
+        # While the first rebalance waits for more members: the time it may still wait.
+        self.initial_delay_left_ms: int | None = None
+        self.new_member_added = False
+        # Topics of all members; None when unknown (not consumers, or an unreadable subscription).
+        self.subscribed_topics: frozenset[str] | None = None
+
+    def move_to(self, state: GroupState, *, now_ms: int) -> None:
+        self.state = move(self.state, state)
+        self.current_state_timestamp_ms = now_ms
+
+    def is_in(self, *states: GroupState) -> bool:
+        return self.state in states
+
+    @property
+    def can_rebalance(self) -> bool:
+        return can_move(self.state, GroupState.PREPARING_REBALANCE)
+
+    # Members
+
+    def add(
+        self, member: Member, protocol_type: str | None, awaiting_join: JoinReply | None = None
+    ) -> None:
+        """Adds `member`; the first one gives the group its protocol type and leads it."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self.pending_members.discard(member.member_id)
+        member.awaiting_join = awaiting_join
+
+    def remove(self, member_id: str) -> Member | None:
+        """Removes the member; the leadership falls to a member that has joined, if one has."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self.pending_sync_members.discard(member_id)
+        if member.group_instance_id is not None:
+            self.static_members.pop(member.group_instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> Member:
+        """Gives the static member a new id; waiting requests are the caller's to answer before."""
+        member = self.members.pop(old_id)
+        member.member_id = new_id
+        self.members[new_id] = member
+        self.static_members[instance_id] = new_id
+        self.pending_sync_members.discard(old_id)
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        return member
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits: as long as the most patient member asks."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def all_members_joined(self) -> bool:
+        return not self.pending_members and all(
+            member.awaiting_join is not None for member in self.members.values()
+        )
+
+    @property
+    def awaiting_join_count(self) -> int:
+        return sum(member.awaiting_join is not None for member in self.members.values())
+
+    def elect_joined_leader(self) -> bool:
+        """Makes a member that has joined the leader; False when no member has."""
+        leader = self.members.get(self.leader_id) if self.leader_id is not None else None
+        if leader is not None and leader.awaiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.awaiting_join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    # Protocols
+
+    def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
+        """Whether a member that offers `protocols` could share a generation with the others."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        common = self.common_protocols()
+        return self.protocol_type == protocol_type and any(
+            protocol.name in common for protocol in protocols
+        )
+
+    def common_protocols(self) -> frozenset[str]:
+        """Names that every member offers."""
+        counts = Counter(
+            name
+            for member in self.members.values()
+            for name in {protocol.name for protocol in member.protocols}
+        )
+        return frozenset(name for name, count in counts.items() if count == len(self.members))
+
+    def select_protocol(self) -> str:
+        """The vote: each member for its favourite among the common ones; most votes win.
+
+        On a tie the protocol wins that the earliest of the members voted for.
+        """
+        candidates = self.common_protocols()
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    # Generations
+
+    def next_generation(self, *, now_ms: int) -> None:
+        """Begins the next generation with the members there are: none makes the group empty."""
+        self.generation_id += 1
+        self.pending_sync_members.clear()
+        self.initial_delay_left_ms = None
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.refresh_subscribed_topics()
+            self.move_to(GroupState.COMPLETING_REBALANCE, now_ms=now_ms)
+        else:
+            self.protocol_name = None
+            self.refresh_subscribed_topics()
+            self.move_to(GroupState.EMPTY, now_ms=now_ms)
+
+    def refresh_subscribed_topics(self) -> None:
+        """Reads the members' subscriptions, which decide what may expire or be deleted."""
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            self.subscribed_topics = None
+        elif not self.members:
+            self.subscribed_topics = frozenset()
+        elif self.protocol_name is None:
+            self.subscribed_topics = None
+        else:
+            name = self.protocol_name
+            self.subscribed_topics = subscribed_topics(
+                member.metadata_for(name) for member in self.members.values()
+            )

@@ -1,0 +1,728 @@
+"""Who is in a classic group: the rules of join, sync, heartbeat, leave and their timeouts.
+
+Every public function decides one event for one shard's groups; it changes soft state (waiting
+requests, generations) at once and lets the assignment count when its record is stored.
+
+Owner: the `coordinator` loop, through the shard.
+Invariants: a waiting request is answered exactly once, whatever becomes of its member; each
+member that is neither new nor waiting has a running session timer.
+Not here: offsets (`commits.py`), the admin's view (`admin.py`), which broker leads the group.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from embedkafka.group.config import GroupConfig
+from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored, TimerKey, TimerKind
+from embedkafka.group.group import Group
+from embedkafka.group.member import JoinReply, Member, Protocol, SyncReply
+from embedkafka.group.records import GroupMetadataValue, group_record
+from embedkafka.group.states import GroupState
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.message import replace
+from embedkafka.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+_LOG = logging.getLogger(__name__)
+
+UNKNOWN_MEMBER_ID: Final = ""
+UNKNOWN_GENERATION_ID: Final = -1
+
+# A member that waits in its first join cannot heartbeat, and its closed connection is not seen:
+# the connection is muted. Kafka gives it five minutes.
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+
+# How a refused append of a group's record looks to the members.
+_STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinAttempt:
+    """A JoinGroup request with what its connection and version say about it."""
+
+    request: JoinGroupRequest
+    client_id: str
+    client_host: str
+    version: int
+    reply: JoinReply
+
+    @property
+    def requires_known_member_id(self) -> bool:
+        """From v4 on (KIP-394) a dynamic member must come back with the id it is given."""
+        return self.version >= 4 and self.request.group_instance_id is None
+
+    @property
+    def can_skip_assignment(self) -> bool:
+        """From v9 on a static leader that returns is told to keep the assignment (KIP-814)."""
+        return self.version >= 9
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        if self.version == 0:
+            return self.request.session_timeout_ms
+        return self.request.rebalance_timeout_ms
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        return tuple(Protocol(p.name, bytes(p.metadata)) for p in self.request.protocols)
+
+    def new_member(self, member_id: str) -> Member:
+        return Member(
+            member_id=member_id,
+            group_instance_id=self.request.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.request.session_timeout_ms,
+            protocols=self.protocols,
+        )
+
+
+class Membership:
+    """Decides membership events for the groups of one shard."""
+
+    def __init__(
+        self,
+        groups: MutableMapping[str, Group],
+        config: GroupConfig,
+        new_uuid: Callable[[], UUID],
+    ) -> None:
+        self._groups = groups
+        self._config = config
+        self._new_uuid = new_uuid
+
+    # Join
+
+    def join(
+        self,
+        request: JoinGroupRequest,
+        *,
+        client_id: str,
+        client_host: str,
+        version: int,
+        reply: JoinReply,
+        now_ms: int,
+    ) -> Decision:
+        """Lets a consumer in, or back in; the answer may wait for the others to join."""
+        out = Decisions()
+        attempt = JoinAttempt(
+            request=request,
+            client_id=client_id,
+            client_host=client_host,
+            version=version,
+            reply=reply,
+        )
+        is_unknown = request.member_id == UNKNOWN_MEMBER_ID
+        group = self._groups.get(request.group_id)
+        error = self._refusal_of_join(group, attempt)
+        if error is not None:
+            out.answer(attempt.reply, join_error(error, request.member_id))
+            return out.done()
+        if group is None:
+            group = self._groups[request.group_id] = Group(request.group_id, now_ms=now_ms)
+        if not self._has_room_for(group, request.member_id):
+            self._drop(group, request.member_id, out)
+            out.answer(attempt.reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        elif not group.supports(request.protocol_type, attempt.protocols):
+            error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            out.answer(attempt.reply, join_error(error, request.member_id))
+        elif is_unknown:
+            self._join_new(group, attempt, out, now_ms)
+        elif request.member_id in group.pending_members:
+            self._add_and_rebalance(group, attempt, request.member_id, out, now_ms)
+        else:
+            self._join_known(group, attempt, out, now_ms)
+        self._try_complete_join(group, out, now_ms)
+        return out.done()
+
+    def _refusal_of_join(self, group: Group | None, attempt: JoinAttempt) -> ErrorCode | None:
+        low = self._config.group_min_session_timeout_ms
+        high = self._config.group_max_session_timeout_ms
+        if not low <= attempt.request.session_timeout_ms <= high:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        if group is None and attempt.request.member_id != UNKNOWN_MEMBER_ID:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return None
+
+    def _has_room_for(self, group: Group, member_id: str) -> bool:
+        """Members are let in up to the limit; while joining, whoever comes first counts."""
+        member = group.members.get(member_id)
+        if group.state is GroupState.EMPTY:
+            return True
+        if group.state is GroupState.PREPARING_REBALANCE:
+            is_waiting = member is not None and member.awaiting_join is not None
+            return is_waiting or group.awaiting_join_count < self._config.group_max_size
+        return member is not None or len(group.members) < self._config.group_max_size
+
+    def _join_new(self, group: Group, attempt: JoinAttempt, out: Decisions, now_ms: int) -> None:
+        instance_id = attempt.request.group_instance_id
+        prefix = attempt.client_id if instance_id is None else instance_id
+        member_id = f"{prefix}-{self._new_uuid()}"
+        if instance_id is not None and instance_id in group.static_members:
+            self._replace_static(group, attempt, member_id, out, now_ms)
+        elif attempt.requires_known_member_id:
+            group.pending_members.add(member_id)
+            out.set_timer(_session(group, member_id), attempt.request.session_timeout_ms)
+            out.answer(attempt.reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        else:
+            self._add_and_rebalance(group, attempt, member_id, out, now_ms)
+
+    def _join_known(self, group: Group, attempt: JoinAttempt, out: Decisions, now_ms: int) -> None:
+        request = attempt.request
+        error = member_error(group, request.member_id, request.group_instance_id)
+        if error is None and group.state is GroupState.EMPTY:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error is not None:
+            out.answer(attempt.reply, join_error(error, request.member_id))
+            return
+        member = group.members[request.member_id]
+        is_same = member.matches(attempt.protocols)
+        is_leader = member.member_id == group.leader_id
+        # A leader that joins a stable group asks for a rebalance: what it saw (a new partition)
+        # need not show in its subscription. During a rebalance its join is only a retry.
+        is_retry = group.state is GroupState.COMPLETING_REBALANCE or (
+            group.state is GroupState.STABLE and not is_leader
+        )
+        if is_retry and is_same:
+            out.answer(attempt.reply, _generation(group, member))
+        else:
+            self._update(member, attempt)
+            self._rebalance_if_possible(group, out, now_ms)
+
+    def _update(self, member: Member, attempt: JoinAttempt) -> None:
+        member.protocols = attempt.protocols
+        member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
+        member.session_timeout_ms = attempt.request.session_timeout_ms
+        member.awaiting_join = attempt.reply
+
+    def _add_and_rebalance(
+        self, group: Group, attempt: JoinAttempt, member_id: str, out: Decisions, now_ms: int
+    ) -> None:
+        member = attempt.new_member(member_id)
+        member.is_new = True
+        if group.state is GroupState.PREPARING_REBALANCE and group.generation_id == 0:
+            group.new_member_added = True
+        group.add(member, attempt.request.protocol_type, attempt.reply)
+        out.set_timer(_session(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalance_if_possible(group, out, now_ms)
+
+    # Static members
+
+    def _replace_static(
+        self, group: Group, attempt: JoinAttempt, new_id: str, out: Decisions, now_ms: int
+    ) -> None:
+        """A static member is back under a new id: its predecessor is fenced, its place is kept."""
+        instance_id = attempt.request.group_instance_id
+        assert instance_id is not None
+        old_id = group.static_members[instance_id]
+        old_leader_id = group.leader_id
+        member = group.members[old_id]
+        before = _Replaced(
+            instance_id=instance_id,
+            member_id=old_id,
+            protocols=member.protocols,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            session_timeout_ms=member.session_timeout_ms,
+            leader_id=old_leader_id,
+        )
+        _answer_waiting(member, ErrorCode.FENCED_INSTANCE_ID, out)
+        group.replace_static_member(instance_id, old_id, new_id)
+        out.cancel_timer(_session(group, old_id))
+        out.set_timer(_session(group, new_id), attempt.request.session_timeout_ms)
+        self._update(member, attempt)
+        if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+            group.refresh_subscribed_topics()
+            assignment = {m.member_id: m.assignment for m in group.members.values()}
+            on_stored = partial(self._on_static_member_stored, group, member, attempt, before)
+            out.write([_metadata_record(group, assignment)], on_stored)
+        elif group.state is not GroupState.PREPARING_REBALANCE:
+            # In CompletingRebalance too: the leader may have assigned to the old id already.
+            self._rebalance_if_possible(group, out, now_ms)
+
+    def _on_static_member_stored(
+        self,
+        group: Group,
+        member: Member,
+        attempt: JoinAttempt,
+        before: "_Replaced",
+        stored: Stored,
+    ) -> Decision:
+        out = Decisions()
+        error = _STORE_ERRORS.get(stored.error, stored.error)
+        if error is not ErrorCode.NONE:
+            if group.members.get(member.member_id) is member and member.awaiting_join is not None:
+                self._restore_static(group, member, before, error, out)
+            return out.done()
+        if member.awaiting_join is not attempt.reply or group.state is not GroupState.STABLE:
+            return out.done()  # Fenced, or a rebalance began: that answers the join.
+        if attempt.can_skip_assignment:
+            is_leader = member.member_id == group.leader_id
+            response = replace(_generation(group, member), skip_assignment=is_leader)
+        else:
+            # An older leader must not assign in a stable group: it is told that the id it had
+            # before leads, and asks for the assignment as a follower does.
+            response = replace(_generation(group, member), leader=before.leader_id, members=[])
+        member.awaiting_join = None
+        out.answer(attempt.reply, response)
+        return out.done()
+
+    def _restore_static(
+        self,
+        group: Group,
+        member: Member,
+        before: "_Replaced",
+        error: ErrorCode,
+        out: Decisions,
+    ) -> None:
+        """The new id was not stored: whoever loads the group next would know the old one only."""
+        reply, member.awaiting_join = member.awaiting_join, None
+        out.cancel_timer(_session(group, member.member_id))
+        group.replace_static_member(before.instance_id, member.member_id, before.member_id)
+        member.protocols = before.protocols
+        member.rebalance_timeout_ms = before.rebalance_timeout_ms
+        member.session_timeout_ms = before.session_timeout_ms
+        group.refresh_subscribed_topics()
+        out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+        if reply is not None:
+            out.answer(reply, join_error(error))
+
+    # The rebalance
+
+    def _rebalance_if_possible(self, group: Group, out: Decisions, now_ms: int) -> None:
+        if group.can_rebalance:
+            self._rebalance(group, out, now_ms)
+
+    def _rebalance(self, group: Group, out: Decisions, now_ms: int) -> None:
+        """Asks all members to join again; the first members of a group wait for company."""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            _answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, out)
+        out.cancel_timer(_sync_timer(group))
+        if group.state is GroupState.EMPTY:
+            delay_ms = self._config.group_initial_rebalance_delay_ms
+            group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+            group.new_member_added = False
+            group.move_to(GroupState.PREPARING_REBALANCE, now_ms=now_ms)
+            if delay_ms == 0:
+                self._complete_join(group, out, now_ms)
+            else:
+                out.set_timer(_join_timer(group), delay_ms)
+        else:
+            group.move_to(GroupState.PREPARING_REBALANCE, now_ms=now_ms)
+            out.set_timer(_join_timer(group), group.rebalance_timeout_ms)
+            self._try_complete_join(group, out, now_ms)
+
+    def _try_complete_join(self, group: Group, out: Decisions, now_ms: int) -> None:
+        is_waiting = group.state is GroupState.PREPARING_REBALANCE
+        if is_waiting and group.initial_delay_left_ms is None and group.all_members_joined:
+            self._complete_join(group, out, now_ms)
+
+    def on_join_timeout(self, group_id: str, *, now_ms: int) -> Decision:
+        """The rebalance has waited long enough, or its initial delay is over."""
+        out = Decisions()
+        group = self._groups.get(group_id)
+        if group is None or group.state is not GroupState.PREPARING_REBALANCE:
+            return out.done()
+        left_ms = group.initial_delay_left_ms
+        if left_ms and group.new_member_added:
+            delay_ms = min(self._config.group_initial_rebalance_delay_ms, left_ms)
+            group.new_member_added = False
+            group.initial_delay_left_ms = left_ms - delay_ms
+            out.set_timer(_join_timer(group), delay_ms)
+        else:
+            self._complete_join(group, out, now_ms)
+        return out.done()
+
+    def _complete_join(self, group: Group, out: Decisions, now_ms: int) -> None:
+        """Begins the generation with the members that have joined, and answers them."""
+        group.initial_delay_left_ms = None
+        for member in list(group.members.values()):
+            if member.awaiting_join is None and not member.is_static:
+                group.remove(member.member_id)
+                out.cancel_timer(_session(group, member.member_id))
+        if group.members and not group.elect_joined_leader():
+            # Only static members, none of them here: wait on, until their sessions end.
+            out.set_timer(_join_timer(group), group.rebalance_timeout_ms)
+            return
+        out.cancel_timer(_join_timer(group))
+        group.next_generation(now_ms=now_ms)
+        if group.state is GroupState.EMPTY:
+            out.write([_metadata_record(group, {})], partial(_on_empty_group_stored, group))
+            return
+        for member in group.members.values():
+            if member.awaiting_join is not None:
+                out.answer(member.awaiting_join, _generation(group, member))
+                member.awaiting_join = None
+            out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+            member.is_new = False
+            group.pending_sync_members.add(member.member_id)
+        out.set_timer(_sync_timer(group), group.rebalance_timeout_ms)
+
+    # Sync
+
+    def sync(
+        self, request: SyncGroupRequest, *, version: int, reply: SyncReply, now_ms: int
+    ) -> Decision:
+        """Takes the leader's assignment, and gives each member its part once it is stored."""
+        out = Decisions()
+        group = self._groups.get(request.group_id)
+        error = _sync_error(group, request, version)
+        if group is None or error is not None:
+            out.answer(reply, sync_error(error or ErrorCode.UNKNOWN_MEMBER_ID))
+            return out.done()
+        member = group.members[request.member_id]
+        group.pending_sync_members.discard(member.member_id)
+        if not group.pending_sync_members:
+            out.cancel_timer(_sync_timer(group))
+        if group.state is GroupState.STABLE:
+            out.answer(reply, _assignment(group, member))
+            out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+            return out.done()
+        member.awaiting_sync = reply
+        if member.member_id == group.leader_id:
+            given = {a.member_id: bytes(a.assignment) for a in request.assignments}
+            assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
+            on_stored = partial(self._on_assignment_stored, group, group.generation_id, assignment)
+            out.write([_metadata_record(group, assignment)], on_stored)
+        return out.done()
+
+    def _on_assignment_stored(
+        self, group: Group, generation_id: int, assignment: Mapping[str, bytes], stored: Stored
+    ) -> Decision:
+        out = Decisions()
+        is_current = group.generation_id == generation_id
+        if group.state is not GroupState.COMPLETING_REBALANCE or not is_current:
+            return out.done()  # Another rebalance began meanwhile, and answered those who waited.
+        error = _STORE_ERRORS.get(stored.error, stored.error)
+        if error is not ErrorCode.NONE:
+            for member in group.members.values():
+                member.assignment = b""
+            _answer_syncs(group, error, out)
+            self._rebalance_if_possible(group, out, stored.now_ms)
+            return out.done()
+        for member in group.members.values():
+            member.assignment = assignment.get(member.member_id, b"")
+        _answer_syncs(group, ErrorCode.NONE, out)
+        group.move_to(GroupState.STABLE, now_ms=stored.now_ms)
+        return out.done()
+
+    def on_sync_timeout(self, group_id: str, *, now_ms: int) -> Decision:
+        """Members that joined and never synced are out, and the others join again."""
+        out = Decisions()
+        group = self._groups.get(group_id)
+        if group is None or not group.pending_sync_members:
+            return out.done()
+        if group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            for member_id in list(group.pending_sync_members):
+                self._drop(group, member_id, out)
+            self._rebalance(group, out, now_ms)
+        return out.done()
+
+    # Heartbeat, leave, session timeout
+
+    def heartbeat(
+        self, request: HeartbeatRequest, *, reply: Callable[[HeartbeatResponse], None]
+    ) -> Decision:
+        out = Decisions()
+        group = self._groups.get(request.group_id)
+        error = _heartbeat_error(group, request)
+        if group is not None and error is None:
+            self.touch(group, request.member_id, out)
+            if group.state is GroupState.PREPARING_REBALANCE:
+                error = ErrorCode.REBALANCE_IN_PROGRESS
+        out.answer(reply, HeartbeatResponse(error_code=error or ErrorCode.NONE))
+        return out.done()
+
+    def touch(self, group: Group, member_id: str, out: Decisions) -> None:
+        """The member has shown that it lives: its session begins anew."""
+        out.set_timer(_session(group, member_id), group.members[member_id].session_timeout_ms)
+
+    def leave(
+        self,
+        request: LeaveGroupRequest,
+        *,
+        version: int,
+        reply: Callable[[LeaveGroupResponse], None],
+        now_ms: int,
+    ) -> Decision:
+        """Removes members at their own wish, or static ones at an admin's (no member id)."""
+        out = Decisions()
+        group = self._groups.get(request.group_id)
+        leaving = (
+            request.members
+            if version >= 3
+            else [LeaveGroupRequest.Member(member_id=request.member_id)]
+        )
+        answers = [
+            LeaveGroupResponse.Member(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=self._leave_one(group, member, out, now_ms),
+            )
+            for member in leaving
+        ]
+        if version >= 3:
+            out.answer(reply, LeaveGroupResponse(members=answers))
+        else:
+            out.answer(reply, LeaveGroupResponse(error_code=answers[0].error_code))
+        return out.done()
+
+    def _leave_one(
+        self, group: Group | None, leaving: LeaveGroupRequest.Member, out: Decisions, now_ms: int
+    ) -> ErrorCode:
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id, instance_id = leaving.member_id, leaving.group_instance_id
+        if member_id == UNKNOWN_MEMBER_ID and instance_id is not None:
+            member_id = group.static_members.get(instance_id, UNKNOWN_MEMBER_ID)
+        if member_id in group.pending_members:
+            self._remove_pending(group, member_id, out, now_ms)
+            return ErrorCode.NONE
+        error = member_error(group, member_id, instance_id)
+        if error is None:
+            self._remove(group, member_id, out, now_ms)
+        return error or ErrorCode.NONE
+
+    def on_session_timeout(self, group_id: str, member_id: str, *, now_ms: int) -> Decision:
+        """A member, or one that was to come back with its id, has not been heard of."""
+        out = Decisions()
+        group = self._groups.get(group_id)
+        if group is None:
+            return out.done()
+        member = group.members.get(member_id)
+        if member_id in group.pending_members:
+            self._remove_pending(group, member_id, out, now_ms)
+        elif member is not None and not member.is_excused:
+            _LOG.info("member %s of group %s has timed out", member_id, group_id)
+            self._remove(group, member_id, out, now_ms)
+        return out.done()
+
+    def _remove_pending(self, group: Group, member_id: str, out: Decisions, now_ms: int) -> None:
+        group.pending_members.discard(member_id)
+        out.cancel_timer(_session(group, member_id))
+        self._try_complete_join(group, out, now_ms)
+
+    def _remove(self, group: Group, member_id: str, out: Decisions, now_ms: int) -> None:
+        self._drop(group, member_id, out)
+        if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            self._rebalance_if_possible(group, out, now_ms)
+        else:
+            self._try_complete_join(group, out, now_ms)
+
+    def _drop(self, group: Group, member_id: str, out: Decisions) -> None:
+        """Takes the member out; what it waits for ends with UNKNOWN_MEMBER_ID: it may retry."""
+        member = group.remove(member_id)
+        if member is not None:
+            _answer_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
+            out.cancel_timer(_session(group, member_id))
+
+    # Leadership of the shard
+
+    def on_loaded(self, *, now_ms: int) -> Decision:
+        """Sessions begin when the shard is loaded; groups that are too large rebalance."""
+        out = Decisions()
+        for group in self._groups.values():
+            for member in group.members.values():
+                out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+            if len(group.members) > self._config.group_max_size:
+                self._rebalance_if_possible(group, out, now_ms)
+        return out.done()
+
+    def on_unloaded(self, *, now_ms: int) -> Decision:
+        """Another broker leads now: whoever waits here must look for it."""
+        out = Decisions()
+        for group in self._groups.values():
+            for member in group.members.values():
+                _answer_waiting(member, ErrorCode.NOT_COORDINATOR, out)
+            group.move_to(GroupState.DEAD, now_ms=now_ms)
+        return out.done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replaced:
+    """A static member as it was before its id was replaced."""
+
+    instance_id: str
+    member_id: str
+    protocols: tuple[Protocol, ...]
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    leader_id: str | None
+
+
+def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:
+    """Whether the two ids are those of a present member; a replaced static member is fenced."""
+    if instance_id is not None:
+        current_id = group.static_members.get(instance_id)
+        if current_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if current_id != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return None if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def join_error(error: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=error,
+        generation_id=UNKNOWN_GENERATION_ID,
+        protocol_type=None,
+        protocol_name=None,
+        leader="",
+        member_id=member_id,
+        members=[],
+    )
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error, assignment=b"")
+
+
+def _sync_error(group: Group | None, request: SyncGroupRequest, version: int) -> ErrorCode | None:
+    protocol_type, protocol_name = request.protocol_type, request.protocol_name
+    if version >= 5 and (protocol_type is None or protocol_name is None):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = member_error(group, request.member_id, request.group_instance_id)
+    if error is not None:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if protocol_type not in (None, group.protocol_type):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if protocol_name not in (None, group.protocol_name):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.UNKNOWN_MEMBER_ID if group.state is GroupState.EMPTY else None
+
+
+def _heartbeat_error(group: Group | None, request: HeartbeatRequest) -> ErrorCode | None:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = member_error(group, request.member_id, request.group_instance_id)
+    if error is None and request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _answer_waiting(member: Member, error: ErrorCode, out: Decisions) -> None:
+    """Ends whatever the member waits for."""
+    if member.awaiting_join is not None:
+        is_fenced = error is ErrorCode.FENCED_INSTANCE_ID
+        member_id = member.member_id if is_fenced else UNKNOWN_MEMBER_ID
+        out.answer(member.awaiting_join, join_error(error, member_id))
+        member.awaiting_join = None
+    if member.awaiting_sync is not None:
+        out.answer(member.awaiting_sync, sync_error(error))
+        member.awaiting_sync = None
+
+
+def _answer_syncs(group: Group, error: ErrorCode, out: Decisions) -> None:
+    """Ends the sync phase for all who wait in it; their sessions begin anew."""
+    for member in group.members.values():
+        if member.awaiting_sync is None:
+            continue
+        is_good = error is ErrorCode.NONE
+        response = _assignment(group, member) if is_good else sync_error(error)
+        out.answer(member.awaiting_sync, response)
+        member.awaiting_sync = None
+        out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+
+
+def _generation(group: Group, member: Member) -> JoinGroupResponse:
+    """The group's generation as `member` sees it: only the leader is shown the members."""
+    is_leader = member.member_id == group.leader_id
+    assert group.protocol_name is not None
+    name = group.protocol_name
+    return JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=name,
+        leader=group.leader_id or "",
+        member_id=member.member_id,
+        members=[
+            JoinGroupResponse.Member(
+                member_id=m.member_id,
+                group_instance_id=m.group_instance_id,
+                metadata=m.metadata_for(name),
+            )
+            for m in group.members.values()
+        ]
+        if is_leader
+        else [],
+    )
+
+
+def _assignment(group: Group, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=member.assignment,
+    )
+
+
+def _metadata_record(group: Group, assignment: Mapping[str, bytes]) -> LogRecord:
+    timestamp_ms = group.current_state_timestamp_ms
+    members = [
+        GroupMetadataValue.Member(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=member.session_timeout_ms,
+            subscription=member.metadata_for(group.protocol_name or ""),
+            assignment=assignment[member.member_id],
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=group.protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=-1 if timestamp_ms is None else timestamp_ms,
+        members=members,
+    )
+    return group_record(group.group_id, value)
+
+
+def _on_empty_group_stored(group: Group, stored: Stored) -> Decision:
+    if stored.error is not ErrorCode.NONE:
+        # The next coordinator would load the last generation, whose members then time out.
+        _LOG.warning("empty group %s was not stored: %s", group.group_id, stored.error.name)
+    return Decision()
+
+
+def _session(group: Group, member_id: str) -> TimerKey:
+    return TimerKey(TimerKind.SESSION, group.group_id, member_id)
+
+
+def _join_timer(group: Group) -> TimerKey:
+    return TimerKey(TimerKind.JOIN, group.group_id)
+
+
+def _sync_timer(group: Group) -> TimerKey:
+    return TimerKey(TimerKind.SYNC, group.group_id)

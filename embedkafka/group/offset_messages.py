@@ -1,0 +1,120 @@
+"""Offset requests as plain values, and answers as responses: what differs by version is here."""
+
+from collections.abc import Sequence
+
+from embedkafka.group.commits import INVALID_OFFSET, FetchedOffset, OffsetToCommit
+from embedkafka.group.offsets import NO_EXPIRY
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.groups import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.runtime.ids import TopicPartition
+
+
+def offsets_to_commit(request: OffsetCommitRequest, now_ms: int) -> list[OffsetToCommit]:
+    """The request's offsets; v1 names a commit time, v2 to v4 a time to keep them."""
+    has_retention = request.retention_time_ms != -1
+    expire_ms = now_ms + request.retention_time_ms if has_retention else NO_EXPIRY
+    return [
+        OffsetToCommit(
+            topic_partition=TopicPartition(topic.name, partition.partition_index),
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp_ms=(
+                now_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
+            ),
+            expire_timestamp_ms=expire_ms,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def commit_response(
+    request: OffsetCommitRequest, errors: Sequence[ErrorCode]
+) -> OffsetCommitResponse:
+    codes = iter(errors)
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponse.Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponse.Topic.Partition(
+                        partition_index=partition.partition_index, error_code=next(codes)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def group_asked_before_v8(request: OffsetFetchRequest) -> OffsetFetchRequest.Group:
+    return OffsetFetchRequest.Group(group_id=request.group_id, topics=request.topics)
+
+
+def partitions_asked(asked: OffsetFetchRequest.Group) -> list[TopicPartition] | None:
+    """None asks for all there are."""
+    if asked.topics is None:
+        return None
+    return [
+        TopicPartition(topic.name, partition)
+        for topic in asked.topics
+        for partition in topic.partition_indexes
+    ]
+
+
+def fetched_group(
+    asked: OffsetFetchRequest.Group, fetched: Sequence[FetchedOffset]
+) -> OffsetFetchResponse.Group:
+    """The answer by topics, with the ids that the request gave."""
+    ids = {topic.name: topic.topic_id for topic in asked.topics or ()}
+    by_topic: dict[str, list[OffsetFetchResponse.Group.Topic.Partition]] = {}
+    for one in fetched:
+        by_topic.setdefault(one.topic_partition.topic, []).append(
+            OffsetFetchResponse.Group.Topic.Partition(
+                partition_index=one.topic_partition.partition,
+                committed_offset=one.offset,
+                committed_leader_epoch=one.leader_epoch,
+                metadata=one.metadata,
+                error_code=one.error,
+            )
+        )
+    topics = [
+        OffsetFetchResponse.Group.Topic(
+            name=name, topic_id=ids.get(name, NO_UUID), partitions=partitions
+        )
+        for name, partitions in by_topic.items()
+    ]
+    return OffsetFetchResponse.Group(group_id=asked.group_id, topics=topics)
+
+
+def fetch_response_before_v8(
+    request: OffsetFetchRequest, group: OffsetFetchResponse.Group, version: int
+) -> OffsetFetchResponse:
+    """The one group's answer; before v2 a group's error is shown by each partition."""
+    if group.error_code == ErrorCode.NONE or version >= 2:
+        return OffsetFetchResponse(error_code=group.error_code, topics=group.topics)
+    topics = [
+        OffsetFetchResponse.Group.Topic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponse.Group.Topic.Partition(
+                    partition_index=index,
+                    committed_offset=INVALID_OFFSET,
+                    metadata="",
+                    error_code=group.error_code,
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    return OffsetFetchResponse(topics=topics)

@@ -1,0 +1,308 @@
+"""The group coordinator of one broker: every group API, on the `coordinator` loop.
+
+Methods may be called from any thread. Each posts its request to the loop and returns; `reply` is
+called on the loop, once, when the answer is known.
+
+Owner: the `coordinator` loop, shared with the transaction coordinator.
+Not here: decisions (`shard.py`), their carrying out (`hosting.py`), and what needs the metadata
+cache: whether topics exist, topic ids for names, authorized operations. Handlers do that.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import TypeVar
+from uuid import UUID
+
+from embedkafka.group.commits import Committer
+from embedkafka.group.config import GroupConfig
+from embedkafka.group.decision import Decision
+from embedkafka.group.hosting import HostedShard, ShardHost
+from embedkafka.group.membership import join_error, sync_error
+from embedkafka.group.offset_messages import (
+    commit_response,
+    fetch_response_before_v8,
+    fetched_group,
+    group_asked_before_v8,
+    offsets_to_commit,
+    partitions_asked,
+)
+from embedkafka.group.ports import (
+    CoordinatorLoop,
+    CoordinatorTimer,
+    PartitionReader,
+    PartitionWriter,
+)
+from embedkafka.group.shard import Shard
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.message import replace
+from embedkafka.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.hashing import coordinator_partition
+
+R = TypeVar("R")
+
+
+class GroupService:
+    """Answers group requests for the shards this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        config: GroupConfig,
+        loop: CoordinatorLoop,
+        clock: Clock,
+        timer: CoordinatorTimer,
+        writer: PartitionWriter,
+        reader: PartitionReader,
+        random: Random,
+    ) -> None:
+        self._config = config
+        self._loop = loop
+        self._clock = clock
+        self._timer = timer
+        self._random = random
+        self._is_open = True
+        self._host = ShardHost(
+            new_shard=self._new_shard,
+            loop=loop,
+            clock=clock,
+            timer=timer,
+            writer=writer,
+            reader=reader,
+        )
+
+    def start(self) -> None:
+        """Begins to look for expired offsets, every `offsets_retention_check_interval_ms`."""
+        self._schedule_expiry()
+
+    def stop(self) -> None:
+        """Lets every shard go; requests that wait are told to look for another coordinator."""
+        self._loop.post(self._close)
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of the offsets topic whose leader coordinates the group."""
+        return coordinator_partition(group_id, self._config.offsets_topic_num_partitions)
+
+    # Leadership
+
+    def on_leading(self, partition: int, epoch: int) -> None:
+        """This broker leads the offsets partition from `epoch` on: its groups are loaded."""
+        self._loop.post(partial(self._host.lead, partition, epoch))
+
+    def on_resigned(self, partition: int, epoch: int | None = None) -> None:
+        """This broker leads the partition no longer (since `epoch`, or whatever epoch it had)."""
+        self._loop.post(partial(self._host.resign, partition, epoch))
+
+    # Membership
+
+    def join_group(
+        self,
+        request: JoinGroupRequest,
+        client_id: str,
+        client_host: str,
+        version: int,
+        reply: Callable[[JoinGroupResponse], None],
+    ) -> None:
+        answer = reply if version >= 7 else partial(_answer_join_before_v7, reply)
+
+        def decide(shard: Shard) -> Decision:
+            return shard.membership.join(
+                request,
+                client_id=client_id,
+                client_host=client_host,
+                version=version,
+                reply=answer,
+                now_ms=self._clock.now_ms(),
+            )
+
+        def refuse(error: ErrorCode) -> JoinGroupResponse:
+            return join_error(error, request.member_id)
+
+        self._submit(request.group_id, decide, answer, refuse)
+
+    def sync_group(
+        self,
+        request: SyncGroupRequest,
+        version: int,
+        reply: Callable[[SyncGroupResponse], None],
+    ) -> None:
+        def decide(shard: Shard) -> Decision:
+            now_ms = self._clock.now_ms()
+            return shard.membership.sync(request, version=version, reply=reply, now_ms=now_ms)
+
+        def refuse(error: ErrorCode) -> SyncGroupResponse:
+            # The rebalance was lost with the former coordinator: the member must join again, and
+            # need not look for the coordinator. Older clients do not expect the loading error.
+            is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
+
+        self._submit(request.group_id, decide, reply, refuse)
+
+    def heartbeat(
+        self, request: HeartbeatRequest, reply: Callable[[HeartbeatResponse], None]
+    ) -> None:
+        def decide(shard: Shard) -> Decision:
+            return shard.membership.heartbeat(request, reply=reply)
+
+        def refuse(error: ErrorCode) -> HeartbeatResponse:
+            is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
+
+        self._submit(request.group_id, decide, reply, refuse)
+
+    def leave_group(
+        self,
+        request: LeaveGroupRequest,
+        version: int,
+        reply: Callable[[LeaveGroupResponse], None],
+    ) -> None:
+        def decide(shard: Shard) -> Decision:
+            now_ms = self._clock.now_ms()
+            return shard.membership.leave(request, version=version, reply=reply, now_ms=now_ms)
+
+        def refuse(error: ErrorCode) -> LeaveGroupResponse:
+            return LeaveGroupResponse(error_code=error)
+
+        self._submit(request.group_id, decide, reply, refuse)
+
+    # Offsets
+
+    def offset_commit(
+        self,
+        request: OffsetCommitRequest,
+        version: int,
+        reply: Callable[[OffsetCommitResponse], None],
+    ) -> None:
+        """Commits by topic name; ids, which v10 has instead, are only carried to the answer."""
+
+        def answer(errors: Sequence[ErrorCode]) -> None:
+            reply(commit_response(request, errors))
+
+        def decide(shard: Shard) -> Decision:
+            now_ms = self._clock.now_ms()
+            committer = Committer(
+                group_id=request.group_id,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation_id=request.generation_id_or_member_epoch,
+                version=version,
+            )
+            offsets = offsets_to_commit(request, now_ms)
+            return shard.commits.commit(committer, offsets, reply=answer, now_ms=now_ms)
+
+        def refuse(error: ErrorCode) -> Sequence[ErrorCode]:
+            return [error] * sum(len(topic.partitions) for topic in request.topics)
+
+        self._submit(request.group_id, decide, answer, refuse, allow_empty_id=True)
+
+    def offset_fetch(
+        self,
+        request: OffsetFetchRequest,
+        version: int,
+        reply: Callable[[OffsetFetchResponse], None],
+    ) -> None:
+        """Reads by topic name; ids are only carried along, and absent when all are asked for."""
+        self._loop.post(partial(self._on_offset_fetch, request, version, reply))
+
+    def _on_offset_fetch(
+        self,
+        request: OffsetFetchRequest,
+        version: int,
+        reply: Callable[[OffsetFetchResponse], None],
+    ) -> None:
+        if version >= 8:
+            groups = [self._fetch_group(group, request.require_stable) for group in request.groups]
+            reply(OffsetFetchResponse(groups=groups))
+            return
+        group = self._fetch_group(group_asked_before_v8(request), request.require_stable)
+        reply(fetch_response_before_v8(request, group, version))
+
+    def _fetch_group(
+        self, asked: OffsetFetchRequest.Group, require_stable: bool
+    ) -> OffsetFetchResponse.Group:
+        try:
+            shard = self._require(asked.group_id, allow_empty_id=True).shard
+        except ApiError as error:
+            return OffsetFetchResponse.Group(
+                group_id=asked.group_id, topics=[], error_code=error.code
+            )
+        fetched = shard.commits.fetch(
+            asked.group_id, partitions_asked(asked), require_stable=require_stable
+        )
+        return fetched_group(asked, fetched)
+
+    # The shell
+
+    def _submit(
+        self,
+        group_id: str,
+        decide: Callable[[Shard], Decision],
+        reply: Callable[[R], None],
+        refuse: Callable[[ErrorCode], R],
+        *,
+        allow_empty_id: bool = False,
+    ) -> None:
+        """Runs `decide` on the loop with the group's shard, or answers why there is none."""
+
+        def run() -> None:
+            try:
+                hosted = self._require(group_id, allow_empty_id=allow_empty_id)
+            except ApiError as error:
+                reply(refuse(error.code))
+                return
+            self._host.carry_out(hosted, decide(hosted.shard))
+
+        if not self._loop.post(run):
+            reply(refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def _require(self, group_id: str, *, allow_empty_id: bool = False) -> HostedShard:
+        if not self._is_open:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not group_id and not allow_empty_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        return self._host.require(self.partition_for(group_id))
+
+    def _new_shard(self, partition: int) -> Shard:
+        return Shard(partition, self._config, self._new_uuid)
+
+    def _new_uuid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)
+
+    def _schedule_expiry(self) -> None:
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        self._timer.add(interval_ms, partial(self._loop.post, self._expire))
+
+    def _expire(self) -> None:
+        if not self._is_open:
+            return
+        for hosted in self._host.active():
+            decision = hosted.shard.commits.expire(now_ms=self._clock.now_ms())
+            self._host.carry_out(hosted, decision)
+        self._schedule_expiry()
+
+    def _close(self) -> None:
+        self._is_open = False
+        self._host.resign_all()
+
+
+def _answer_join_before_v7(
+    reply: Callable[[JoinGroupResponse], None], response: JoinGroupResponse
+) -> None:
+    """Before v7 the protocol's name could not be null."""
+    if response.protocol_name is None:
+        response = replace(response, protocol_name="")
+    reply(response)

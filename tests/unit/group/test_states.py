@@ -1,0 +1,37 @@
+import itertools
+
+import pytest
+
+from embedkafka.group.states import (
+    PREDECESSORS,
+    GroupState,
+    IllegalGroupTransition,
+    can_move,
+    move,
+)
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
+
+LEGAL = {
+    (PREPARING, EMPTY),
+    (STABLE, PREPARING),
+    (COMPLETING, PREPARING),
+    (EMPTY, PREPARING),
+    (PREPARING, COMPLETING),
+    (COMPLETING, STABLE),
+    *((state, DEAD) for state in GroupState),
+}
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(GroupState, GroupState)))
+def test_every_pair_of_states_is_legal_or_raises(source, target):
+    assert can_move(source, target) is ((source, target) in LEGAL)
+    if (source, target) in LEGAL:
+        assert move(source, target) is target
+    else:
+        with pytest.raises(IllegalGroupTransition):
+            move(source, target)
+
+
+def test_every_state_has_a_row():
+    assert set(PREDECESSORS) == set(GroupState)
