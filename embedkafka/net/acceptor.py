@@ -53,7 +53,7 @@ class Acceptor:
                 return True
             except OSError as error:  # that client has gone already, or descriptors ran out
                 _LOG.warning("%s could not accept a connection: %s", self.name, error)
-                continue
+                return True
             self._hand_over(stream)
         return True
 

@@ -23,7 +23,8 @@ CHUNK_BYTES: Final = 16 * 1024
 # Linux takes at most 1024 buffers in one call.
 _MAX_BUFFERS: Final = 1024
 
-_LENGTH = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">i")
+_NOTHING: Final = memoryview(b"")
 
 
 class FileRegion(Protocol):
@@ -58,11 +59,11 @@ class FrameReader:
         self._max_bytes = max_bytes
         self._body: memoryview | None = None
         self._filled = 0
-        self._rest: bytes | bytearray = b""
+        self._rest = _NOTHING
 
     @property
-    def in_frame(self) -> bool:
-        """Whether a frame has begun and not ended: the end of the stream would tear it."""
+    def has_begun(self) -> bool:
+        """Whether bytes of further frames are here, of whole ones or of a torn one."""
         return self._body is not None or len(self._rest) > 0
 
     def target(self) -> memoryview | None:
@@ -80,40 +81,37 @@ class FrameReader:
         return body
 
     def feed(self, data: memoryview) -> memoryview | None:
-        """Takes a copy of `data`; the first frame that is complete, if any.
+        """Takes in `data`, which the caller may reuse; the first frame that is complete, if any.
 
-        What follows that frame is kept, for `next_frame`.
+        What follows that frame is kept for `next_frame`, which comes before the next `feed`.
         """
         if self._rest:
-            self._rest = bytearray(self._rest)
-            self._rest += data
-            data = memoryview(self._rest)
-        frame, end = self._cut(data, 0)
-        self._rest = bytes(data[end:]) if end < len(data) else b""
+            data = memoryview(bytes(self._rest) + data)  # at most a torn length came before
+        frame, end = self._cut(data)
+        self._rest = memoryview(bytes(data[end:])) if end < len(data) else _NOTHING
         return frame
 
     def next_frame(self) -> memoryview | None:
         """The next complete frame of what `feed` kept."""
         if not self._rest:
             return None
-        data = memoryview(self._rest)
-        frame, end = self._cut(data, 0)
-        self._rest = bytes(data[end:])
+        frame, end = self._cut(self._rest)
+        self._rest = self._rest[end:]
         return frame
 
-    def _cut(self, data: memoryview, start: int) -> tuple[memoryview | None, int]:
-        """One frame from `start` and where it ends; an incomplete one becomes the target."""
-        received = len(data) - start - LENGTH_BYTES
+    def _cut(self, data: memoryview) -> tuple[memoryview | None, int]:
+        """The frame that `data` begins with, and its end; an incomplete one becomes the target."""
+        received = len(data) - LENGTH_BYTES
         if received < 0:
-            return None, start
-        (size,) = _LENGTH.unpack_from(data, start)
+            return None, 0
+        (size,) = _LENGTH.unpack_from(data)
         if not 0 <= size <= self._max_bytes:
-            raise BadFrame(f"frame of {size} bytes, allowed are 0 to {self._max_bytes}")
-        start += LENGTH_BYTES
+            raise BadFrame(f"a frame of {size} bytes, where 0 to {self._max_bytes} are allowed")
         if received >= size:
-            return memoryview(bytearray(data[start : start + size])), start + size
+            end = LENGTH_BYTES + size
+            return memoryview(bytearray(data[LENGTH_BYTES:end])), end
         body = memoryview(bytearray(size))
-        body[:received] = data[start:]
+        body[:received] = data[LENGTH_BYTES:]
         self._body, self._filled = body, received
         return None, len(data)
 

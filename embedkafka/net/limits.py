@@ -38,6 +38,11 @@ class ConnectionQuota:
         self._by_host: Counter[str] = Counter()
         self._waiting_for_room: list[Callable[[], None]] = []
 
+    @property
+    def count(self) -> int:
+        """How many connections are open."""
+        return self._total
+
     def has_room(self, otherwise: Callable[[], None]) -> bool:
         """Whether the broker may have another connection; if not, `otherwise` runs when it may."""
         with self._lock:

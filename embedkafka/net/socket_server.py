@@ -66,9 +66,10 @@ class SocketServer:
         self._failures = failures
         self._broker_id = broker_id
         self._transport = transport or TcpTransport()
+        self._quota = ConnectionQuota(config.limits)
         self._listeners: dict[str, Listener] = {}
         self._processors: list[Processor] = []
-        self._unsubscribe: Callable[[], None] | None = None
+        self._unsubscribe: Callable[[], None] = _nothing
 
     def bind(self) -> None:
         """Opens the listening sockets: clients may connect, and wait for `start`."""
@@ -85,20 +86,13 @@ class SocketServer:
         """Serves; binds first if that has not happened."""
         if not self._listeners:
             self.bind()
-        quota = ConnectionQuota(self._config.limits)
-        prefix = f"ek-b{self._broker_id}"
-        data = [
-            self._processor(f"{prefix}-processor-{index}", self._handle, quota)
-            for index in range(self._config.num_network_threads)
-        ]
-        self._processors = data
-        self._add_acceptors(data, quota, control_plane=False)
+        self._add_plane(
+            [f"processor-{index}" for index in range(self._config.num_network_threads)],
+            self._handle,
+            is_control_plane=False,
+        )
         if any(listener.is_control_plane for listener in self._config.listeners):
-            control = self._processor(
-                f"{prefix}-control", self._control_handle, quota, is_control_plane=True
-            )
-            self._processors = [*data, control]
-            self._add_acceptors([control], quota, control_plane=True)
+            self._add_plane(["control"], self._control_handle, is_control_plane=True)
         self._unsubscribe = self._clock.subscribe(self._on_jump)
         for processor in self._processors:
             processor.start()
@@ -106,6 +100,11 @@ class SocketServer:
     def bound_port(self, listener: str) -> int:
         """The port of the listener of that name."""
         return self._listeners[listener].port
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open, on both planes."""
+        return self._quota.count
 
     def pause(self) -> None:
         """Stands still, as in a long garbage collection: the kernel accepts, nobody answers."""
@@ -122,49 +121,50 @@ class SocketServer:
 
     def kill(self) -> None:
         """Breaks every connection off, as the death of the process would."""
+        for processor in self._processors:
+            processor.stop(Phase.KILLED)
         for listener in self._listeners.values():
-            listener.abort()
+            listener.abort()  # at once, even while a processor is busy
         self._end(Phase.KILLED)
 
-    def _processor(
-        self, name: str, sink: Sink, quota: ConnectionQuota, *, is_control_plane: bool = False
-    ) -> Processor:
-        return Processor(
-            name,
-            sink,
-            self._clock,
-            self._failures,
-            self._config.limits,
-            quota,
-            is_control_plane=is_control_plane,
-        )
-
-    def _add_acceptors(
-        self, processors: Sequence[Processor], quota: ConnectionQuota, *, control_plane: bool
-    ) -> None:
+    def _add_plane(self, names: Sequence[str], sink: Sink, *, is_control_plane: bool) -> None:
+        """One processor for each of `names`, the first of which accepts for all of them."""
+        plane: list[Processor] = []
+        for name in names:
+            processor = Processor(
+                f"ek-b{self._broker_id}-{name}",
+                sink,
+                self._clock,
+                self._failures,
+                self._config.limits,
+                self._quota,
+                is_control_plane=is_control_plane,
+            )
+            plane.append(processor)
+            self._processors.append(processor)
         for listener in self._config.listeners:
-            if listener.is_control_plane == control_plane:
+            if listener.is_control_plane == is_control_plane:
                 listening = self._listeners[listener.name]
-                acceptor = Acceptor(listener.name, listening, processors, quota)
-                processors[0].add_acceptor(acceptor)
+                plane[0].add_acceptor(Acceptor(listener.name, listening, plane, self._quota))
 
     def _on_jump(self) -> None:
         for processor in self._processors:
             processor.wake()
 
     def _end(self, phase: Phase) -> None:
-        if self._unsubscribe is not None:
-            self._unsubscribe()
+        self._unsubscribe()
         processors, self._processors = self._processors, []
         for processor in processors:
             processor.stop(phase)
         for processor in processors:
             processor.join()
-        if not processors:
-            self._close_listeners()
-        self._listeners.clear()
+        self._close_listeners()
 
     def _close_listeners(self) -> None:
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
+
+
+def _nothing() -> None:
+    """Stands for a subscription that is not there."""

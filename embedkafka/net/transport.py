@@ -77,7 +77,9 @@ class Listener(Protocol):
         """Refuses connections from now on, from any thread; the owner still closes."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes; closing again does nothing."""
+        ...
 
 
 class Transport(Protocol):
@@ -118,10 +120,11 @@ class TcpListener:
     would report it for ever; the reserve is spent to accept and close it.
     """
 
-    __slots__ = ("_reserve", "_socket", "host", "port")
+    __slots__ = ("_aborted", "_reserve", "_socket", "host", "port")
 
     def __init__(self, listening: socket.socket) -> None:
         self._socket = listening
+        self._aborted = False
         self.host, self.port = listening.getsockname()[:2]
         self._reserve = os.dup(listening.fileno())
 
@@ -129,6 +132,8 @@ class TcpListener:
         return self._socket.fileno()
 
     def accept(self) -> Stream:
+        if self._aborted:
+            raise BlockingIOError(errno.EAGAIN, "the listener was aborted")
         try:
             accepted, _ = self._socket.accept()
         except OSError as error:
@@ -139,11 +144,13 @@ class TcpListener:
         return TcpStream(accepted)
 
     def abort(self) -> None:
+        self._aborted = True
         _shut_down(self._socket)
 
     def close(self) -> None:
-        os.close(self._reserve)
-        self._socket.close()
+        if self._socket.fileno() >= 0:
+            os.close(self._reserve)
+            self._socket.close()
 
     def _turn_one_away(self) -> None:
         os.close(self._reserve)

@@ -1,17 +1,25 @@
 """Wakes a thread out of its selector.
 
-Owner: any thread may `wake`; the selecting thread drains and closes.
+Owner: any thread may `wake`; the selecting thread drains and closes. `_lock` (leaf) keeps a late
+`wake` from writing to a descriptor that by then belongs to somebody else.
 """
 
 import os
+import sys
+
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+_ONE = (1).to_bytes(8, sys.byteorder)  # what an eventfd counts in; a pipe takes any bytes
 
 
 class Waker:
     """A descriptor that becomes readable when somebody calls `wake`."""
 
-    __slots__ = ("_read", "_write")
+    __slots__ = ("_closed", "_lock", "_read", "_write")
 
     def __init__(self) -> None:
+        self._lock = ranked_lock("waker", LEAF_RANK)
+        self._closed = False
         if hasattr(os, "eventfd"):
             self._read = self._write = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         else:
@@ -23,10 +31,13 @@ class Waker:
         return self._read
 
     def wake(self) -> None:
-        try:
-            os.write(self._write, b"\x01\0\0\0\0\0\0\0")
-        except BlockingIOError:
-            pass  # full, so the thread wakes anyway
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                os.write(self._write, _ONE)
+            except BlockingIOError:
+                pass  # full, so the thread wakes anyway
 
     def drain(self) -> None:
         try:
@@ -35,6 +46,8 @@ class Waker:
             pass  # drained before
 
     def close(self) -> None:
-        os.close(self._read)
-        if self._write != self._read:
-            os.close(self._write)
+        with self._lock:
+            self._closed = True
+            os.close(self._read)
+            if self._write != self._read:
+                os.close(self._write)

@@ -1,0 +1,159 @@
+"""One client connection: frames on a stream, and whether it waits for us.
+
+Owner: the processor's thread. A `Request` reaches it from any thread through `reply`, `no_reply`
+and `close_for`, which pass on to the processor.
+Invariants: `muted` from the moment a request is complete until the kernel has its reply.
+Not here: when to read and write, and what to do about errors (`processor.py`).
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from embedkafka.net.connection import (
+    BadFrame,
+    Buffer,
+    FileRegion,
+    FrameReader,
+    FrameWriter,
+    Gather,
+)
+from embedkafka.net.transport import Stream
+from embedkafka.protocol.wire_types import Part
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+# A smaller file region is read and sent along with its neighbours: fewer calls, fewer packets.
+_SMALL_REGION_BYTES: Final = 16 * 1024
+
+
+class ChannelOwner(Protocol):
+    """A processor, as its channels see it. Callable from any thread."""
+
+    is_control_plane: bool
+
+    def reply(self, channel: "Channel", parts: Sequence[Part]) -> None: ...
+
+    def no_reply(self, channel: "Channel") -> None: ...
+
+    def close_for(self, channel: "Channel", reason: str) -> None: ...
+
+
+class Channel:
+    """A connection from `stream.peer`, accepted by `listener` as its connection `number`."""
+
+    __slots__ = (
+        "_owner",
+        "_writer",
+        "client_address",
+        "closed",
+        "id",
+        "interest",
+        "is_control_plane",
+        "last_active_ms",
+        "listener",
+        "muted",
+        "peer",
+        "principal",
+        "reader",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        owner: ChannelOwner,
+        stream: Stream,
+        listener: str,
+        number: int,
+        *,
+        max_request_bytes: int,
+        now_ms: float,
+    ) -> None:
+        self._owner = owner
+        self._writer = FrameWriter()
+        self.reader = FrameReader(max_request_bytes)
+        self.stream = stream
+        self.id = f"{stream.local}-{stream.peer}-{number}"
+        self.peer = stream.peer
+        self.client_address = stream.peer_host
+        self.listener = listener
+        self.is_control_plane = owner.is_control_plane
+        self.principal = ANONYMOUS
+        self.last_active_ms = now_ms
+        self.interest = 0
+        self.muted = False
+        self.closed = False
+
+    def reply(self, parts: Sequence[Part]) -> None:
+        self._owner.reply(self, parts)
+
+    def no_reply(self) -> None:
+        self._owner.no_reply(self)
+
+    def close_for(self, reason: str) -> None:
+        self._owner.close_for(self, reason)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the socket has not yet taken the whole reply."""
+        return bool(self._writer)
+
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether its request is in progress: it is the broker that is slow, not the client."""
+        return self.muted and not self._writer
+
+    def receive(self, scratch: memoryview) -> memoryview | None:
+        """Reads once; the frame that this completed. `EOFError` at the end of the stream."""
+        reader = self.reader
+        target = reader.target()
+        buffer = scratch if target is None else target
+        try:
+            count = self.stream.recv_into(buffer)
+        except BlockingIOError:
+            return None
+        if count == 0:
+            if reader.has_begun:
+                raise BadFrame("it ended in the middle of a request")
+            raise EOFError("it ended")
+        return reader.feed(scratch[:count]) if target is None else reader.filled(count)
+
+    def queue(self, parts: Sequence[Part]) -> None:
+        """Makes `parts` the reply that `write` sends."""
+        self._writer.add([_in_memory_if_small(part) for part in parts])
+
+    def write(self) -> bool:
+        """Writes what the socket takes; whether that was everything."""
+        writer, stream = self._writer, self.stream
+        while writer:
+            piece = writer.next()
+            try:
+                if isinstance(piece, Gather):
+                    count = stream.send(piece.buffers, more=piece.more)
+                else:
+                    descriptor = piece.region.fileno()
+                    count = stream.send_file(descriptor, position=piece.position, count=piece.count)
+                    if count == 0:
+                        raise _file_too_short(piece.count)
+            except BlockingIOError:
+                return False
+            writer.sent(count)
+        return True
+
+    def forget_reply(self) -> None:
+        """Lets go of what is not yet written."""
+        self._writer.clear()
+
+
+def _in_memory_if_small(part: Part) -> Part:
+    if isinstance(part, Buffer) or part.size > _SMALL_REGION_BYTES:
+        return part
+    region = cast(FileRegion, part)  # cast: says `Request.reply`
+    data = os.pread(region.fileno(), region.size, region.position)
+    if len(data) < region.size:
+        raise _file_too_short(region.size - len(data))
+    return data
+
+
+def _file_too_short(missing: int) -> OSError:
+    return OSError(f"a file to be sent lacks {missing} bytes")
