@@ -1,0 +1,173 @@
+"""Topics as DataFrames, in batches and as streams, through Spark's own Kafka connector.
+
+Anything with a name and `spark_options()` is a topic here, so that one function serves topics of
+an embedded and of an external cluster.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import DataType, StructType
+
+_BOOTSTRAP: Final = "kafka.bootstrap.servers"
+
+#: Columns of the connector's sink that are never part of a JSON value.
+_SINK_COLUMNS: Final = frozenset({"key", "value", "topic", "partition", "headers"})
+
+
+class KafkaTopic(Protocol):
+    """What a topic must offer to be read and written by Spark."""
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+
+    def spark_options(self) -> Mapping[str, str]:
+        """`kafka.bootstrap.servers`, and `subscribe` with the name."""
+
+
+def topic_to_df(
+    spark: "SparkSession",
+    bootstrap_servers: str,
+    topic: str,
+    options: Mapping[str, object] | None = None,
+    *,
+    schema: "str | StructType | None" = None,
+    binary: bool = False,
+) -> "DataFrame":
+    """Everything in the topic now, one row per record.
+
+    Keys and values are strings; with `schema` the value is a struct parsed from JSON; with
+    `binary` both stay bytes. `options` are the connector's (`endingOffsets`, `includeHeaders`).
+    """
+    chosen = {
+        _BOOTSTRAP: bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "endingOffsets": "latest",
+        **_texts(options),
+    }
+    frame = spark.read.format("kafka").options(**chosen).load()
+    return _decoded(frame, schema=schema, binary=binary)
+
+
+def write_df(
+    df: "DataFrame",
+    bootstrap_servers: str,
+    topic: str,
+    *,
+    key: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> None:
+    """Appends the rows to the topic; see `to_records` for how a row becomes a record."""
+    chosen = {_BOOTSTRAP: bootstrap_servers, "topic": topic, **_texts(options)}
+    to_records(df, key=key).write.format("kafka").options(**chosen).save()
+
+
+def stream(
+    spark: "SparkSession",
+    topic: KafkaTopic,
+    *,
+    schema: "str | StructType | None" = None,
+    binary: bool = False,
+    options: Mapping[str, object] | None = None,
+) -> "DataFrame":
+    """The topic as an endless DataFrame from its first record on, decoded like `topic_to_df`."""
+    chosen = {**topic.spark_options(), "startingOffsets": "earliest", **_texts(options)}
+    frame = spark.readStream.format("kafka").options(**chosen).load()
+    return _decoded(frame, schema=schema, binary=binary)
+
+
+def run_available_now(
+    df: "DataFrame",
+    sink: KafkaTopic,
+    checkpoint: str | Path,
+    *,
+    key: str | None = None,
+    output_mode: str = "append",
+    options: Mapping[str, object] | None = None,
+    timeout_s: int = 120,
+) -> "StreamingQuery":
+    """Carries all there is now from a streaming DataFrame to the sink topic, then ends.
+
+    Run again with the same checkpoint it goes on where it stopped. Raises what the query raised,
+    or `AwaitTimeout` with its last progress.
+    """
+    chosen = {
+        _BOOTSTRAP: sink.spark_options()[_BOOTSTRAP],
+        "topic": sink.name,
+        "checkpointLocation": str(checkpoint),
+        **_texts(options),
+    }
+    writer = to_records(df, key=key).writeStream.format("kafka").options(**chosen)
+    query = writer.outputMode(output_mode).trigger(availableNow=True).start()
+    try:
+        if not query.awaitTermination(timeout_s):
+            raise AwaitTimeout(
+                f"the query into {sink.name} did not end within {timeout_s} s; "
+                f"status {query.status}, last progress {query.lastProgress}"
+            )
+    finally:
+        query.stop()
+    return query
+
+
+def to_records(df: "DataFrame", *, key: str | None = None) -> "DataFrame":
+    """The DataFrame as the connector's sink takes it.
+
+    A column `value` is the record's value: text and bytes as they are, structs, arrays and maps
+    as JSON, anything else as text. Without one, each row becomes a JSON object of its columns.
+    The key is the column named by `key`, or one called `key`, and is encoded likewise.
+    """
+    from pyspark.sql import functions as F
+
+    if key is not None and key not in df.columns:
+        raise ConfigError(f"no column {key!r} to take keys from, only {', '.join(df.columns)}")
+    kept = [column for column in df.columns if column in _SINK_COLUMNS - {"key", "value"}]
+    columns = [F.col(column) for column in kept]
+    if (key_column := key or ("key" if "key" in df.columns else None)) is not None:
+        columns.append(_encoded(F.col(key_column), df.schema[key_column].dataType).alias("key"))
+    if "value" in df.columns:
+        value = _encoded(F.col("value"), df.schema["value"].dataType)
+    else:
+        fields = [column for column in df.columns if column not in _SINK_COLUMNS]
+        value = F.to_json(F.struct(*fields))
+    return df.select(*columns, value.alias("value"))
+
+
+def _encoded(column: "Column", data_type: "DataType") -> "Column":
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(data_type, T.StringType | T.BinaryType):
+        return column
+    if isinstance(data_type, T.StructType | T.ArrayType | T.MapType):
+        return F.to_json(column)
+    return column.cast("string")
+
+
+def _decoded(frame: "DataFrame", *, schema: "str | StructType | None", binary: bool) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    if binary:
+        return frame
+    value = F.col("value").cast("string")
+    decoded = {
+        "key": F.col("key").cast("string"),
+        "value": value if schema is None else F.from_json(value, schema),
+    }
+    return frame.withColumns(decoded)
+
+
+def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
+    """Options as Java wants them: `true`, not `True`."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (options or {}).items()
+    }

@@ -1,0 +1,82 @@
+"""embedkafka's own jars, one folder per Spark and Scala version, shared by every process of a user.
+
+Owner: the file lock beside each folder; whoever holds it may replace the folder.
+Invariants: a folder appears whole (it is renamed into place) or not at all.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedkafka.spark.installed import InstalledSpark
+from embedkafka.spark.progress import Progress
+
+
+def cache_home(environ: Mapping[str, str]) -> Path:
+    """`EMBEDKAFKA_CACHE`, else embedkafka's place under the XDG cache directory."""
+    if environ.get("EMBEDKAFKA_CACHE"):
+        return Path(environ["EMBEDKAFKA_CACHE"]).expanduser()
+    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "embedkafka"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JarCache:
+    """The folder of one Spark and Scala version, which may not exist yet."""
+
+    home: Path
+    key: str
+
+    @property
+    def folder(self) -> Path:
+        return self.home / self.key
+
+    @contextmanager
+    def locked(self, progress: Progress) -> Iterator[None]:
+        """Only one process fetches; the others wait here and then find what it fetched.
+
+        The wait has no deadline of its own: the holder's downloads have one, and the kernel frees
+        the lock of a process that died.
+        """
+        self.home.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.home / f"{self.key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress("another process is fetching Spark's Kafka connector, waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A private folder on the same file system, removed afterwards."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f"{self.key}-", dir=self.home))
+        try:
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def publish(self, jars: tuple[Path, ...]) -> tuple[Path, ...]:
+        """Makes these jars the cached ones. The caller holds the lock."""
+        with self.staging() as staging:
+            for jar in jars:
+                shutil.copyfile(jar, staging / jar.name)
+            staging.chmod(0o755)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            staging.rename(self.folder)
+        return tuple(self.folder / jar.name for jar in jars)
+
+
+def jar_cache(spark: InstalledSpark, environ: Mapping[str, str]) -> JarCache:
+    """The cache for the Spark at hand."""
+    home = cache_home(environ) / "spark-jars"
+    return JarCache(home=home, key=f"spark-{spark.release}_{spark.scala}")

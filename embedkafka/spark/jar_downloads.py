@@ -1,0 +1,218 @@
+"""Fetches the connector with a tool the user has: Maven, or the Ivy that lies among Spark's jars.
+
+Both read a description written here, into a folder that the caller owns.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from embedkafka.spark.artifacts import Artifact, connector_artifacts
+from embedkafka.spark.installed import InstalledSpark
+from embedkafka.spark.java import find_java
+
+_TIMEOUT_SECONDS: Final = 300
+
+#: Groups the connector depends on and Spark has already; hadoop alone would be 50 MB.
+_ALREADY_IN_SPARK: Final = (
+    "org.apache.hadoop",
+    "org.scala-lang",
+    "org.scala-lang.modules",
+    "org.slf4j",
+    "org.lz4",
+    "at.yawk.lz4",
+    "org.xerial.snappy",
+    "com.github.luben",
+    "com.google.code.findbugs",
+)
+
+#: Spark's parent pom names this mirror, and Maven gives up when it does not answer; the same id
+#: declared here, disabled, is the one that counts.
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>embedkafka</groupId>
+  <artifactId>spark-jars</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <repositories>
+    <repository>
+      <id>gcs-maven-central-mirror</id>
+      <url>https://repo.maven.apache.org/maven2</url>
+      <releases><enabled>false</enabled></releases>
+      <snapshots><enabled>false</enabled></snapshots>
+    </repository>
+  </repositories>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_POM_DEPENDENCY: Final = """\
+    <dependency>
+      <groupId>{group}</groupId>
+      <artifactId>{name}</artifactId>
+      <version>{release}</version>
+      <exclusions>
+{exclusions}
+      </exclusions>
+    </dependency>"""
+_POM_EXCLUSION: Final = (
+    "        <exclusion><groupId>{group}</groupId><artifactId>*</artifactId></exclusion>"
+)
+
+_IVY: Final = """\
+<ivy-module version="2.0">
+  <info organisation="embedkafka" module="spark-jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
+_IVY_DEPENDENCY: Final = """\
+    <dependency org="{group}" name="{name}" rev="{release}" force="true"
+        conf="default->runtime(default),master">
+{exclusions}
+    </dependency>"""
+_IVY_EXCLUSION: Final = '      <exclude org="{group}"/>'
+
+#: How the two tools say that a repository answered, and has no such release.
+_ABSENT: Final = re.compile(
+    r"(?:Could not find artifact |Failure to find )org\.apache\.spark:(?P<maven>spark-[\w.-]+)"
+    r"|org\.apache\.spark:(?P<cached>spark-[\w.-]+):\S+ was not found in"
+    r"|:: org\.apache\.spark#(?P<ivy>spark-[\w.-]+);\S+: not found"
+)
+_REASON: Final = re.compile(r"^\s*(?:\[ERROR\] \S|:: \S+;|\S*Exception|Error)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The token provider has a release of its own: some releases of Spark lack one in places."""
+
+    scala: str
+    connector: str
+    token_provider: str
+
+    def __str__(self) -> str:
+        if self.connector == self.token_provider:
+            return self.connector
+        return f"{self.connector} with token provider {self.token_provider}"
+
+    def releases(self) -> list[tuple[Artifact, str]]:
+        """What to ask for; the rest follows from the connector's pom."""
+        connector, token_provider = connector_artifacts(self.scala)[:2]
+        return [(connector, self.connector), (token_provider, self.token_provider)]
+
+
+class DownloadFailed(Exception):
+    """`absent` names the artifacts that a repository, which did answer, does not have."""
+
+    def __init__(self, reason: str, *, absent: frozenset[str] = frozenset()) -> None:
+        super().__init__(reason)
+        self.absent = absent
+
+
+class Downloader(Protocol):
+    """One tool that can fetch a connector with its dependencies."""
+
+    @property
+    def title(self) -> str:
+        """What progress lines and errors call it."""
+
+    def download(self, wanted: Wanted, folder: Path) -> Path:
+        """Fetches into a folder below `folder` and returns it; raises `DownloadFailed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maven:
+    """The user's `mvn`, with the user's settings, mirrors and store."""
+
+    command: str
+    title: str = "Maven"
+
+    def download(self, wanted: Wanted, folder: Path) -> Path:
+        pom, target = folder / "pom.xml", folder / "jars"
+        pom.write_text(_describe(wanted, _POM, _POM_DEPENDENCY, _POM_EXCLUSION))
+        maven = [self.command, "-B", "-q", "-Dstyle.color=never", "-f", str(pom)]
+        options = ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+        _run([*maven, "dependency:copy-dependencies", *options])
+        return target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ivy:
+    """What `spark.jars.packages` uses, run on its own so that a failure can be told."""
+
+    java: Path
+    ivy_jar: Path
+    title: str = "Ivy"
+
+    def download(self, wanted: Wanted, folder: Path) -> Path:
+        description, target = folder / "ivy.xml", folder / "jars"
+        description.write_text(_describe(wanted, _IVY, _IVY_DEPENDENCY, _IVY_EXCLUSION))
+        sources = ["-ivy", str(description), "-cache", str(folder / "ivy-cache"), "-types", "jar"]
+        retrieve = ["-retrieve", f"{target}/[artifact]-[revision].[ext]"]
+        ivy = [str(self.java), "-cp", str(self.ivy_jar), "org.apache.ivy.Main", "-warn"]
+        _run([*ivy, *sources, *retrieve])
+        return target
+
+
+def available_downloaders(
+    spark: InstalledSpark, environ: Mapping[str, str]
+) -> tuple[list[Downloader], dict[str, str]]:
+    """The tools to try, in order, and why each of the others is not here."""
+    tools: list[Downloader] = []
+    absent: dict[str, str] = {}
+    if command := shutil.which("mvn", path=environ.get("PATH")):
+        tools.append(Maven(command=command))
+    else:
+        absent["Maven"] = "no mvn on the PATH"
+    java, ivy_jar = find_java(environ), next(spark.jars_dir.glob("ivy-*.jar"), None)
+    if java and ivy_jar:
+        tools.append(Ivy(java=java, ivy_jar=ivy_jar))
+    else:
+        absent["Ivy"] = f"no ivy jar in {spark.jars_dir}" if java else "no Java"
+    return tools, absent
+
+
+def _describe(wanted: Wanted, template: str, dependency: str, exclusion: str) -> str:
+    exclusions = "\n".join(exclusion.format(group=group) for group in _ALREADY_IN_SPARK)
+    dependencies = [
+        dependency.format(
+            group=artifact.group, name=artifact.name, release=release, exclusions=exclusions
+        )
+        for artifact, release in wanted.releases()
+    ]
+    return template.format(dependencies="\n".join(dependencies))
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise DownloadFailed(f"no result after {_TIMEOUT_SECONDS} s") from None
+    except OSError as error:
+        raise DownloadFailed(str(error)) from None
+    if done.returncode:
+        absent = frozenset(match[match.lastgroup or 0] for match in _ABSENT.finditer(done.stdout))
+        raise DownloadFailed(_reason_in(done.stdout), absent=absent)
+
+
+def _reason_in(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if _REASON.search(line)]
+    return (telling or lines or ["it said nothing"])[0][:300]

@@ -1,0 +1,128 @@
+"""Places on this machine where the connector's jars may already lie.
+
+Stores are only read; a jar may appear in one at any time, because other tools own them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from embedkafka.spark.artifacts import (
+    Artifact,
+    companion_artifacts,
+    companion_releases,
+    connector_artifact,
+    nearest_release,
+)
+
+
+class JarStore(Protocol):
+    """A folder laid out by some tool's rules."""
+
+    @property
+    def title(self) -> str:
+        """What an error calls it."""
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+
+    def jars(self, artifact: Artifact) -> Mapping[str, Path]:
+        """Every jar of the artifact, by release."""
+
+    def find_pom(self, artifact: Artifact, release: str) -> str | None:
+        """The text of its pom, if the store keeps poms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatFolder:
+    """Jars side by side: our cache, PySpark's own jars, what Ivy retrieved for Spark."""
+
+    title: str
+    root: Path
+
+    def jars(self, artifact: Artifact) -> Mapping[str, Path]:
+        found = self.root.glob(f"*{artifact.name}-*.jar")
+        return {r: jar for jar in found if (r := artifact.find_release(jar.name))}
+
+    def find_pom(self, artifact: Artifact, release: str) -> str | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MavenStore:
+    """`~/.m2/repository`: group as a path, then name, release and the files."""
+
+    title: str
+    root: Path
+
+    def jars(self, artifact: Artifact) -> Mapping[str, Path]:
+        found = self._folder(artifact).glob(f"*/{artifact.name}-*.jar")
+        return {jar.parent.name: jar for jar in found if jar.name == _plain_name(artifact, jar)}
+
+    def find_pom(self, artifact: Artifact, release: str) -> str | None:
+        return _find_text(self._folder(artifact) / release / f"{artifact.name}-{release}.pom")
+
+    def _folder(self, artifact: Artifact) -> Path:
+        return self.root.joinpath(*artifact.group.split("."), artifact.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IvyStore:
+    """`~/.ivy2/cache`: group, then name, jars in a folder of their own, the pom as `.original`."""
+
+    title: str
+    root: Path
+
+    def jars(self, artifact: Artifact) -> Mapping[str, Path]:
+        found = (self.root / artifact.group / artifact.name / "jars").glob("*.jar")
+        return {r: jar for jar in found if (r := artifact.find_release(jar.name))}
+
+    def find_pom(self, artifact: Artifact, release: str) -> str | None:
+        folder = self.root / artifact.group / artifact.name
+        return _find_text(folder / f"ivy-{release}.xml.original")
+
+
+def user_stores(home: Path) -> list[JarStore]:
+    """What Maven and Ivy have left in a user's home; Spark 4 uses an Ivy folder of its own."""
+    ivy_homes = [home / ".ivy2.5.2", home / ".ivy2"]
+    return [
+        MavenStore(title="Maven's store", root=home / ".m2" / "repository"),
+        *(IvyStore(title="Ivy's cache", root=ivy / "cache") for ivy in ivy_homes),
+        *(FlatFolder(title="Spark's Ivy jars", root=ivy / "jars") for ivy in ivy_homes),
+    ]
+
+
+def connector_releases(store: JarStore, scala: str) -> list[str]:
+    """The releases of the connector itself that a store holds."""
+    return list(store.jars(connector_artifact(scala)))
+
+
+def find_jar_set(store: JarStore, release: str, scala: str) -> tuple[Path, ...] | None:
+    """The connector of that release with its companions, or None when one of the four is absent."""
+    connector = connector_artifact(scala)
+    jar = store.jars(connector).get(release)
+    if jar is None:
+        return None
+    wanted = companion_releases(release, scala, store.find_pom(connector, release))
+    chosen = [jar]
+    for companion in companion_artifacts(scala):
+        available = store.jars(companion)
+        nearest = nearest_release(available, wanted[companion.name])
+        if nearest is None:
+            return None
+        chosen.append(available[nearest])
+    return tuple(chosen)
+
+
+def _plain_name(artifact: Artifact, jar: Path) -> str:
+    """Without a classifier such as `-tests` or `-sources`."""
+    return artifact.jar_name(jar.parent.name)
+
+
+def _find_text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None

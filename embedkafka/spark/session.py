@@ -1,0 +1,237 @@
+"""A local Spark session that starts quickly, reaches the connector and leaves nothing behind.
+
+Owner: the thread inside `local_session`. The session has a JVM of its own, because the class path
+of a running JVM is settled; the JVM ends with the session.
+Not here: a session on a real cluster. Pass the jars of `jars.require_connector()` to that one.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.spark.installed import InstalledSpark, release_numbers, require_installed_spark
+from embedkafka.spark.jars import Connector, require_connector
+from embedkafka.spark.java import find_java, java_version
+from embedkafka.spark.progress import Progress, print_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The conf key under which a session tells where its JVM's stderr goes.
+LOG_FILE_KEY: Final = "spark.embedkafka.log.file"
+
+_EXTRA_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_EXTRA_CLASS_PATH: Final = "spark.driver.extraClassPath"
+
+#: A test run is over before optimised machine code would pay: these halve the CPU of a first test.
+_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.master": "local[2]",
+    # A machine's own name may resolve to an address that does not answer.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+}
+_STOP_TIMEOUT_SECONDS: Final = 20
+_LOG_TAIL_LINES: Final = 20
+
+
+class SparkStartFailed(EmbedKafkaError):
+    """Spark's JVM did not come up; the message says which Java was tried and what it said."""
+
+
+@contextmanager
+def local_session(
+    app_name: str = "embedkafka",
+    *,
+    jars: Sequence[str | Path] | None = None,
+    config: Mapping[str, object] | None = None,
+    progress: Progress = print_progress,
+) -> "Iterator[SparkSession]":
+    """A session with the Kafka connector for the length of a `with` block.
+
+    `jars` are used instead of looking for the connector. `config` has the last word on every
+    setting; Java options and class path given there are added to ours.
+    """
+    spark = require_installed_spark()
+    _require_no_session()
+    _require_java(spark)
+    connector = require_connector(jars, progress=progress)
+    with _temporary_directory() as directory, _no_artifacts_folder():
+        settings = _settings(app_name, connector, spark, directory, config or {})
+        progress(f"starting {spark} with Kafka connector {connector.release}")
+        with _running_jvm(settings, directory, spark):
+            session = _create_session(settings)
+            try:
+                yield session
+            finally:
+                session.stop()
+
+
+def log_tail(log_file: Path, *, start: int = 0, lines: int = _LOG_TAIL_LINES) -> str:
+    """The last lines that Spark's JVM wrote to stderr, from byte `start` on."""
+    try:
+        written = log_file.read_bytes()[start:]
+    except OSError:
+        return ""
+    return "\n".join(written.decode(errors="replace").splitlines()[-lines:])
+
+
+def _settings(
+    app_name: str,
+    connector: Connector,
+    spark: InstalledSpark,
+    directory: Path,
+    config: Mapping[str, object],
+) -> dict[str, str]:
+    given = {key: str(value) for key, value in config.items()}
+    temporary = f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory}"
+    own_jars = [str(jar) for jar in connector.jars if jar.parent != spark.jars_dir]
+    return {
+        **_SETTINGS,
+        "spark.app.name": app_name,
+        "spark.local.dir": str(directory / "local"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        LOG_FILE_KEY: str(directory / "spark.log"),
+        **given,
+        _EXTRA_JAVA_OPTIONS: _joined(" ", _JAVA_OPTIONS, temporary, given.get(_EXTRA_JAVA_OPTIONS)),
+        _EXTRA_CLASS_PATH: _joined(os.pathsep, *own_jars, given.get(_EXTRA_CLASS_PATH)),
+    }
+
+
+def _joined(separator: str, *parts: str | None) -> str:
+    return separator.join(part for part in parts if part)
+
+
+@contextmanager
+def _running_jvm(
+    settings: Mapping[str, str], directory: Path, spark: InstalledSpark
+) -> Iterator[None]:
+    """PySpark's gateway to a JVM started here, so that what it says on stderr can be kept."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    launch: Any = launch_gateway  # untyped in PySpark
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(settings.items()))
+    log_file = directory / "spark.log"
+    with _environment(), log_file.open("wb") as log:
+        try:
+            gateway = launch(conf, popen_kwargs={"stderr": log})
+        except PySparkRuntimeError as error:
+            raise SparkStartFailed(_explain_exit(spark, log_file)) from error
+    process: subprocess.Popen[bytes] = gateway.proc
+    try:
+        SparkContext._ensure_initialized(gateway=gateway)
+        yield
+    finally:
+        with SparkContext._lock:
+            SparkContext._gateway = SparkContext._jvm = None
+        gateway.shutdown()
+        _end(process)
+
+
+def _create_session(settings: Mapping[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder  # its type is a property object to the checker
+    with _environment():
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        session: SparkSession = builder.getOrCreate()
+    return session
+
+
+@contextmanager
+def _temporary_directory() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="embedkafka-spark-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _no_artifacts_folder() -> Iterator[None]:
+    """Spark 4.0 leaves an empty `artifacts` in the working directory (SPARK-52396)."""
+    folder = Path.cwd() / "artifacts"
+    was_there = folder.exists()
+    try:
+        yield
+    finally:
+        if not was_there:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What Spark takes from the environment only, while it starts."""
+    wanted = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    before = {name: os.environ.get(name) for name in wanted}
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                del os.environ[name]
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """The JVM ends when its stdin does; one that does not is killed."""
+    if process.stdin:
+        process.stdin.close()
+    try:
+        process.wait(_STOP_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _require_no_session() -> None:
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:
+        raise SparkStartFailed(
+            "PySpark has a JVM in this process already, and its class path cannot change. Use that "
+            "session (give it the jars that `embedkafka spark-jars` prints, as spark.jars, when it "
+            "is built), or end the process that started it."
+        )
+
+
+def _require_java(spark: InstalledSpark) -> None:
+    if find_java(os.environ) is None:
+        home = os.environ.get("JAVA_HOME")
+        seen = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH, no JAVA_HOME"
+        raise SparkStartFailed(
+            f"{spark} needs {_java_for(spark)}: {seen}. Install one, for example "
+            "`apt-get install openjdk-17-jre-headless`, or set JAVA_HOME."
+        )
+
+
+def _java_for(spark: InstalledSpark) -> str:
+    return "Java 17 or newer" if release_numbers(spark.release) >= (4,) else "Java 8, 11 or 17"
+
+
+def _explain_exit(spark: InstalledSpark, log_file: Path) -> str:
+    java = find_java(os.environ)
+    version = java_version(java) if java else "not found"
+    return (
+        f"Spark's JVM ended before it answered. {spark} needs {_java_for(spark)}; "
+        f"{java} is: {version}. Its last words:\n{log_tail(log_file) or '  (none)'}"
+    )
