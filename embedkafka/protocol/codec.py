@@ -24,13 +24,15 @@ __all__ = ["ProtocolError", "decode", "encode", "encode_parts"]
 
 M = TypeVar("M")
 
+_ENCODE_FAILURES: Final = (StructError, TypeError, AttributeError)
+
 
 def encode(message: object, version: int) -> bytes:
     """The message as one byte string; records that are not in memory are refused."""
-    parts = encode_parts(message, version)
     try:
+        parts = _encoders[type(message), version](message)
         return b"".join(parts)  # type: ignore[arg-type]  # a part not in memory is a TypeError
-    except TypeError as failure:
+    except _ENCODE_FAILURES as failure:
         raise _not_encodable(message, version, failure) from failure
 
 
@@ -41,7 +43,7 @@ def encode_parts(message: object, version: int) -> list[Part]:
     """
     try:
         return _encoders[type(message), version](message)
-    except (StructError, TypeError, AttributeError) as failure:
+    except _ENCODE_FAILURES as failure:
         raise _not_encodable(message, version, failure) from failure
 
 
