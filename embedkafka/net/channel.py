@@ -6,7 +6,6 @@ Invariants: `muted` from the moment a request is complete until the kernel has i
 Not here: when to read and write, and what to do about errors (`processor.py`).
 """
 
-import os
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
@@ -149,7 +148,7 @@ def _in_memory_if_small(part: Part) -> Part:
     if isinstance(part, Buffer) or part.size > _SMALL_REGION_BYTES:
         return part
     region = cast(FileRegion, part)  # cast: says `Request.reply`
-    data = os.pread(region.fileno(), region.size, region.position)
+    data = region.read()
     if len(data) < region.size:
         raise _file_too_short(region.size - len(data))
     return data

@@ -28,7 +28,7 @@ _NOTHING: Final = memoryview(b"")
 
 
 class FileRegion(Protocol):
-    """A range of an open file, sent without passing through Python."""
+    """A range of an open file, such as `runtime.files.FileRegion`."""
 
     @property
     def size(self) -> int: ...
@@ -37,6 +37,8 @@ class FileRegion(Protocol):
     def position(self) -> int: ...
 
     def fileno(self) -> int: ...
+
+    def read(self) -> bytes: ...
 
 
 Buffer = bytes | bytearray | memoryview

@@ -50,6 +50,9 @@ class Request:
         self._port = port
         self._answered = False
 
+    def __repr__(self) -> str:
+        return f"Request({len(self.frame)} bytes, {self.connection_id})"
+
     @property
     def connection_id(self) -> str:
         return self._port.id
@@ -79,7 +82,7 @@ class Request:
     def reply(self, parts: Sequence[Part]) -> None:
         """Sends `parts` as one frame; the length prefix is added here.
 
-        A part is bytes-like, or a range of a file: `size`, `position` and `fileno()`.
+        A part is bytes-like, or a range of a file (`connection.FileRegion`).
         """
         self._answer()
         self._port.reply(parts)

@@ -2,9 +2,9 @@
 
 Owner: `_lock` (rank 10) makes deciding exclusive; `_claim` is a one-shot flag, taken by whoever
 completes the operation and never given back.
-Invariants: `on_complete` runs exactly once, with no lock of the operation held, so it may reply,
-take any lock and complete other operations; a change that happens while another thread decides
-is never lost (`maybe_try_complete`).
+Invariants: `on_complete` runs exactly once, never beside `try_complete`, and with no lock of the
+operation held, so it may reply, take any lock and complete other operations; a change that happens
+while another thread decides is never lost (`maybe_try_complete`).
 Not here: who wakes it (`purgatory.py`), and when it expires (`timer.py`).
 """
 
@@ -54,9 +54,11 @@ class DelayedOperation(ABC):
             return False
         self.cancel_timeout()
         if self._decider == threading.get_ident():
-            self._completion_due = True  # the lock is held here: `_decide` finishes after it
-        else:
-            self.on_complete()
+            self._completion_due = True  # the lock is held here: `_decide` answers after it
+            return True
+        with self._lock:
+            pass  # another thread may be deciding: it ends first, and no other begins
+        self.on_complete()
         return True
 
     def expire(self) -> None:
@@ -102,7 +104,7 @@ class DelayedOperation(ABC):
         self._try_again = False
         self._decider = threading.get_ident()
         try:
-            if self.try_complete():
+            if not self.is_completed and self.try_complete():
                 self.force_complete()
         finally:
             self._decider = None
