@@ -1,0 +1,180 @@
+"""Everything the active controller knows of the cluster, as it was last read or decided.
+
+Owner: the controller's event loop; on a controller that is not active it is empty.
+Invariants: it mirrors ZooKeeper and is never ahead of it: znodes are written first.
+Not here: the rules by which it changes (the state machines, `topic_deletion`, `reassignment`).
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk.payloads import (
+    NO_ASSIGNMENT,
+    BrokerInfo,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+
+if TYPE_CHECKING:  # the machines import this module
+    from embedkafka.controller.partition_machine import PartitionState
+    from embedkafka.controller.replica_machine import ReplicaState
+
+NO_EPOCH = -1
+EPOCH_DURING_DELETE = -2
+"""Leader epochs of StopReplica for a partition without a leader, or of a topic in deletion."""
+
+
+class Replica(NamedTuple):
+    """A partition on a broker."""
+
+    partition: TopicPartition
+    broker: int
+
+    @property
+    def topic(self) -> str:
+        return self.partition.topic
+
+
+class ControllerContext:
+    """The controller's cache. Collections are plain; whoever writes them is on the loop."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything, as a controller that resigns must."""
+        self.epoch = 0
+        self.epoch_version = 0
+        self.brokers: dict[int, BrokerInfo] = {}
+        self.broker_epochs: dict[int, int] = {}
+        self.shutting_down: set[int] = set()
+        self.topics: set[str] = set()
+        self.topic_ids: dict[str, uuid.UUID] = {}
+        self.topic_names: dict[uuid.UUID, str] = {}
+        self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
+        self.leadership: dict[TopicPartition, LeaderAndIsr] = {}
+        self.reassigning: dict[TopicPartition, None] = {}
+        self.partition_states: dict[TopicPartition, PartitionState] = {}
+        self.replica_states: dict[Replica, ReplicaState] = {}
+        self.offline_dirs: dict[int, set[TopicPartition]] = {}
+        self.topics_to_delete: dict[str, None] = {}
+        self.topics_with_deletion_started: set[str] = set()
+        self.topics_ineligible_for_deletion: set[str] = set()
+
+    # --- brokers ---
+
+    def add_broker(self, info: BrokerInfo, epoch: int) -> None:
+        self.brokers[info.id] = info
+        self.broker_epochs[info.id] = epoch
+
+    def remove_broker(self, broker_id: int) -> None:
+        self.brokers.pop(broker_id, None)
+        self.broker_epochs.pop(broker_id, None)
+
+    @property
+    def live_or_shutting_down(self) -> list[int]:
+        """Every registered broker: all of them must hear of changes."""
+        return list(self.brokers)
+
+    def is_live(self, broker_id: int) -> bool:
+        """Registered, and not on its way out: such a broker may lead."""
+        return broker_id in self.brokers and broker_id not in self.shutting_down
+
+    @property
+    def live(self) -> set[int]:
+        return self.brokers.keys() - self.shutting_down
+
+    def is_online(
+        self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False
+    ) -> bool:
+        """Whether the replica's broker is live and its log directory works."""
+        alive = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
+        return alive and partition not in self.offline_dirs.get(broker_id, ())
+
+    # --- topics, partitions, replicas ---
+
+    def add_topic(self, topic: TopicAssignment) -> None:
+        self.topics.add(topic.topic)
+        self.assignments.setdefault(topic.topic, {}).update(topic.partitions)
+        if topic.topic_id is not None:
+            self.topic_ids[topic.topic] = topic.topic_id
+            self.topic_names[topic.topic_id] = topic.topic
+
+    def remove_topic(self, topic: str) -> None:
+        self.topics.discard(topic)
+        self.topics_to_delete.pop(topic, None)
+        self.topics_with_deletion_started.discard(topic)
+        self.topics_ineligible_for_deletion.discard(topic)
+        topic_id = self.topic_ids.pop(topic, None)
+        if topic_id is not None:
+            self.topic_names.pop(topic_id, None)
+        for number, assignment in self.assignments.pop(topic, {}).items():
+            partition = TopicPartition(topic, number)
+            self.leadership.pop(partition, None)
+            self.partition_states.pop(partition, None)
+            self.reassigning.pop(partition, None)
+            for broker in assignment.replicas:
+                self.replica_states.pop(Replica(partition, broker), None)
+
+    def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
+        """The partition's replicas; an empty assignment when there is no such partition."""
+        return self.assignments.get(partition.topic, {}).get(partition.partition, NO_ASSIGNMENT)
+
+    def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        self.assignments.setdefault(partition.topic, {})[partition.partition] = assignment
+
+    def partitions(self) -> Iterator[TopicPartition]:
+        for topic, numbers in self.assignments.items():
+            for number in numbers:
+                yield TopicPartition(topic, number)
+
+    def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
+        return [TopicPartition(t, p) for t in topics for p in self.assignments.get(t, ())]
+
+    def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
+        return [Replica(tp, broker) for tp in partitions for broker in self.assignment(tp).replicas]
+
+    def replicas_of_topic(self, topic: str) -> list[Replica]:
+        return self.replicas_of(self.partitions_of([topic]))
+
+    def replicas_on(self, brokers: Iterable[int]) -> list[Replica]:
+        wanted = set(brokers)
+        return [
+            Replica(TopicPartition(topic, number), broker)
+            for topic, numbers in self.assignments.items()
+            for number, assignment in numbers.items()
+            for broker in assignment.replicas
+            if broker in wanted
+        ]
+
+    def replicas_in(self, topic: str, state: "ReplicaState") -> list[Replica]:
+        states = self.replica_states
+        return [r for r in self.replicas_of_topic(topic) if states.get(r) is state]
+
+    def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
+        """Partitions still led by a broker, but for those in deletion."""
+        return [
+            tp
+            for tp, state in self.leadership.items()
+            if state.leader == broker_id and not self.is_queued_for_deletion(tp.topic)
+        ]
+
+    def partitions_with_offline_leader(self) -> list[TopicPartition]:
+        return [
+            tp
+            for tp, state in self.leadership.items()
+            if not self.is_online(state.leader, tp) and not self.is_queued_for_deletion(tp.topic)
+        ]
+
+    def is_queued_for_deletion(self, topic: str) -> bool:
+        return topic in self.topics_to_delete
+
+    def stop_epoch(self, partition: TopicPartition) -> int:
+        """The leader epoch to put into a StopReplica request."""
+        if self.is_queued_for_deletion(partition.topic):
+            return EPOCH_DURING_DELETE
+        state = self.leadership.get(partition)
+        return NO_EPOCH if state is None else state.leader_epoch

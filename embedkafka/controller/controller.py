@@ -1,0 +1,170 @@
+"""The controller as a broker holds it: a candidate from start to stop, active when elected.
+
+    zk = KafkaZk(store, clock)                         # the broker's session
+    zk.make_persistent_paths()
+    epoch = zk.register_broker(info)
+    controller = Controller(info, epoch, zk, clock=clock, failures=failures, config=config,
+                            scheduler=scheduler, connect=connect)
+    controller.start()
+
+`connect` opens a connection to a broker's control plane, usually
+`lambda endpoint: BrokerClient(endpoint.host, endpoint.port, clock, client_id)`.
+
+What brokers receive: LeaderAndIsr v7, UpdateMetadata v8 and StopReplica v4, on the control-plane
+listener, or the inter-broker one without it; its own broker too. They must refuse a
+`controller_epoch` below the highest seen (STALE_CONTROLLER_EPOCH) and a `broker_epoch` below
+their own (STALE_BROKER_EPOCH; see `broker_epoch`).
+
+What the broker must call: `controlled_shutdown`, `elect_leaders`, `alter_partition_reassignments`
+and `list_partition_reassignments` for the requests of these names; `enable_unclean_election`
+when that setting is turned on. Topics are created, expanded, deleted and configured by writing
+ZooKeeper (`KafkaZk`); so are ISR changes (`update_isr_as_leader`, then `notify_isr_changes`) and
+log directory failures (`notify_log_dir_failure`).
+
+Owner: the event loop owns everything but the two numbers that other threads may read.
+Not here: what events do (`loop`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from embedkafka.controller import events
+from embedkafka.controller.channels import BrokerChannels
+from embedkafka.controller.events import (
+    ElectionReply,
+    ElectionTrigger,
+    ElectionType,
+    Event,
+    ListReply,
+    ReassignmentReply,
+    ShutdownReply,
+)
+from embedkafka.controller.loop import ControllerConfig, ControllerCore
+from embedkafka.controller.ports import Connect, Timers
+from embedkafka.controller.request_batch import ControlResponse, Outgoing
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.event_loop import EventLoop
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import BrokerInfo
+from embedkafka.zk.store import SessionState
+
+
+class Controller:
+    """One broker's controller. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        broker: BrokerInfo,
+        broker_epoch: int,
+        zk: KafkaZk,
+        *,
+        clock: Clock,
+        failures: Failures,
+        config: ControllerConfig,
+        scheduler: Timers,
+        connect: Connect,
+    ) -> None:
+        self._zk = zk
+        self._loop: EventLoop[Event] = EventLoop(
+            f"ek-b{broker.id}-controller", self._handle, failures
+        )
+        listener = config.control_plane_listener or config.inter_broker_listener
+
+        def open_channels() -> BrokerChannels:
+            return BrokerChannels(
+                broker.id,
+                connect=connect,
+                listener=listener,
+                on_response=self._on_response,
+                clock=clock,
+                failures=failures,
+            )
+
+        self._core = ControllerCore(
+            broker,
+            broker_epoch,
+            zk,
+            config,
+            channels=open_channels,
+            timers=scheduler,
+            post=self._loop.post,
+        )
+
+    @property
+    def is_active(self) -> bool:
+        return self._core.is_active
+
+    @property
+    def active_id(self) -> int:
+        """The controller's broker id as last seen by this broker; -1 for none."""
+        return self._core.active_id
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this controller while it is active, else 0."""
+        return self._core.context.epoch
+
+    @property
+    def broker_epoch(self) -> int:
+        """This broker's epoch; it changes when a lost session is renewed."""
+        return self._core.broker_epoch
+
+    def start(self) -> None:
+        """Takes part in elections from now on."""
+        self._zk.store.on_session_change(self._on_session)
+        self._loop.start()
+        self._loop.post(events.Startup())
+
+    def stop(self) -> None:
+        """Ends the thread and the channels; `/controller` goes when the broker's session closes."""
+        self._loop.stop(drain=False)
+        self._core.resign()
+
+    def elect_leaders(
+        self,
+        partitions: Collection[TopicPartition] | None,
+        kind: ElectionType,
+        reply: ElectionReply,
+    ) -> None:
+        """Elects leaders of `partitions`, or of every partition."""
+        event = events.ReplicaLeaderElection(partitions, kind, ElectionTrigger.ADMIN, reply)
+        if not self._loop.post(event):
+            gone = ApiError(ErrorCode.NOT_CONTROLLER)
+            reply(dict.fromkeys(partitions or (), gone))
+
+    def alter_partition_reassignments(
+        self,
+        wanted: Mapping[TopicPartition, Sequence[int] | None],
+        reply: ReassignmentReply,
+    ) -> None:
+        """Begins reassignments; None as target cancels the one in progress."""
+        if not self._loop.post(events.ApiPartitionReassignment(wanted, reply)):
+            reply(ApiError(ErrorCode.NOT_CONTROLLER))
+
+    def list_partition_reassignments(
+        self, partitions: Collection[TopicPartition] | None, reply: ListReply
+    ) -> None:
+        if not self._loop.post(events.ListPartitionReassignments(partitions, reply)):
+            reply(ApiError(ErrorCode.NOT_CONTROLLER))
+
+    def controlled_shutdown(self, broker: int, broker_epoch: int, reply: ShutdownReply) -> None:
+        """Moves leaders off `broker`; the reply has the partitions that it still leads."""
+        if not self._loop.post(events.ControlledShutdown(broker, broker_epoch, reply)):
+            reply(ApiError(ErrorCode.NOT_CONTROLLER))
+
+    def enable_unclean_election(self, topic: str | None = None) -> None:
+        """Unclean election was turned on, for `topic` or by default: try leaderless partitions."""
+        self._loop.post(events.UncleanLeaderElectionEnable(topic))
+
+    def _handle(self, event: Event) -> None:
+        self._loop.assert_inside()
+        self._core.handle(event)
+
+    def _on_response(self, sent: Outgoing, response: ControlResponse) -> None:
+        self._loop.post(events.ResponseReceived(sent, response))
+
+    def _on_session(self, state: SessionState) -> None:
+        if state is SessionState.EXPIRED:
+            self._loop.post(events.SessionLost())

@@ -1,0 +1,231 @@
+"""The closed list of what can happen to a controller.
+
+Events that a watch brings carry no data: whoever handles them reads ZooKeeper anew, so that one
+event may stand for several changes, and a late one does no harm.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from embedkafka.controller.request_batch import ControlResponse, Outgoing
+from embedkafka.protocol.errors import ApiError
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk import paths
+from embedkafka.zk.payloads import ReplicaAssignment
+from embedkafka.zk.store import EventType, WatchEvent
+
+
+class ElectionType(Enum):
+    """As ElectLeaders has it on the wire."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class ElectionTrigger(Enum):
+    AUTO = "auto rebalance"
+    ZOOKEEPER = "znode"
+    ADMIN = "admin client"
+
+
+ElectionReply = Callable[[Mapping[TopicPartition, int | ApiError]], None]
+"""The new leader of each partition, or why there is none."""
+
+ReassignmentReply = Callable[[Mapping[TopicPartition, ApiError | None] | ApiError], None]
+"""None for each partition whose reassignment was accepted; an ApiError for the whole request."""
+
+ListReply = Callable[[Mapping[TopicPartition, ReplicaAssignment] | ApiError], None]
+ShutdownReply = Callable[[Sequence[TopicPartition] | ApiError], None]
+"""The partitions that the broker still leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """The broker is up and registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChange:
+    """`/controller` was created or changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reelect:
+    """`/controller` is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost:
+    """This broker's session has expired, its registration and its controllership with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    """Brokers registered or went."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModifications:
+    """A broker changed its registration, for example its listeners."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """Topics were created, or deleted by somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionModifications:
+    """A topic's assignment changed, perhaps by more partitions."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletion:
+    """Topics are to be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZkPartitionReassignment:
+    """`/admin/reassign_partitions` is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentIsrChange:
+    """The state of a partition that is being reassigned changed."""
+
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeNotification:
+    """Leaders changed ISRs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEventNotification:
+    """Brokers lost log directories."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReceived:
+    """A broker answered a control request."""
+
+    sent: Outgoing = field(repr=False)
+    response: ControlResponse
+
+
+@dataclass(frozen=True, slots=True)
+class AutoLeaderBalance:
+    """It is time to look whether leaders are balanced."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanLeaderElectionEnable:
+    """Unclean election was allowed, for one topic or, without one, by default."""
+
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLeaderElection:
+    """Elect leaders, of `partitions` or of those in `/admin/preferred_replica_election`."""
+
+    partitions: Collection[TopicPartition] | None
+    type: ElectionType
+    trigger: ElectionTrigger
+    reply: ElectionReply | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPartitionReassignment:
+    """Reassign partitions; None cancels the reassignment in progress."""
+
+    wanted: Mapping[TopicPartition, Sequence[int] | None]
+    reply: ReassignmentReply
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitionReassignments:
+    """Which of `partitions`, or of all, are being reassigned?"""
+
+    partitions: Collection[TopicPartition] | None
+    reply: ListReply
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdown:
+    """A broker wants to stop: move its leaders away."""
+
+    broker: int
+    broker_epoch: int
+    reply: ShutdownReply
+
+
+Event = (
+    Startup
+    | ControllerChange
+    | Reelect
+    | SessionLost
+    | BrokerChange
+    | BrokerModifications
+    | TopicChange
+    | PartitionModifications
+    | TopicDeletion
+    | ZkPartitionReassignment
+    | ReassignmentIsrChange
+    | IsrChangeNotification
+    | LogDirEventNotification
+    | ResponseReceived
+    | AutoLeaderBalance
+    | UncleanLeaderElectionEnable
+    | ReplicaLeaderElection
+    | ApiPartitionReassignment
+    | ListPartitionReassignments
+    | ControlledShutdown
+)
+
+_CHILD_EVENTS: Mapping[str, Event] = {
+    paths.BROKER_IDS: BrokerChange(),
+    paths.TOPICS: TopicChange(),
+    paths.DELETE_TOPICS: TopicDeletion(),
+    paths.ISR_CHANGES: IsrChangeNotification(),
+    paths.LOG_DIR_EVENTS: LogDirEventNotification(),
+}
+
+_CREATED_EVENTS: Mapping[str, Event] = {
+    paths.CONTROLLER: ControllerChange(),
+    paths.REASSIGN_PARTITIONS: ZkPartitionReassignment(),
+    paths.PREFERRED_REPLICA_ELECTION: ReplicaLeaderElection(
+        None, ElectionType.PREFERRED, ElectionTrigger.ZOOKEEPER
+    ),
+}
+
+
+def event_of(seen: WatchEvent) -> Event | None:
+    """What a watch that fired means to the controller; None for what it does not react to."""
+    kind, path = seen
+    if kind is EventType.CHILD:
+        return _CHILD_EVENTS.get(path)
+    if kind is EventType.CREATED:
+        return _CREATED_EVENTS.get(path)
+    if kind is EventType.DELETED:
+        return Reelect() if path == paths.CONTROLLER else None
+    return _change_of(path)
+
+
+def _change_of(path: str) -> Event | None:
+    parts = path.split("/")
+    if path == paths.CONTROLLER:
+        return ControllerChange()
+    if path.startswith(paths.BROKER_IDS + "/"):
+        return BrokerModifications(int(parts[3]))
+    if path.startswith(paths.TOPICS + "/"):
+        if parts[-1] == "state" and len(parts) == 7:
+            return ReassignmentIsrChange(TopicPartition(parts[3], int(parts[5])))
+        return PartitionModifications(parts[3])
+    return None

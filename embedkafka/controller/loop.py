@@ -1,0 +1,725 @@
+"""The controller itself: takes one event at a time, and decides and acts on the whole cluster.
+
+`ControllerCore` has no thread: `controller.Controller` runs it on the broker's event loop, the
+simulation in `tests/sim` on a list. It reads and writes ZooKeeper, queues requests on channels,
+and posts events to itself.
+
+Owner: the thread that calls `handle`; only `active_id` and `broker_epoch` are read by others.
+Invariants: nothing but `Startup`, `Reelect` and `SessionLost` can make a broker controller, and
+every write of a controller checks the epoch with which it was elected: one that has been
+replaced without noticing writes nothing, and resigns.
+Not here: threads (`controller`), the rules of states, deletion and reassignment.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from embedkafka.controller import events, membership, partition_machine, replica_machine
+from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.election import Candidates, Strategy, elect
+from embedkafka.controller.events import ElectionTrigger, ElectionType, Event
+from embedkafka.controller.partition_machine import PartitionState
+from embedkafka.controller.ports import Cancellable, Channels, Timers
+from embedkafka.controller.reassignment import Reassignments
+from embedkafka.controller.replica_machine import ReplicaState
+from embedkafka.controller.request_batch import Outgoing, RequestBatch
+from embedkafka.controller.state_changes import MoveResult, StateChangeFailed, StateChanges
+from embedkafka.controller.topic_deletion import TopicDeletion
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.brokers import LeaderAndIsrResponse, StopReplicaResponse
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
+from embedkafka.zk.payloads import NO_LEADER, BrokerInfo, TopicAssignment
+from embedkafka.zk.store import SessionExpired, WatchEvent
+
+_LOG = logging.getLogger(__name__)
+
+NO_CONTROLLER = -1
+UNKNOWN_BROKER_EPOCH = -1
+
+_FIRST_BALANCE_CHECK_MS = 5_000
+_UNCLEAN_ENABLE = "unclean.leader.election.enable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """The broker settings that the controller reads, under Kafka's names."""
+
+    inter_broker_listener: str = "PLAINTEXT"
+    control_plane_listener: str | None = None
+    """Where brokers are told what to do; the inter-broker listener when there is none."""
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_ms: int = 300_000
+    leader_imbalance_per_broker_percentage: int = 10
+    delete_topic_enable: bool = True
+    unclean_leader_election_enable: bool = False
+
+
+class ControllerCore:
+    """One broker's candidate for controller, and the controller while it is active."""
+
+    def __init__(
+        self,
+        broker: BrokerInfo,
+        broker_epoch: int,
+        zk: KafkaZk,
+        config: ControllerConfig,
+        *,
+        channels: Callable[[], Channels],
+        timers: Timers,
+        post: Callable[[Event], object],
+        new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        self.broker = broker
+        self.broker_epoch = broker_epoch
+        self.active_id = NO_CONTROLLER
+        self.context = ControllerContext()
+        self._zk = zk
+        self._config = config
+        self._open_channels = channels
+        self._channels: Channels | None = None
+        self._timers = timers
+        self._post = post
+        self._new_topic_id = new_topic_id
+        self._balance_check: Cancellable | None = None
+        self._changes = StateChanges(
+            self.context,
+            zk,
+            new_batch=self._new_batch,
+            send=self._send,
+            unclean_topics=self._unclean_topics,
+        )
+        self._deletion = TopicDeletion(
+            self.context,
+            zk,
+            self._changes,
+            enabled=config.delete_topic_enable,
+            update_metadata=self._update_metadata_everywhere,
+        )
+        self._reassignments = Reassignments(
+            self.context,
+            zk,
+            self._changes,
+            self._deletion,
+            new_batch=self._new_batch,
+            send=self._send,
+            watch=self._on_watch,
+            expect_znode=self._expect_reassignment,
+        )
+
+        self._handlers: dict[type, Callable[[Any], None]] = {  # Any: each takes its own event
+            events.Startup: self._on_startup,
+            events.ControllerChange: self._on_controller_change,
+            events.Reelect: self._on_reelect,
+            events.SessionLost: self._on_session_lost,
+            events.BrokerChange: self._on_broker_change,
+            events.BrokerModifications: self._on_broker_modifications,
+            events.LogDirEventNotification: self._on_log_dir_event_notification,
+            events.TopicChange: self._on_topic_change,
+            events.PartitionModifications: self._on_partition_modifications,
+            events.TopicDeletion: self._on_topic_deletion,
+            events.IsrChangeNotification: self._on_isr_change_notification,
+            events.ResponseReceived: self._on_response_received,
+            events.ReplicaLeaderElection: self._on_replica_leader_election,
+            events.AutoLeaderBalance: self._on_auto_leader_balance,
+            events.UncleanLeaderElectionEnable: self._on_unclean_leader_election_enable,
+            events.ControlledShutdown: self._on_controlled_shutdown,
+            events.ApiPartitionReassignment: self._on_api_partition_reassignment,
+            events.ListPartitionReassignments: self._on_list_partition_reassignments,
+            events.ZkPartitionReassignment: self._on_zk_partition_reassignment,
+            events.ReassignmentIsrChange: self._on_reassignment_isr_change,
+        }
+
+    @property
+    def is_active(self) -> bool:
+        return self.active_id == self.broker.id
+
+    def handle(self, event: Event) -> None:
+        """Handles one event; an event for a controller does nothing on one that is not active."""
+        try:
+            self._handlers[type(event)](event)
+        except ControllerMoved as moved:
+            _LOG.info("Controller %d was replaced: %s", self.broker.id, moved)
+            self._maybe_resign()
+        except SessionExpired:
+            _LOG.info("Controller %d lost its session while handling %s", self.broker.id, event)
+
+    def resign(self) -> None:
+        """Stops being controller without telling ZooKeeper; closing the session does that."""
+        self.active_id = NO_CONTROLLER
+        if self._balance_check is not None:
+            self._balance_check.cancel()
+            self._balance_check = None
+        if self._channels is not None:
+            self._channels.close()
+            self._channels = None
+        self.context.clear()
+
+    # --- becoming controller, and ceasing to be ---
+
+    def _on_startup(self, event: events.Startup) -> None:
+        self._zk.watch_controller(self._on_watch)
+        self._elect()
+
+    def _on_controller_change(self, event: events.ControllerChange) -> None:
+        self._maybe_resign()
+
+    def _on_reelect(self, event: events.Reelect) -> None:
+        self._maybe_resign()
+        self._elect()
+
+    def _on_session_lost(self, event: events.SessionLost) -> None:
+        self.resign()
+        self._zk.store.renew()
+        self.broker_epoch = self._zk.register_broker(self.broker)
+        self._maybe_resign()
+        self._elect()
+
+    def _maybe_resign(self) -> None:
+        was_active = self.is_active
+        now = self._zk.watch_controller(self._on_watch)
+        if was_active and now != self.broker.id:
+            self.resign()
+        self.active_id = NO_CONTROLLER if now is None else now
+
+    def _elect(self) -> None:
+        now = self._zk.find_controller_id()
+        if now is not None:
+            self.active_id = now
+            return
+        try:
+            epoch, version = self._zk.register_controller_and_increment_epoch(self.broker.id)
+        except ControllerMoved:
+            self._maybe_resign()
+            return
+        self.context.epoch, self.context.epoch_version = epoch, version
+        self.active_id = self.broker.id
+        _LOG.info("Broker %d is controller with epoch %d", self.broker.id, epoch)
+        try:
+            self._take_over()
+        except (ControllerMoved, SessionExpired):
+            raise
+        except Exception:
+            # Another broker may succeed where this one cannot; the failure itself is reported.
+            self.resign()
+            self._zk.delete_controller(epoch_version=version)
+            raise
+
+    def _take_over(self) -> None:
+        """Rebuilds the context from ZooKeeper and finishes what the last controller left."""
+        context, zk, watch = self.context, self._zk, self._on_watch
+        version = context.epoch_version
+        zk.watch_preferred_election(watch)
+        zk.watch_reassignment(watch)
+        zk.delete_log_dir_events(zk.log_dir_events(watch), epoch_version=version)
+        zk.delete_isr_changes(zk.isr_changes(watch), epoch_version=version)
+        self._channels = self._open_channels()
+        for info, epoch in zk.brokers(watch).values():
+            context.add_broker(info, epoch)
+            zk.find_broker(info.id, watch)
+            self._channels.add_broker(info)
+        self._add_topics(zk.topics(watch))
+        context.leadership.update(zk.partition_states(list(context.partitions())))
+        for partition in context.partitions():
+            if context.assignment(partition).is_being_reassigned:
+                context.reassigning[partition] = None
+        self._deletion.start(zk.topic_deletions(watch), self._topics_halted())
+        # Brokers need to know the live brokers before they can follow LeaderAndIsr requests.
+        self._update_metadata(context.brokers, ())
+        self._start_machines()
+        begun = self._reassignments.submit_znode()
+        self._reassignments.resume(lambda partition, _: partition not in begun)
+        self._deletion.go_on()
+        self._run_election(
+            self._pending_preferred_elections(), ElectionType.PREFERRED, ElectionTrigger.ZOOKEEPER
+        )
+        if self._config.auto_leader_rebalance_enable:
+            self._schedule_balance_check(_FIRST_BALANCE_CHECK_MS)
+
+    def _start_machines(self) -> None:
+        context = self.context
+        replica_machine.start(context)
+        replicas = context.replicas_of(context.partitions())
+        online = [r for r in replicas if context.is_online(r.broker, r.partition)]
+        self._changes.move_replicas(online, ReplicaState.ONLINE)
+        offline = [r for r in replicas if not context.is_online(r.broker, r.partition)]
+        self._changes.move_replicas(offline, ReplicaState.OFFLINE)
+        partition_machine.start(context)
+        self._changes.bring_online()
+
+    def _topics_halted(self) -> set[str]:
+        """Topics that cannot be deleted now: a replica is offline, or a partition is moving."""
+        context = self.context
+        halted = {partition.topic for partition in context.reassigning}
+        for replica in context.replicas_of(context.partitions()):
+            if not context.is_online(replica.broker, replica.partition):
+                halted.add(replica.topic)
+        return halted
+
+    # --- brokers ---
+
+    def _on_broker_change(self, event: events.BrokerChange) -> None:
+        if not self.is_active or self._channels is None:
+            return
+        registered = self._zk.brokers(self._on_watch)
+        epochs = {broker: epoch for broker, (_, epoch) in registered.items()}
+        change = membership.compare(self.context.broker_epochs, epochs)
+        if change.is_empty:
+            return
+        _LOG.info("Controller %d sees %s", self.broker.id, change)
+        for broker in (*change.bounced, *change.gone):
+            self._channels.remove_broker(broker)
+        for broker in (*change.joined, *change.bounced):
+            self._channels.add_broker(registered[broker][0])
+        if change.joined:
+            self._join(change.joined, registered)
+        if change.bounced:
+            self._lose(change.bounced)
+            self._join(change.bounced, registered)
+        if change.gone:
+            self._lose(change.gone)
+
+    def _on_broker_modifications(self, event: events.BrokerModifications) -> None:
+        if not self.is_active:
+            return
+        known = self.context.brokers.get(event.broker)
+        now = self._zk.find_broker(event.broker, self._on_watch)
+        if known is not None and now is not None and now != known:
+            self.context.brokers[event.broker] = now
+            self._update_metadata(self.context.brokers, ())
+
+    def _join(
+        self, brokers: Collection[int], registered: Mapping[int, tuple[BrokerInfo, int]]
+    ) -> None:
+        """New brokers learn everything, the others of them; their replicas come online."""
+        context = self.context
+        for broker in brokers:
+            context.add_broker(*registered[broker])
+            context.offline_dirs.pop(broker, None)
+        others = [broker for broker in context.brokers if broker not in brokers]
+        self._update_metadata(others, ())
+        self._update_metadata(brokers, context.leadership)
+        replicas = context.replicas_on(brokers)
+        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
+        self._changes.bring_online()
+        self._reassignments.resume(lambda _, a: not set(brokers).isdisjoint(a.target))
+        self._deletion.resume(dict.fromkeys(replica.topic for replica in replicas))
+        for broker in brokers:
+            self._zk.find_broker(broker, self._on_watch)
+
+    def _lose(self, brokers: Collection[int]) -> None:
+        context = self.context
+        for broker in brokers:
+            context.remove_broker(broker)
+            context.offline_dirs.pop(broker, None)
+            context.shutting_down.discard(broker)
+        self._replicas_offline(context.replicas_on(brokers))
+
+    def _replicas_offline(self, replicas: Collection[Replica]) -> None:
+        """Elects leaders in place of lost ones, and takes the lost replicas out of their ISRs."""
+        context = self.context
+        doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
+        others = [r for r in replicas if not context.is_queued_for_deletion(r.topic)]
+        leaderless = context.partitions_with_offline_leader()
+        self._changes.move_partitions(leaderless, PartitionState.OFFLINE)
+        elected = self._changes.bring_online()
+        self._changes.move_replicas(others, ReplicaState.OFFLINE)
+        self._deletion.on_failed(doomed)
+        if not others and all(isinstance(r, StateChangeFailed) for r in elected.values()):
+            self._update_metadata(context.brokers, ())
+
+    def _on_log_dir_event_notification(self, event: events.LogDirEventNotification) -> None:
+        """Asks brokers that lost a directory about every replica; the answers tell which."""
+        if not self.is_active:
+            return
+        found = self._zk.log_dir_events(self._on_watch)
+        replicas = self.context.replicas_on(set(found.values()))
+        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
+        self._zk.delete_log_dir_events(found, epoch_version=self.context.epoch_version)
+
+    # --- topics ---
+
+    def _on_topic_change(self, event: events.TopicChange) -> None:
+        if not self.is_active:
+            return
+        context = self.context
+        topics = self._zk.topics(self._on_watch)
+        for topic in sorted(context.topics - topics):
+            context.remove_topic(topic)
+        new = self._add_topics(topics - context.topics)
+        if new:
+            self._create_partitions(context.partitions_of(new))
+
+    def _on_partition_modifications(self, event: events.PartitionModifications) -> None:
+        if not self.is_active or event.topic not in self.context.topics:
+            return
+        found = self._zk.find_topic(event.topic, self._on_watch)
+        if found is None:
+            return
+        known = self.context.assignments.get(event.topic, {})
+        added = {p: a for p, a in found.partitions.items() if p not in known}
+        if not added:
+            return
+        if self.context.is_queued_for_deletion(event.topic):
+            self._zk.set_topic_assignment(
+                event.topic,
+                known,
+                topic_id=self.context.topic_ids.get(event.topic),
+                epoch_version=self.context.epoch_version,
+            )
+            return
+        self.context.add_topic(replace(found, partitions=added))
+        self._create_partitions([TopicPartition(event.topic, p) for p in added])
+
+    def _on_topic_deletion(self, event: events.TopicDeletion) -> None:
+        if not self.is_active:
+            return
+        asked = self._zk.topic_deletions(self._on_watch)
+        unknown = asked - self.context.topics
+        if unknown:
+            version = self.context.epoch_version
+            self._zk.delete_topic_requests(sorted(unknown), epoch_version=version)
+        topics = asked - unknown
+        if topics:
+            moving = {partition.topic for partition in self.context.reassigning}
+            # Queued first: only queued topics can be halted.
+            self.context.topics_to_delete.update(dict.fromkeys(sorted(topics)))
+            self._deletion.halt(topics & moving, "a partition is being reassigned")
+            self._deletion.enqueue(topics)
+
+    def _add_topics(self, topics: Iterable[str]) -> list[str]:
+        """Reads topics into the context, each with a watch; those without an id get one."""
+        added: list[str] = []
+        for topic in sorted(topics):
+            found = self._zk.find_topic(topic, self._on_watch)
+            if found is not None:
+                self.context.add_topic(self._with_topic_id(found))
+                added.append(topic)
+        return added
+
+    def _with_topic_id(self, topic: TopicAssignment) -> TopicAssignment:
+        if topic.topic_id is not None:
+            return topic
+        named = replace(topic, topic_id=self._new_topic_id())
+        self._zk.set_topic_assignment(
+            named.topic,
+            named.partitions,
+            topic_id=named.topic_id,
+            epoch_version=self.context.epoch_version,
+        )
+        return named
+
+    def _create_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        replicas = self.context.replicas_of(partitions)
+        self._changes.move_partitions(partitions, PartitionState.NEW)
+        self._changes.move_replicas(replicas, ReplicaState.NEW)
+        self._changes.move_partitions(partitions, PartitionState.ONLINE)
+        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
+
+    # --- what leaders and brokers report ---
+
+    def _on_isr_change_notification(self, event: events.IsrChangeNotification) -> None:
+        if not self.is_active:
+            return
+        found = self._zk.isr_changes(self._on_watch)
+        partitions = list(dict.fromkeys(tp for listed in found.values() for tp in listed))
+        known = [tp for tp in partitions if self.context.assignment(tp).replicas]
+        if known:
+            self.context.leadership.update(self._zk.partition_states(known))
+            self._update_metadata(self.context.brokers, known)
+            for partition in known:
+                self._reassignments.on_isr_change(partition)
+        self._zk.delete_isr_changes(found, epoch_version=self.context.epoch_version)
+
+    def _on_response_received(self, event: events.ResponseReceived) -> None:
+        if not self.is_active:
+            return
+        broker, response = event.sent.broker, event.response
+        if isinstance(response, LeaderAndIsrResponse):
+            self._on_leader_and_isr(broker, response)
+        elif isinstance(response, StopReplicaResponse):
+            self._on_stop_replica(event.sent, response)
+        elif response.error_code != ErrorCode.NONE:
+            _LOG.warning("Broker %d refused UpdateMetadata: %d", broker, response.error_code)
+
+    def _on_leader_and_isr(self, broker: int, response: LeaderAndIsrResponse) -> None:
+        """Replicas whose log directory failed are offline until their broker restarts."""
+        if response.error_code != ErrorCode.NONE:
+            _LOG.warning("Broker %d refused LeaderAndIsr: %d", broker, response.error_code)
+            return
+        before = self.context.offline_dirs.get(broker, set())
+        now = set(before)
+        for topic in response.topics:
+            name = self.context.topic_names.get(topic.topic_id)
+            for answer in topic.partition_errors if name is not None else ():
+                partition = TopicPartition(str(name), answer.partition_index)
+                if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    now.add(partition)
+                elif answer.error_code == ErrorCode.NONE:
+                    now.discard(partition)
+        self.context.offline_dirs[broker] = now
+        newly = sorted(now - before)
+        if newly:
+            _LOG.info("Replicas %s on broker %d are offline", newly, broker)
+            self._replicas_offline([Replica(partition, broker) for partition in newly])
+
+    def _on_stop_replica(self, sent: Outgoing, response: StopReplicaResponse) -> None:
+        """Only deletions of topics are followed up; reassignment does not wait for answers."""
+        started = self.context.topics_with_deletion_started
+        answers = {
+            TopicPartition(answer.topic_name, answer.partition_index): answer.error_code
+            for answer in response.partition_errors
+        }
+        asked = [tp for tp in sent.deleting if tp.topic in started]
+        if response.error_code != ErrorCode.NONE:
+            failed = sorted(asked)
+        else:
+            failed = sorted(tp for tp in asked if answers.get(tp, ErrorCode.NONE) != ErrorCode.NONE)
+        deleted = sorted(set(asked) - set(failed))
+        if failed:
+            self._deletion.on_failed([Replica(tp, sent.broker) for tp in failed])
+        if deleted:
+            self._deletion.on_deleted([Replica(tp, sent.broker) for tp in deleted])
+
+    # --- elections ---
+
+    def _on_replica_leader_election(self, event: events.ReplicaLeaderElection) -> None:
+        if not self.is_active:
+            if event.reply is not None:
+                moved = ApiError(ErrorCode.NOT_CONTROLLER)
+                event.reply(dict.fromkeys(event.partitions or (), moved))
+            return
+        by_admin = event.trigger is ElectionTrigger.ADMIN
+        if not by_admin and not self._zk.watch_preferred_election(self._on_watch):
+            return
+        asked = event.partitions
+        if asked is None:
+            by_znode = not by_admin
+            asked = self._zk.preferred_election() if by_znode else list(self.context.partitions())
+        answers = self._run_election(asked, event.type, event.trigger)
+        if event.reply is not None:
+            event.reply(answers)
+
+    def _run_election(
+        self, partitions: Iterable[TopicPartition], kind: ElectionType, trigger: ElectionTrigger
+    ) -> dict[TopicPartition, int | ApiError]:
+        """Elects where the wanted leader does not lead yet; an answer for every partition."""
+        answers: dict[TopicPartition, int | ApiError] = {}
+        electable: list[TopicPartition] = []
+        for partition in partitions:
+            refusal = self._refuse_election(partition, kind)
+            if refusal is None:
+                electable.append(partition)
+            else:
+                answers[partition] = refusal
+        if kind is ElectionType.PREFERRED:
+            strategy = Strategy.PREFERRED
+        elif trigger is ElectionTrigger.ADMIN:
+            strategy = Strategy.OFFLINE_ALLOW_UNCLEAN
+        else:
+            strategy = Strategy.OFFLINE
+        results = self._changes.move_partitions(electable, PartitionState.ONLINE, strategy)
+        answers.update({tp: _election_answer(kind, results.get(tp)) for tp in electable})
+        if trigger is ElectionTrigger.ZOOKEEPER:
+            self._end_znode_election()
+        return answers
+
+    def _refuse_election(self, partition: TopicPartition, kind: ElectionType) -> ApiError | None:
+        context = self.context
+        assignment = context.assignment(partition)
+        if not assignment.replicas:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        if context.is_queued_for_deletion(partition.topic):
+            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        state = context.leadership.get(partition)
+        leader = NO_LEADER if state is None else state.leader
+        if kind is ElectionType.PREFERRED:
+            needed = leader != assignment.replicas[0]
+        else:
+            needed = leader == NO_LEADER or not context.is_live(leader)
+        return None if needed else ApiError(ErrorCode.ELECTION_NOT_NEEDED)
+
+    def _pending_preferred_elections(self) -> list[TopicPartition]:
+        return [
+            partition
+            for partition in self._zk.preferred_election()
+            if self._refuse_election(partition, ElectionType.PREFERRED) is None
+        ]
+
+    def _end_znode_election(self) -> None:
+        """Removes the request, and looks once more: another may have come in between."""
+        there = self._zk.watch_preferred_election(self._on_watch)
+        if there:
+            self._zk.delete_preferred_election(epoch_version=self.context.epoch_version)
+            self._zk.watch_preferred_election(self._on_watch)
+
+    def _on_auto_leader_balance(self, event: events.AutoLeaderBalance) -> None:
+        if not self.is_active:
+            return
+        try:
+            self._balance_leaders()
+        finally:
+            self._schedule_balance_check(self._config.leader_imbalance_check_interval_ms)
+
+    def _balance_leaders(self) -> None:
+        """Elects preferred leaders for brokers that lead too few of the partitions they should."""
+        context = self.context
+        preferred: dict[int, list[TopicPartition]] = {}
+        for partition in context.partitions():
+            replicas = context.assignment(partition).replicas
+            if replicas and not context.is_queued_for_deletion(partition.topic):
+                preferred.setdefault(replicas[0], []).append(partition)
+        allowed = self._config.leader_imbalance_per_broker_percentage / 100
+        for broker, partitions in preferred.items():
+            elsewhere = [
+                tp
+                for tp in partitions
+                if tp in context.leadership and context.leadership[tp].leader != broker
+            ]
+            if len(elsewhere) / len(partitions) > allowed:
+                able = [tp for tp in elsewhere if self._can_prefer(tp)]
+                self._run_election(able, ElectionType.PREFERRED, ElectionTrigger.AUTO)
+
+    def _can_prefer(self, partition: TopicPartition) -> bool:
+        assignment = self.context.assignment(partition)
+        candidates = Candidates(
+            assignment=assignment,
+            state=self.context.leadership[partition],
+            online=[r for r in assignment.replicas if self.context.is_online(r, partition)],
+        )
+        return elect(Strategy.PREFERRED, candidates) is not None
+
+    def _schedule_balance_check(self, delay_ms: int) -> None:
+        self._balance_check = self._timers.once(
+            "auto-leader-rebalance-task",
+            delay_ms,
+            self._on_balance_check_due,
+        )
+
+    def _on_balance_check_due(self) -> None:
+        self._post(events.AutoLeaderBalance())
+
+    def _on_unclean_leader_election_enable(self, event: events.UncleanLeaderElectionEnable) -> None:
+        if event.topic is None:
+            self._config = replace(self._config, unclean_leader_election_enable=True)
+        if self.is_active:
+            self._changes.bring_online(event.topic)
+
+    def _unclean_topics(self, topics: Iterable[str]) -> set[str]:
+        default = str(self._config.unclean_leader_election_enable).lower()
+        overrides = self._zk.configs("topics", sorted(topics))
+        return {
+            topic
+            for topic, config in overrides.items()
+            if config.get(_UNCLEAN_ENABLE, default).lower() == "true"
+        }
+
+    # --- requests that brokers and admin clients make of the controller ---
+
+    def _on_controlled_shutdown(self, event: events.ControlledShutdown) -> None:
+        try:
+            event.reply(self._shut_down(event.broker, event.broker_epoch))
+        except ApiError as error:
+            event.reply(error)
+        except (ControllerMoved, SessionExpired):
+            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
+            raise
+
+    def _shut_down(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """Moves leaders off a broker, stops its followers, and tells what it still leads."""
+        context = self.context
+        if not self.is_active:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        if broker not in context.brokers:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker} does not exist.")
+        if UNKNOWN_BROKER_EPOCH != broker_epoch < context.broker_epochs[broker]:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker} has a newer epoch.")
+        context.shutting_down.add(broker)
+        replicated = [
+            r.partition
+            for r in context.replicas_on([broker])
+            if len(context.assignment(r.partition).replicas) > 1
+            and r.partition in context.leadership
+            and not context.is_queued_for_deletion(r.topic)
+        ]
+        led = [tp for tp in replicated if context.leadership[tp].leader == broker]
+        followed = [tp for tp in replicated if context.leadership[tp].leader != broker]
+        self._changes.move_partitions(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
+        # Followers are stopped first, in a batch of their own, and leave the ISR after that.
+        batch = self._new_batch()
+        for partition in followed:
+            batch.add_stop_replica(broker, partition, delete=False)
+        self._send(batch.build())
+        self._changes.move_replicas([Replica(tp, broker) for tp in followed], ReplicaState.OFFLINE)
+        return context.partitions_led_by(broker)
+
+    def _on_api_partition_reassignment(self, event: events.ApiPartitionReassignment) -> None:
+        if not self.is_active:
+            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
+            return
+        try:
+            answers = self._reassignments.submit(event.wanted)
+        except (ControllerMoved, SessionExpired):
+            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
+            raise
+        event.reply(answers)
+
+    def _on_list_partition_reassignments(self, event: events.ListPartitionReassignments) -> None:
+        if self.is_active:
+            event.reply(self._reassignments.in_progress(event.partitions))
+        else:
+            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
+
+    def _on_zk_partition_reassignment(self, event: events.ZkPartitionReassignment) -> None:
+        if self.is_active:
+            self._reassignments.submit_znode()
+
+    def _expect_reassignment(self) -> None:
+        self._post(events.ZkPartitionReassignment())
+
+    def _on_reassignment_isr_change(self, event: events.ReassignmentIsrChange) -> None:
+        if self.is_active:
+            self._reassignments.on_isr_change(event.partition)
+
+    # --- how ---
+
+    def _on_watch(self, seen: WatchEvent) -> None:
+        """Runs on whatever thread delivers watches: it only posts."""
+        event = events.event_of(seen)
+        if event is not None:
+            self._post(event)
+
+    def _new_batch(self) -> RequestBatch:
+        return RequestBatch(
+            self.context,
+            controller_id=self.broker.id,
+            listener=self._config.inter_broker_listener,
+        )
+
+    def _send(self, requests: list[Outgoing]) -> None:
+        assert self._channels is not None or not requests, "only an active controller sends"
+        for outgoing in requests:
+            if self._channels is not None:
+                self._channels.send(outgoing)
+
+    def _update_metadata(
+        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
+    ) -> None:
+        batch = self._new_batch()
+        batch.add_update_metadata(brokers, partitions)
+        self._send(batch.build())
+
+    def _update_metadata_everywhere(self, partitions: Collection[TopicPartition]) -> None:
+        self._update_metadata(self.context.brokers, partitions)
+
+
+def _election_answer(kind: ElectionType, result: MoveResult | None) -> int | ApiError:
+    if result is not None and not isinstance(result, StateChangeFailed):
+        return result.leader
+    code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    if kind is ElectionType.PREFERRED:
+        code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    return ApiError(code, str(result) if result is not None else "")

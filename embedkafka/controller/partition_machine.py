@@ -1,0 +1,188 @@
+"""The states of a partition, its legal moves, and what a move to ONLINE must write.
+
+- NON_EXISTENT: never created, or deleted.
+- NEW: has replicas, but no leader and ISR yet.
+- ONLINE: has a leader.
+- OFFLINE: had one, and its broker or log directory is gone.
+
+An illegal move raises and changes nothing.
+Not here: writing znodes and sending requests (`state_changes`), who is elected (`election`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from embedkafka.controller.context import ControllerContext
+from embedkafka.controller.election import Candidates, Strategy, elect, first_state, recipients
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk.payloads import LeaderAndIsr
+
+
+class PartitionState(Enum):
+    NEW = "NewPartition"
+    ONLINE = "OnlinePartition"
+    OFFLINE = "OfflinePartition"
+    NON_EXISTENT = "NonExistentPartition"
+
+
+_NEW, _ONLINE, _OFFLINE, _NON_EXISTENT = PartitionState
+
+PREDECESSORS: Final[Mapping[PartitionState, frozenset[PartitionState]]] = {
+    _NEW: frozenset({_NON_EXISTENT}),
+    _ONLINE: frozenset({_NEW, _ONLINE, _OFFLINE}),
+    _OFFLINE: frozenset({_NEW, _ONLINE, _OFFLINE}),
+    _NON_EXISTENT: frozenset({_OFFLINE}),
+}
+
+
+class IllegalMove(Exception):
+    """A state was asked for that cannot follow the present one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elections:
+    """States to write to ZooKeeper, who hears of them, and why there are none for others."""
+
+    states: Mapping[TopicPartition, LeaderAndIsr]
+    recipients: Mapping[TopicPartition, tuple[int, ...]]
+    refused: Mapping[TopicPartition, str]
+
+
+def state_of(context: ControllerContext, partition: TopicPartition) -> PartitionState:
+    return context.partition_states.get(partition, _NON_EXISTENT)
+
+
+def move(context: ControllerContext, partition: TopicPartition, target: PartitionState) -> None:
+    """The one place where a partition changes state."""
+    current = state_of(context, partition)
+    if current not in PREDECESSORS[target]:
+        raise IllegalMove(
+            f"partition {partition} cannot move from {current.value} to {target.value}"
+        )
+    if target is _NON_EXISTENT:
+        context.partition_states.pop(partition, None)
+    else:
+        context.partition_states[partition] = target
+
+
+def legal(
+    context: ControllerContext, partitions: Iterable[TopicPartition], target: PartitionState
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """The partitions that may move to `target`, and those that may not."""
+    may: list[TopicPartition] = []
+    may_not: list[TopicPartition] = []
+    for partition in partitions:
+        ok = state_of(context, partition) in PREDECESSORS[target]
+        (may if ok else may_not).append(partition)
+    return may, may_not
+
+
+def start(context: ControllerContext) -> None:
+    """Derives every partition's state from what a new controller read; no moves are made."""
+    for partition in context.partitions():
+        state = context.leadership.get(partition)
+        if state is None:
+            context.partition_states[partition] = _NEW
+        elif context.is_online(state.leader, partition):
+            context.partition_states[partition] = _ONLINE
+        else:
+            context.partition_states[partition] = _OFFLINE
+
+
+def waiting_for_leader(
+    context: ControllerContext, topic: str | None = None
+) -> list[TopicPartition]:
+    """Partitions that an election may bring online: NEW or OFFLINE and not to be deleted."""
+    return [
+        partition
+        for partition, state in context.partition_states.items()
+        if state in (_NEW, _OFFLINE)
+        and not context.is_queued_for_deletion(partition.topic)
+        and topic in (None, partition.topic)
+    ]
+
+
+def decide_first_leaders(
+    context: ControllerContext, partitions: Iterable[TopicPartition]
+) -> Elections:
+    """First states of NEW partitions; the recipients are the ISR."""
+    states: dict[TopicPartition, LeaderAndIsr] = {}
+    refused: dict[TopicPartition, str] = {}
+    for partition in partitions:
+        assignment = context.assignment(partition)
+        online = [r for r in assignment.replicas if context.is_online(r, partition)]
+        state = first_state(assignment, online, controller_epoch=context.epoch)
+        if state is None:
+            refused[partition] = (
+                f"no assigned replica is alive: assigned {list(assignment.replicas)}, "
+                f"live brokers {sorted(context.live)}"
+            )
+        else:
+            states[partition] = state
+    told = {partition: state.isr for partition, state in states.items()}
+    return Elections(states=states, recipients=told, refused=refused)
+
+
+def topics_without_live_isr(
+    context: ControllerContext, current: Mapping[TopicPartition, LeaderAndIsr]
+) -> set[str]:
+    """Topics whose settings decide whether an unclean election is allowed."""
+    return {
+        partition.topic
+        for partition, state in current.items()
+        if not any(context.is_online(replica, partition) for replica in state.isr)
+    }
+
+
+def decide_elections(
+    context: ControllerContext,
+    strategy: Strategy,
+    partitions: Iterable[TopicPartition],
+    current: Mapping[TopicPartition, LeaderAndIsr],
+    *,
+    unclean_topics: Collection[str] = (),
+) -> Elections:
+    """New leaders under `strategy`, given what ZooKeeper has now."""
+    states: dict[TopicPartition, LeaderAndIsr] = {}
+    told: dict[TopicPartition, tuple[int, ...]] = {}
+    refused: dict[TopicPartition, str] = {}
+    for partition in partitions:
+        state = current.get(partition)
+        if state is None:
+            refused[partition] = "it has no leader and ISR in ZooKeeper"
+            continue
+        if state.controller_epoch > context.epoch:
+            refused[partition] = f"controller epoch {state.controller_epoch} has written it already"
+            continue
+        candidates = _candidates(context, strategy, partition, state, unclean_topics)
+        elected = elect(strategy, candidates)
+        if elected is None:
+            refused[partition] = f"no replica is eligible for strategy {strategy.value}"
+            continue
+        states[partition] = elected
+        told[partition] = recipients(strategy, candidates)
+    return Elections(states=states, recipients=told, refused=refused)
+
+
+def _candidates(
+    context: ControllerContext,
+    strategy: Strategy,
+    partition: TopicPartition,
+    state: LeaderAndIsr,
+    unclean_topics: Collection[str],
+) -> Candidates:
+    assignment = context.assignment(partition)
+    leaving = strategy is Strategy.CONTROLLED_SHUTDOWN
+    return Candidates(
+        assignment=assignment,
+        state=state,
+        online=[
+            r
+            for r in assignment.replicas
+            if context.is_online(r, partition, or_shutting_down=leaving)
+        ],
+        shutting_down=context.shutting_down,
+        unclean=strategy is Strategy.OFFLINE_ALLOW_UNCLEAN or partition.topic in unclean_topics,
+    )

@@ -1,0 +1,265 @@
+"""Moves partitions to other brokers, one resumable step at a time.
+
+With RS the assigned replicas, ORS the original and TRS the target ones, AR those being added and
+RR those being removed:
+
+- U: the assignment RS = TRS + ORS with AR and RR is written to ZooKeeper, then to the context.
+     Replicas of a reassignment that this one replaces, and that it does not need, are stopped.
+- A, while TRS is not in the ISR: the leader epoch is bumped, everybody hears of RS, and AR start
+     as new replicas. A watch on the partition's state tells when the ISR has grown.
+- B, once it is: a leader outside TRS or dead is replaced, RR leave the ISR and are deleted, and
+     RS = TRS is written. That is last: until then, a new controller finds both sets and goes on.
+
+A cancelled reassignment is one whose target is ORS, so it ends at once when ORS is in sync.
+
+Owner: the controller's event loop; `context.reassigning` lists what is in progress.
+Not here: copying data, which followers do by fetching.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.election import Strategy
+from embedkafka.controller.partition_machine import PartitionState
+from embedkafka.controller.replica_machine import ReplicaState
+from embedkafka.controller.request_batch import Outgoing, RequestBatch
+from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
+from embedkafka.controller.topic_deletion import TopicDeletion
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
+from embedkafka.zk.store import Watch, ZkError
+
+_LOG = logging.getLogger(__name__)
+
+_REMOVAL_STEPS = (
+    ReplicaState.OFFLINE,
+    ReplicaState.DELETION_STARTED,
+    ReplicaState.DELETION_SUCCESSFUL,
+    ReplicaState.NON_EXISTENT,
+)
+"""Reassignment does not wait for the answer to StopReplica, unlike topic deletion."""
+
+
+def validate(
+    current: ReplicaAssignment, target: Sequence[int], live: Collection[int]
+) -> ApiError | None:
+    """Why a partition cannot be reassigned to `target`, if so."""
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if not target:
+        return ApiError(code, "Empty replica list specified in partition reassignment.")
+    if len(set(target)) != len(target):
+        return ApiError(
+            code, f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
+        )
+    if min(target) < 0:
+        return ApiError(code, f"Invalid broker id in replica list: {list(target)}")
+    adding = current.reassign_to(target).adding
+    if not set(adding) <= set(live):
+        return ApiError(
+            code,
+            "Replica assignment has brokers that are not alive. "
+            f"Replica list: {list(adding)}, live broker list: {sorted(live)}",
+        )
+    return None
+
+
+def plan(current: ReplicaAssignment, target: Sequence[int] | None) -> ReplicaAssignment | None:
+    """The assignment on the way to `target`; without one, the way back, if there is one."""
+    if target is not None:
+        return current.reassign_to(target)
+    if current.is_being_reassigned:
+        return current.reassign_to(current.origin)
+    return None
+
+
+def is_complete(assignment: ReplicaAssignment, state: LeaderAndIsr | None) -> bool:
+    """Whether every target replica is in sync."""
+    if not assignment.is_being_reassigned:
+        return True
+    return state is not None and set(assignment.target) <= set(state.isr)
+
+
+class Reassignments:
+    """Starts, continues, completes and cancels reassignments."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        zk: KafkaZk,
+        changes: StateChanges,
+        deletion: TopicDeletion,
+        *,
+        new_batch: Callable[[], RequestBatch],
+        send: Callable[[list[Outgoing]], None],
+        watch: Watch,
+        expect_znode: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._zk = zk
+        self._changes = changes
+        self._deletion = deletion
+        self._new_batch = new_batch
+        self._send = send
+        self._watch = watch
+        self._expect_znode = expect_znode
+
+    def submit(
+        self, wanted: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """Reassigns through the API: newer than, and in place of, what a znode may say."""
+        answers: dict[TopicPartition, ApiError | None] = {}
+        planned: dict[TopicPartition, ReplicaAssignment] = {}
+        for partition, target in wanted.items():
+            current = self._context.assignment(partition)
+            error = None if target is None else validate(current, target, self._context.live)
+            assignment = plan(current, target)
+            if error is not None:
+                answers[partition] = error
+            elif assignment is None:
+                answers[partition] = ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            else:
+                planned[partition] = assignment
+        self._drop_from_znode(lambda partition, _: partition in planned)
+        return {**answers, **self._trigger(planned)}
+
+    def submit_znode(self) -> set[TopicPartition]:
+        """Reassigns what `/admin/reassign_partitions` asks for; the partitions begun."""
+        if not self._zk.watch_reassignment(self._watch):
+            return set()
+        planned = {
+            partition: self._context.assignment(partition).reassign_to(target)
+            for partition, target in self._zk.reassignment().items()
+        }
+        answers = self._trigger(planned)
+        failed = {partition for partition, error in answers.items() if error is not None}
+        if failed:
+            _LOG.warning("Reassignments of %s through ZooKeeper failed", sorted(failed))
+            self._drop_from_znode(lambda partition, _: partition in failed)
+        return answers.keys() - failed
+
+    def resume(self, wanted: Callable[[TopicPartition, ReplicaAssignment], bool]) -> None:
+        """Goes on with those in progress that `wanted` chooses."""
+        for partition in list(self._context.reassigning):
+            assignment = self._context.assignment(partition)
+            if wanted(partition, assignment):
+                self._advance(partition, assignment)
+
+    def on_isr_change(self, partition: TopicPartition) -> None:
+        """Completes the partition's reassignment if its target replicas are in sync now."""
+        if partition not in self._context.reassigning:
+            return
+        self._zk.watch_partition_state(partition, self._watch)
+        assignment = self._context.assignment(partition)
+        if self._is_complete(partition, assignment):
+            self._advance(partition, assignment)
+
+    def in_progress(
+        self, partitions: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        asked = self._context.reassigning if partitions is None else partitions
+        found = {partition: self._context.assignment(partition) for partition in asked}
+        return {
+            tp: assignment for tp, assignment in found.items() if assignment.is_being_reassigned
+        }
+
+    def _trigger(
+        self, planned: Mapping[TopicPartition, ReplicaAssignment]
+    ) -> dict[TopicPartition, ApiError | None]:
+        answers: dict[TopicPartition, ApiError | None] = {}
+        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        for partition, assignment in planned.items():
+            exists = bool(self._context.assignment(partition).replicas)
+            if not exists or self._context.is_queued_for_deletion(partition.topic):
+                answers[partition] = unknown
+                continue
+            try:
+                self._advance(partition, assignment)
+                answers[partition] = None
+            except (StateChangeFailed, ZkError) as error:
+                _LOG.warning("Reassignment of %s failed: %s", partition, error)
+                answers[partition] = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return answers
+
+    def _advance(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """One pass through the phases; `assignment` is new, or the one in progress."""
+        self._deletion.halt([partition.topic], "a partition is being reassigned")
+        self._record(partition, assignment)
+        if not self._is_complete(partition, assignment):
+            self._bump_and_tell(partition, assignment)
+            added = [Replica(partition, broker) for broker in assignment.adding]
+            self._changes.move_replicas(added, ReplicaState.NEW)
+            return
+        added = [Replica(partition, broker) for broker in assignment.adding]
+        self._changes.move_replicas(added, ReplicaState.ONLINE)
+        settled = ReplicaAssignment(replicas=assignment.target)
+        self._context.set_assignment(partition, settled)
+        self._move_leader(partition, settled)
+        self._remove(partition, assignment.removing)
+        self._write(partition, settled)
+        self._drop_from_znode(lambda tp, target: tp == partition and target == settled.replicas)
+        self._context.reassigning.pop(partition, None)
+        batch = self._new_batch()
+        batch.add_update_metadata(self._context.brokers, [partition])
+        self._send(batch.build())
+        self._deletion.resume([partition.topic])
+
+    def _record(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        current = self._context.assignment(partition)
+        if current != assignment:
+            self._write(partition, assignment)
+            self._context.set_assignment(partition, assignment)
+            unneeded = [r for r in current.replicas if r not in assignment.replicas]
+            self._remove(partition, unneeded)
+        self._zk.watch_partition_state(partition, self._watch)
+        self._context.reassigning[partition] = None
+
+    def _is_complete(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
+        state = self._zk.partition_states([partition]).get(partition)
+        return is_complete(assignment, state)
+
+    def _bump_and_tell(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """The leader takes the new replica list with the new epoch; new replicas may pick any
+        working log directory, which `is_new` says."""
+        self._changes.bump_leader_epoch(partition)
+        batch = self._new_batch()
+        batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
+        batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
+        self._send(batch.build())
+
+    def _move_leader(self, partition: TopicPartition, settled: ReplicaAssignment) -> None:
+        leader = self._context.leadership[partition].leader
+        stays = leader in settled.replicas and self._context.is_online(leader, partition)
+        if stays:
+            self._bump_and_tell(partition, settled)
+        else:
+            self._changes.move_partitions([partition], PartitionState.ONLINE, Strategy.REASSIGN)
+
+    def _remove(self, partition: TopicPartition, brokers: Sequence[int]) -> None:
+        replicas = [Replica(partition, broker) for broker in brokers]
+        for state in _REMOVAL_STEPS:
+            self._changes.move_replicas(replicas, state)
+
+    def _write(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        topic = partition.topic
+        partitions = {**self._context.assignments[topic], partition.partition: assignment}
+        self._zk.set_topic_assignment(
+            topic,
+            partitions,
+            topic_id=self._context.topic_ids.get(topic),
+            epoch_version=self._context.epoch_version,
+        )
+
+    def _drop_from_znode(self, matches: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
+        """Takes partitions out of `/admin/reassign_partitions`, which goes when it is empty."""
+        listed = self._zk.reassignment()
+        if not listed and not self._zk.watch_reassignment(self._watch):
+            return
+        rest = {tp: target for tp, target in listed.items() if not matches(tp, target)}
+        if rest == listed and rest:
+            return
+        self._zk.set_reassignment(rest, epoch_version=self._context.epoch_version)
+        if not rest:
+            self._expect_znode()

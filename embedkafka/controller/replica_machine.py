@@ -1,0 +1,160 @@
+"""The states of a replica, its legal moves, and what each move must write and send.
+
+- NEW: created by a reassignment or with its partition; it can only be told to follow.
+- ONLINE: its broker is up and it is part of the assignment.
+- OFFLINE: its broker or log directory is down, or it was told to stop.
+- DELETION_STARTED: told to delete its log; the answer is awaited.
+- DELETION_SUCCESSFUL: the log is gone.
+- DELETION_INELIGIBLE: the deletion failed, or the broker is down; it is retried later.
+- NON_EXISTENT: no such replica.
+
+An illegal move raises and changes nothing.
+Not here: writing znodes and sending requests (`state_changes`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.partition_machine import IllegalMove
+from embedkafka.runtime.ids import TopicPartition
+
+
+class ReplicaState(Enum):
+    NEW = "NewReplica"
+    ONLINE = "OnlineReplica"
+    OFFLINE = "OfflineReplica"
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+    NON_EXISTENT = "NonExistentReplica"
+
+
+_NEW, _ONLINE, _OFFLINE, _STARTED, _SUCCESSFUL, _INELIGIBLE, _NON_EXISTENT = ReplicaState
+
+PREDECESSORS: Final[Mapping[ReplicaState, frozenset[ReplicaState]]] = {
+    _NEW: frozenset({_NON_EXISTENT}),
+    _ONLINE: frozenset({_NEW, _ONLINE, _OFFLINE, _INELIGIBLE}),
+    _OFFLINE: frozenset({_NEW, _ONLINE, _OFFLINE, _INELIGIBLE}),
+    _STARTED: frozenset({_OFFLINE}),
+    _SUCCESSFUL: frozenset({_STARTED}),
+    _INELIGIBLE: frozenset({_OFFLINE, _STARTED}),
+    _NON_EXISTENT: frozenset({_SUCCESSFUL}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaMoves:
+    """What moving one broker's replicas to a state takes.
+
+    `at_once` move without a write; `shrink` move once the broker is out of their ISR.
+    """
+
+    at_once: Sequence[Replica] = ()
+    shrink: Sequence[TopicPartition] = ()
+    leader_and_isr: Sequence[TopicPartition] = ()
+    is_new: bool = False
+    stop: Sequence[TopicPartition] = ()
+    delete: bool = False
+    update_metadata: Sequence[TopicPartition] = ()
+    refused: Mapping[Replica, str] = field(default_factory=dict)
+
+
+def state_of(context: ControllerContext, replica: Replica) -> ReplicaState:
+    return context.replica_states.get(replica, _NON_EXISTENT)
+
+
+def move(context: ControllerContext, replica: Replica, target: ReplicaState) -> None:
+    """The one place where a replica changes state."""
+    current = state_of(context, replica)
+    if current not in PREDECESSORS[target]:
+        raise IllegalMove(
+            f"replica {replica.broker} of {replica.partition} cannot move "
+            f"from {current.value} to {target.value}"
+        )
+    if target is _NON_EXISTENT:
+        remaining = context.assignment(replica.partition).without(replica.broker)
+        context.set_assignment(replica.partition, remaining)
+        context.replica_states.pop(replica, None)
+    else:
+        context.replica_states[replica] = target
+
+
+def start(context: ControllerContext) -> None:
+    """First states under a new controller.
+
+    A replica on a dead broker may belong to a topic in deletion that the last controller had
+    begun to delete; DELETION_INELIGIBLE is right for it, and leads to OFFLINE for the others.
+    """
+    for replica in context.replicas_of(context.partitions()):
+        online = context.is_online(replica.broker, replica.partition)
+        context.replica_states[replica] = _ONLINE if online else _INELIGIBLE
+
+
+def decide(
+    context: ControllerContext, broker: int, replicas: Iterable[Replica], target: ReplicaState
+) -> ReplicaMoves:
+    """What to write and send so that `replicas`, all on `broker`, are in state `target`."""
+    legal: list[Replica] = []
+    refused: dict[Replica, str] = {}
+    for replica in replicas:
+        current = state_of(context, replica)
+        if current in PREDECESSORS[target]:
+            legal.append(replica)
+        else:
+            refused[replica] = f"it cannot move from {current.value} to {target.value}"
+    if target is _NEW:
+        return _decide_new(context, broker, legal, refused)
+    if target is _ONLINE:
+        return _decide_online(context, legal, refused)
+    if target is _OFFLINE:
+        return _decide_offline(context, legal, refused)
+    if target is _STARTED:
+        stop = [r.partition for r in legal]
+        return ReplicaMoves(at_once=legal, stop=stop, delete=True, refused=refused)
+    return ReplicaMoves(at_once=legal, refused=refused)
+
+
+def _decide_new(
+    context: ControllerContext, broker: int, legal: list[Replica], refused: dict[Replica, str]
+) -> ReplicaMoves:
+    """A new replica hears at once whom to follow, if anyone leads."""
+    moves: list[Replica] = []
+    tell: list[TopicPartition] = []
+    for replica in legal:
+        state = context.leadership.get(replica.partition)
+        if state is not None and state.leader == broker:
+            refused[replica] = "it leads its partition, so it cannot be new"
+            continue
+        moves.append(replica)
+        if state is not None:
+            tell.append(replica.partition)
+    return ReplicaMoves(at_once=moves, leader_and_isr=tell, is_new=True, refused=refused)
+
+
+def _decide_online(
+    context: ControllerContext, legal: list[Replica], refused: dict[Replica, str]
+) -> ReplicaMoves:
+    """A replica that was NEW knows already; any other one is told its partition's state."""
+    tell = [
+        r.partition
+        for r in legal
+        if state_of(context, r) is not _NEW and r.partition in context.leadership
+    ]
+    return ReplicaMoves(at_once=legal, leader_and_isr=tell, refused=refused)
+
+
+def _decide_offline(
+    context: ControllerContext, legal: list[Replica], refused: dict[Replica, str]
+) -> ReplicaMoves:
+    shrink = [r.partition for r in legal if r.partition in context.leadership]
+    leaderless = [r for r in legal if r.partition not in context.leadership]
+    return ReplicaMoves(
+        at_once=leaderless,
+        shrink=shrink,
+        stop=[r.partition for r in legal],
+        update_metadata=[r.partition for r in leaderless],
+        refused=refused,
+    )

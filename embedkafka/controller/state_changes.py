@@ -1,0 +1,231 @@
+"""Carries out what the two state machines decide: writes znodes, moves states, sends requests.
+
+Owner: the controller's event loop.
+Invariants: ZooKeeper is written before the context, and the context before any request is sent.
+A partition or replica that cannot move is logged and stays as it was, as in Kafka; the others
+of the same call move. `ControllerMoved` passes through, and then nothing is sent.
+Not here: which moves to make (`loop`, `topic_deletion`, `reassignment`).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from embedkafka.controller import partition_machine, replica_machine
+from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.election import Strategy, without_replica
+from embedkafka.controller.partition_machine import PartitionState
+from embedkafka.controller.replica_machine import ReplicaState
+from embedkafka.controller.request_batch import Outgoing, RequestBatch
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import LeaderAndIsr
+
+_LOG = logging.getLogger(__name__)
+
+UncleanTopics = Callable[[Iterable[str]], set[str]]
+"""Those of the given topics whose settings allow an unclean election."""
+
+
+class StateChangeFailed(Exception):
+    """A partition that could not move; the message says why."""
+
+
+MoveResult = LeaderAndIsr | StateChangeFailed
+
+
+class StateChanges:
+    """Moves partitions and replicas of the active controller's context."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        zk: KafkaZk,
+        *,
+        new_batch: Callable[[], RequestBatch],
+        send: Callable[[list[Outgoing]], None],
+        unclean_topics: UncleanTopics,
+    ) -> None:
+        self._context = context
+        self._zk = zk
+        self._new_batch = new_batch
+        self._send = send
+        self._unclean_topics = unclean_topics
+
+    def move_partitions(
+        self,
+        partitions: Iterable[TopicPartition],
+        target: PartitionState,
+        strategy: Strategy = Strategy.OFFLINE,
+    ) -> dict[TopicPartition, MoveResult]:
+        """Moves those that may; for ONLINE, the outcome of each election that was held."""
+        context = self._context
+        may, may_not = partition_machine.legal(context, partitions, target)
+        for partition in may_not:
+            current = partition_machine.state_of(context, partition)
+            self._log_refused(partition, f"{current.value} is no predecessor of {target.value}")
+        if target is not PartitionState.ONLINE:
+            for partition in may:
+                partition_machine.move(context, partition, target)
+            return {}
+        batch = self._new_batch()
+        new = [tp for tp in may if context.partition_states[tp] is PartitionState.NEW]
+        led_before = [tp for tp in may if context.partition_states[tp] is not PartitionState.NEW]
+        self._initialize(new, batch)
+        results = self._elect(led_before, strategy, batch)
+        self._send(batch.build())
+        return results
+
+    def bring_online(self, topic: str | None = None) -> dict[TopicPartition, MoveResult]:
+        """Tries to give every partition that waits for a leader one."""
+        waiting = partition_machine.waiting_for_leader(self._context, topic)
+        return self.move_partitions(waiting, PartitionState.ONLINE) if waiting else {}
+
+    def move_replicas(self, replicas: Iterable[Replica], target: ReplicaState) -> None:
+        """Moves those that may, broker by broker, and sends one batch of requests."""
+        by_broker: dict[int, list[Replica]] = {}
+        for replica in replicas:
+            by_broker.setdefault(replica.broker, []).append(replica)
+        if not by_broker:
+            return
+        batch = self._new_batch()
+        for broker, listed in by_broker.items():
+            self._move_replicas_of(broker, listed, target, batch)
+        self._send(batch.build())
+
+    def bump_leader_epoch(self, partition: TopicPartition) -> None:
+        """Writes the next leader epoch and nothing else, so that the leader takes new replicas."""
+        while True:
+            state = self._zk.partition_states([partition]).get(partition)
+            if state is None:
+                raise StateChangeFailed(f"{partition} has no leader and ISR in ZooKeeper")
+            if state.controller_epoch > self._context.epoch:
+                raise StateChangeFailed(
+                    f"{partition} was written by controller epoch {state.controller_epoch}"
+                )
+            bumped = state.with_leader(state.leader)
+            updates = self._write({partition: bumped})
+            if partition in updates:
+                return
+
+    def _initialize(self, partitions: Sequence[TopicPartition], batch: RequestBatch) -> None:
+        if not partitions:
+            return
+        context = self._context
+        first = partition_machine.decide_first_leaders(context, partitions)
+        created = self._zk.create_partition_states(
+            first.states, epoch_version=context.epoch_version
+        )
+        for partition, state in created.written.items():
+            context.leadership[partition] = state
+            partition_machine.move(context, partition, PartitionState.ONLINE)
+            batch.add_leader_and_isr(first.recipients[partition], partition, is_new=True)
+        for partition, reason in first.refused.items():
+            self._log_refused(partition, reason)
+        for partition, error in created.failed.items():
+            self._log_refused(partition, repr(error))
+
+    def _elect(
+        self, partitions: Sequence[TopicPartition], strategy: Strategy, batch: RequestBatch
+    ) -> dict[TopicPartition, MoveResult]:
+        """Elects until no leader changes its ISR in between."""
+        context = self._context
+        results: dict[TopicPartition, MoveResult] = {}
+        remaining = list(partitions)
+        while remaining:
+            current = self._zk.partition_states(remaining)
+            unclean: set[str] = set()
+            if strategy is Strategy.OFFLINE:
+                doubtful = partition_machine.topics_without_live_isr(context, current)
+                unclean = self._unclean_topics(doubtful) if doubtful else unclean
+            elections = partition_machine.decide_elections(
+                context, strategy, remaining, current, unclean_topics=unclean
+            )
+            updates = self._zk.update_partition_states(
+                elections.states,
+                controller_epoch=context.epoch,
+                epoch_version=context.epoch_version,
+            )
+            for partition, state in updates.written.items():
+                context.leadership[partition] = state
+                partition_machine.move(context, partition, PartitionState.ONLINE)
+                batch.add_leader_and_isr(elections.recipients[partition], partition, is_new=False)
+                results[partition] = state
+            refused = {
+                **elections.refused,
+                **{partition: repr(error) for partition, error in updates.failed.items()},
+            }
+            for partition, reason in refused.items():
+                self._log_refused(partition, reason)
+                results[partition] = StateChangeFailed(reason)
+            remaining = list(updates.retry)
+        return results
+
+    def _move_replicas_of(
+        self, broker: int, replicas: list[Replica], target: ReplicaState, batch: RequestBatch
+    ) -> None:
+        context = self._context
+        moves = replica_machine.decide(context, broker, replicas, target)
+        for replica, reason in moves.refused.items():
+            _LOG.warning("replica %d of %s stays: %s", broker, replica.partition, reason)
+        for partition in moves.leader_and_isr:
+            batch.add_leader_and_isr([broker], partition, is_new=moves.is_new)
+        for partition in moves.stop:
+            batch.add_stop_replica(broker, partition, delete=moves.delete)
+        for replica in moves.at_once:
+            replica_machine.move(context, replica, target)
+        if moves.update_metadata:
+            batch.add_update_metadata(context.brokers, moves.update_metadata)
+        for partition in self._remove_from_isr(broker, moves.shrink):
+            if not context.is_queued_for_deletion(partition.topic):
+                others = [r for r in context.assignment(partition).replicas if r != broker]
+                batch.add_leader_and_isr(others, partition, is_new=False)
+            replica_machine.move(context, Replica(partition, broker), target)
+
+    def _remove_from_isr(
+        self, broker: int, partitions: Sequence[TopicPartition]
+    ) -> list[TopicPartition]:
+        """The partitions that no longer have `broker` in sync, the context refreshed for each."""
+        context = self._context
+        done: list[TopicPartition] = []
+        remaining = list(partitions)
+        while remaining:
+            current = self._zk.partition_states(remaining)
+            smaller: dict[TopicPartition, LeaderAndIsr] = {}
+            for partition in remaining:
+                state = current.get(partition)
+                if state is None:
+                    if not context.is_queued_for_deletion(partition.topic):
+                        self._log_refused(partition, "it has no leader and ISR in ZooKeeper")
+                elif state.controller_epoch > context.epoch:
+                    self._log_refused(partition, f"epoch {state.controller_epoch} wrote it")
+                elif broker in state.isr:
+                    smaller[partition] = without_replica(state, broker)
+                else:
+                    context.leadership[partition] = replace(state, controller_epoch=context.epoch)
+                    done.append(partition)
+            updates = self._zk.update_partition_states(
+                smaller, controller_epoch=context.epoch, epoch_version=context.epoch_version
+            )
+            context.leadership.update(updates.written)
+            done += updates.written
+            for partition, error in updates.failed.items():
+                self._log_refused(partition, repr(error))
+            remaining = list(updates.retry)
+        return done
+
+    def _write(
+        self, states: dict[TopicPartition, LeaderAndIsr]
+    ) -> dict[TopicPartition, LeaderAndIsr]:
+        """Writes states as this controller; what lost a race is missing from the result."""
+        context = self._context
+        updates = self._zk.update_partition_states(
+            states, controller_epoch=context.epoch, epoch_version=context.epoch_version
+        )
+        for partition, error in updates.failed.items():
+            raise StateChangeFailed(f"{partition}: {error!r}")
+        context.leadership.update(updates.written)
+        return dict(updates.written)
+
+    def _log_refused(self, partition: TopicPartition, reason: str) -> None:
+        _LOG.warning("partition %s keeps its state: %s", partition, reason)
