@@ -1,0 +1,107 @@
+"""One body, many brokers: wire tests run on embedkafka, and with `--oracle` on Apache Kafka too.
+
+A test asks for `cluster` (one broker, topics are created on demand) or `three_brokers` (they are
+not). Tests marked `both_io_modes` also meet an embedded cluster whose requests run in a handler
+pool instead of on the network threads.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from tests.java_tools.java_client import JavaClient
+from tests.java_tools.oracle import ApacheKafka
+from tests.wire.clients import Cluster, eventually
+from tests.wire.raw_client import RawClient
+
+#: Where Kafka's defaults make a test wait for nothing, both kinds of cluster get other values.
+SHARED_CONFIG: Final[Mapping[str, object]] = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 100,
+    "group.consumer.min.heartbeat.interval.ms": 50,
+    "group.consumer.heartbeat.interval.ms": 100,
+    "offsets.topic.num.partitions": 3,
+    "transaction.state.log.num.partitions": 3,
+}
+ONE_BROKER: Final[Mapping[str, object]] = {"auto.create.topics.enable": True}
+THREE_BROKERS: Final[Mapping[str, object]] = {"auto.create.topics.enable": False}
+CLUSTER_FIXTURES: Final = ("cluster", "three_brokers")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--oracle", action="store_true", help="run wire tests on Apache Kafka too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "both_io_modes: also runs on an embedded cluster with a request handler pool"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    kinds = ["embedded"]
+    if metafunc.definition.get_closest_marker("both_io_modes"):
+        kinds.append("embedded-pool")
+    if metafunc.config.getoption("--oracle", default=False):
+        kinds.append("apache")
+    for fixture in CLUSTER_FIXTURES:
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, kinds, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """One broker with id 1 that creates topics on demand."""
+    yield from _running(request.param, brokers=1, config=ONE_BROKER)
+
+
+@pytest.fixture(scope="session")
+def three_brokers(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Brokers 1, 2 and 3, which create no topic unasked."""
+    yield from _running(request.param, brokers=3, config=THREE_BROKERS)
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Names that no other test uses: topics and groups outlive the test that made them."""
+    return lambda stem: f"{stem}-{next(_serial)}"
+
+
+@pytest.fixture
+def raw(cluster: Cluster) -> Iterator[RawClient]:
+    """A bare connection to the broker of `cluster`."""
+    with cluster.connect() as client:
+        yield client
+
+
+@pytest.fixture(scope="session", params=["3.9", "4"], ids=["java-3.9", "java-4"])
+def java(request: pytest.FixtureRequest) -> Iterator[JavaClient]:
+    """The stock Java clients of both lines in use."""
+    with JavaClient(request.param) as client:
+        yield client
+
+
+_serial = itertools.count(1)
+
+
+def _running(kind: str, *, brokers: int, config: Mapping[str, object]) -> Iterator[Cluster]:
+    settings = {**SHARED_CONFIG, **config}
+    if kind == "apache":
+        started: Any = ApacheKafka(brokers=brokers, config=settings)
+    else:
+        settings["num.io.threads"] = 2 if kind == "embedded-pool" else 0
+        started = _embedded(brokers, settings)
+    with started:
+        cluster = Cluster(kind=kind, bootstrap_servers=started.bootstrap_servers)
+        for index in range(brokers):
+            with cluster.connect(index) as client:
+                eventually(client.gives_producer_ids, f"broker {index} gives producer ids")
+        yield cluster
+
+
+def _embedded(brokers: int, config: Mapping[str, object]) -> Any:
+    from embedkafka import EmbeddedKafka
+
+    return EmbeddedKafka(brokers=brokers, config=dict(config))

@@ -1,0 +1,194 @@
+"""ListOffsets and OffsetForLeaderEpoch: positions in a log, by time and by epoch."""
+
+from collections.abc import Callable
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from embedkafka.protocol.messages.topics import DeleteRecordsRequest
+from embedkafka.records.builder import build_batch
+from embedkafka.records.compression import Compression
+from tests.wire.clients import Cluster, create_topic
+from tests.wire.one_partition import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    Answer,
+    batch,
+    each_version,
+    list_offset,
+    produce,
+    the_partition,
+)
+from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
+T0 = 1_700_000_000_000
+
+
+@pytest.fixture
+def topic(cluster: Cluster, unique: Unique) -> str:
+    return create_topic(cluster, unique("offsets"))
+
+
+def produce_at(raw: RawClient, topic: str, *timestamps: int, **fields: Compression) -> None:
+    """One batch, one record per timestamp."""
+    records = build_batch([(ts, None, b"v", ()) for ts in timestamps], **fields)
+    assert produce(raw, topic, records).error_code == ErrorCode.NONE
+
+
+@pytest.mark.both_io_modes
+def test_every_version_gives_earliest_and_latest(raw: RawClient, topic: str) -> None:
+    produce(raw, topic, batch(b"a", b"b"))
+
+    def check(version: int) -> None:
+        earliest = list_offset(raw, topic, EARLIEST, version=version)
+        latest = list_offset(raw, topic, LATEST, version=version)
+        epoch = 0 if version >= 4 else -1
+        assert (earliest.error_code, earliest.offset, earliest.timestamp) == (0, 0, -1)
+        assert (latest.error_code, latest.offset, latest.timestamp) == (0, 2, -1)
+        assert (earliest.leader_epoch, latest.leader_epoch) == (epoch, epoch)
+
+    each_version(raw, ListOffsetsRequest, check)
+
+
+def test_an_empty_log_starts_and_ends_at_0(raw: RawClient, topic: str) -> None:
+    assert list_offset(raw, topic, EARLIEST).offset == 0
+    assert list_offset(raw, topic, LATEST).offset == 0
+    by_time = list_offset(raw, topic, T0)
+    assert (by_time.error_code, by_time.offset, by_time.timestamp) == (ErrorCode.NONE, -1, -1)
+    assert list_offset(raw, topic, MAX_TIMESTAMP).offset == -1
+
+
+def test_a_timestamp_finds_the_first_record_at_or_after_it(raw: RawClient, topic: str) -> None:
+    produce_at(raw, topic, T0, T0 + 10, T0 + 20)
+    produce_at(raw, topic, T0 + 30)
+    for asked, offset, timestamp in (
+        (T0 - 1, 0, T0),
+        (T0, 0, T0),
+        (T0 + 1, 1, T0 + 10),
+        (T0 + 20, 2, T0 + 20),
+        (T0 + 25, 3, T0 + 30),
+        (T0 + 31, -1, -1),
+    ):
+        found = list_offset(raw, topic, asked)
+        assert (found.offset, found.timestamp) == (offset, timestamp)
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
+def test_timestamps_are_found_inside_compressed_batches(
+    raw: RawClient, topic: str, codec: Compression
+) -> None:
+    produce_at(raw, topic, T0, T0 + 10, T0 + 20, compression=codec)
+    found = list_offset(raw, topic, T0 + 15)
+    assert (found.offset, found.timestamp) == (2, T0 + 20)
+
+
+def test_disordered_timestamps_give_the_first_offset_that_fits(raw: RawClient, topic: str) -> None:
+    for timestamp in (T0 + 50, T0 + 10, T0 + 70, T0 + 20):
+        produce_at(raw, topic, timestamp)
+    assert list_offset(raw, topic, T0 + 5).offset == 0
+    assert list_offset(raw, topic, T0 + 60).offset == 2
+    assert list_offset(raw, topic, T0 + 71).offset == -1
+
+
+def test_the_greatest_timestamp_has_an_offset(raw: RawClient, topic: str) -> None:
+    produce_at(raw, topic, T0 + 50, T0 + 90, T0 + 10)
+    produce_at(raw, topic, T0 + 20)
+    found = list_offset(raw, topic, MAX_TIMESTAMP)
+    assert (found.offset, found.timestamp, found.leader_epoch) == (1, T0 + 90, 0)
+
+
+def test_max_timestamp_needs_version_7(raw: RawClient, topic: str) -> None:
+    produce_at(raw, topic, T0)
+    answer = list_offset(raw, topic, MAX_TIMESTAMP, version=6)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_local_log_of_a_topic_without_tiers_is_the_whole_log(
+    raw: RawClient, topic: str
+) -> None:
+    produce_at(raw, topic, T0)
+    assert list_offset(raw, topic, -4, version=8).offset == 0
+    tiered = list_offset(raw, topic, -5, version=9)
+    assert (tiered.error_code, tiered.offset) == (ErrorCode.NONE, -1)
+
+
+def test_earliest_follows_deleted_records(raw: RawClient, topic: str) -> None:
+    for i in range(5):
+        produce_at(raw, topic, T0 + i)
+    wanted = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=3)
+    raw.call(
+        DeleteRecordsRequest(
+            topics=[DeleteRecordsRequest.Topic(name=topic, partitions=[wanted])], timeout_ms=10_000
+        )
+    )
+    assert list_offset(raw, topic, EARLIEST).offset == 3
+    assert list_offset(raw, topic, T0).offset == 3
+    assert list_offset(raw, topic, LATEST).offset == 5
+
+
+def test_leader_epochs_of_clients_are_checked(raw: RawClient, topic: str) -> None:
+    newer = list_offset(raw, topic, LATEST, current_leader_epoch=9)
+    assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert list_offset(raw, topic, LATEST, current_leader_epoch=0).error_code == ErrorCode.NONE
+
+
+def test_an_unknown_partition_is_refused(raw: RawClient, topic: str) -> None:
+    answer = list_offset(raw, topic, LATEST, partition=7)
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer.offset == -1
+
+
+def test_a_partition_named_twice_is_an_invalid_request(raw: RawClient, topic: str) -> None:
+    wanted = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=LATEST)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsRequest.Topic(name=topic, partitions=[wanted, wanted])]
+    )
+    (answer,) = raw.call(request).topics
+    assert {p.error_code for p in answer.partitions} == {ErrorCode.INVALID_REQUEST}
+
+
+def end_of_epoch(
+    raw: RawClient,
+    topic: str,
+    epoch: int,
+    *,
+    current: int = -1,
+    partition: int = 0,
+    version: int = 4,
+) -> Answer:
+    wanted = OffsetForLeaderEpochRequest.Topic.Partition(
+        partition=partition, current_leader_epoch=current, leader_epoch=epoch
+    )
+    request = OffsetForLeaderEpochRequest(
+        replica_id=-1,
+        topics=[OffsetForLeaderEpochRequest.Topic(topic=topic, partitions=[wanted])],
+    )
+    return the_partition(raw.call(request, version).topics, "partitions")
+
+
+def test_every_version_gives_the_end_of_the_current_epoch(raw: RawClient, topic: str) -> None:
+    produce(raw, topic, batch(b"a", b"b"))
+
+    def check(version: int) -> None:
+        answer = end_of_epoch(raw, topic, 0, version=version)
+        assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, 0, 2)
+
+    each_version(raw, OffsetForLeaderEpochRequest, check)
+
+
+def test_an_epoch_that_has_not_begun_has_no_end(raw: RawClient, topic: str) -> None:
+    produce(raw, topic, batch(b"a"))
+    answer = end_of_epoch(raw, topic, 3)
+    assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, -1, -1)
+
+
+def test_an_epoch_query_checks_the_clients_epoch_and_the_partition(
+    raw: RawClient, topic: str
+) -> None:
+    newer = end_of_epoch(raw, topic, 0, current=9)
+    unknown = end_of_epoch(raw, topic, 0, partition=5)
+    assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

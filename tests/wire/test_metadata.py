@@ -1,0 +1,167 @@
+"""Metadata: brokers, controller and the leaders of topics."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import MetadataRequest
+from tests.wire.clients import Cluster, create_topic, eventually
+from tests.wire.one_partition import describe, each_version
+from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
+
+
+def ask(raw: RawClient, *names: str, version: int | None = None, create: bool = False) -> Any:
+    topics = [MetadataRequest.Topic(name=name) for name in names]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+    return raw.call(request, version)
+
+
+@pytest.mark.both_io_modes
+def test_every_version_describes_brokers_and_partitions(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("orders"), partitions=3)
+
+    def check(version: int) -> None:
+        answer = ask(raw, name, version=version)
+        (broker,) = answer.brokers
+        (topic,) = answer.topics
+        assert f"{broker.host}:{broker.port}" == cluster.bootstrap_servers
+        assert topic.error_code == ErrorCode.NONE
+        assert topic.name == name
+        assert sorted(p.partition_index for p in topic.partitions) == [0, 1, 2]
+        for partition in topic.partitions:
+            assert partition.leader_id == broker.node_id
+            assert list(partition.replica_nodes) == [broker.node_id]
+            assert list(partition.isr_nodes) == [broker.node_id]
+            assert list(partition.offline_replicas) == []
+            assert partition.leader_epoch == (0 if version >= 7 else -1)
+        assert (topic.topic_id.int != 0) == (version >= 10)
+        if version >= 2:
+            assert answer.cluster_id
+
+    each_version(raw, MetadataRequest, check)
+
+
+def test_version_0_takes_an_empty_list_for_all_topics(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("orders"))
+    assert name in {topic.name for topic in ask(raw, version=0).topics}
+
+
+def test_null_asks_for_all_topics_and_an_empty_list_for_none(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("orders"))
+    everything = raw.call(MetadataRequest(topics=None), 12)
+    assert name in {topic.name for topic in everything.topics}
+    assert list(ask(raw).topics) == []
+
+
+def test_every_broker_of_the_cluster_is_listed_by_every_broker(three_brokers: Cluster) -> None:
+    for index in range(3):
+        with three_brokers.connect(index) as raw:
+            answer = ask(raw)
+            listed = {f"{broker.host}:{broker.port}" for broker in answer.brokers}
+            assert {broker.node_id for broker in answer.brokers} == {1, 2, 3}
+            assert listed == set(three_brokers.bootstrap_servers.split(","))
+            assert answer.controller_id in {1, 2, 3}
+
+
+def test_an_unknown_topic_is_an_error_of_that_topic_only(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    known, unknown = create_topic(cluster, unique("known")), unique("unknown")
+    errors = {topic.name: topic.error_code for topic in ask(raw, known, unknown).topics}
+    assert errors == {known: ErrorCode.NONE, unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_a_topic_is_created_on_demand_with_the_brokers_defaults(
+    raw: RawClient, unique: Unique
+) -> None:
+    name = unique("on-demand")
+    (first,) = ask(raw, name, create=True).topics
+    assert first.error_code in {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    }
+    eventually(lambda: raw.knows_leaders(name, 1), "the topic was created")
+
+
+def test_a_request_may_forbid_creation_on_demand(raw: RawClient, unique: Unique) -> None:
+    name = unique("forbidden")
+    for _ in range(3):
+        (topic,) = ask(raw, name, create=False).topics
+        assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_cluster_may_forbid_creation_on_demand(three_brokers: Cluster, unique: Unique) -> None:
+    name = unique("forbidden")
+    with three_brokers.connect() as raw:
+        for _ in range(3):
+            (topic,) = ask(raw, name, create=True).topics
+            assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("name", ["", "..", "a b", "ä", "x" * 250])
+def test_an_invalid_name_is_told_from_an_unknown_one(raw: RawClient, name: str) -> None:
+    (topic,) = ask(raw, name, create=True).topics
+    assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_topic_is_found_by_its_id(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
+    name = create_topic(cluster, unique("orders"))
+    topic_id = describe(raw, name).topic_id
+    wanted = MetadataRequest.Topic(topic_id=topic_id, name=None)
+    (found,) = raw.call(MetadataRequest(topics=[wanted]), 12).topics
+    assert (found.error_code, found.name, found.topic_id) == (ErrorCode.NONE, name, topic_id)
+
+
+def test_an_unknown_id_is_an_error_without_a_name(raw: RawClient) -> None:
+    wanted = MetadataRequest.Topic(topic_id=uuid.uuid4(), name=None)
+    (found,) = raw.call(MetadataRequest(topics=[wanted]), 12).topics
+    assert found.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert found.topic_id == wanted.topic_id
+
+
+def test_a_topic_created_anew_has_another_id(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = unique("orders")
+    ids = set()
+    for _ in range(2):
+        create_topic(cluster, name)
+        ids.add(describe(raw, name).topic_id)
+        delete_topic(raw, name)
+    assert len(ids) == 2
+
+
+def test_authorized_operations_are_told_when_asked(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("orders"))
+    wanted = MetadataRequest.Topic(name=name)
+    silent = raw.call(MetadataRequest(topics=[wanted]), 12)
+    asked = raw.call(MetadataRequest(topics=[wanted], include_topic_authorized_operations=True), 12)
+    assert silent.topics[0].topic_authorized_operations == -(2**31)
+    read, write, create, delete, alter, describe_bit = 3, 4, 5, 6, 7, 8
+    describe_configs, alter_configs = 10, 11
+    everything = (read, write, create, delete, alter, describe_bit, describe_configs, alter_configs)
+    assert asked.topics[0].topic_authorized_operations == sum(1 << bit for bit in everything)
+
+
+def delete_topic(raw: RawClient, name: str) -> None:
+    from embedkafka.protocol.messages.topics import DeleteTopicsRequest
+
+    raw.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5)
+    eventually(
+        lambda: describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"{name} is gone",
+    )
