@@ -1,0 +1,293 @@
+"""`embedkafka serve | up | spark-jars`: a cluster for programs in any language, from a shell.
+
+Exit codes: 0 for a good end, 1 when the cluster failed, 2 for misuse; `up` gives the exit code of
+the command it ran, 128 + n when signal n ended it.
+"""
+
+import argparse
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.runtime.properties import parse_properties
+
+if TYPE_CHECKING:
+    from embedkafka import EmbeddedKafka
+
+_STDIN: Final = 0
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_FORWARDED_SIGNALS: Final = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+#: What a shell answers for a command it cannot run, and for one it cannot find.
+_NOT_EXECUTABLE: Final = 126
+_NOT_FOUND: Final = 127
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand and returns the exit code."""
+    own, command = _split_command(sys.argv[1:] if arguments is None else list(arguments))
+    parser = _parser()
+    parsed = parser.parse_args(own)
+    if (parsed.run is _up) != (command is not None):
+        parser.error("`up`, and only `up`, takes a command: embedkafka up [options] -- command")
+    parsed.command = command
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        code: int = parsed.run(parsed)
+    except ConfigError as error:
+        return _complain(error, code=2)
+    except (EmbedKafkaError, OSError) as error:
+        return _complain(error, code=1)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="embedkafka", description="A real multi-broker Kafka cluster inside one process."
+    )
+    subcommands = parser.add_subparsers(required=True, metavar="serve | up | spark-jars")
+    serve = subcommands.add_parser(
+        "serve",
+        help="run a cluster until stdin closes or a signal comes",
+        description="Prints one line, `BOOTSTRAP host:port,...`, when the cluster answers. "
+        "Ends on SIGINT, on SIGTERM, or when stdin closes.",
+    )
+    serve.add_argument("--stay", action="store_true", help="do not end when stdin closes")
+    serve.set_defaults(run=_serve)
+    up = subcommands.add_parser(
+        "up",
+        usage="embedkafka up [options] -- command [argument ...]",
+        help="run a command beside a cluster, and end with it",
+        description="The command finds the cluster in EMBEDKAFKA_BOOTSTRAP and "
+        "KAFKA_BOOTSTRAP_SERVERS; its exit code is kept.",
+    )
+    up.set_defaults(run=_up)
+    for subcommand in (serve, up):
+        _add_cluster_options(subcommand)
+    jars = subcommands.add_parser(
+        "spark-jars",
+        help="find or fetch the Kafka connector for the installed PySpark",
+        description="Prints the paths of the jars, one in each line.",
+    )
+    jars.set_defaults(run=_spark_jars)
+    return parser
+
+
+def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=0,
+        metavar="P",
+        help="brokers listen on P, P+1, ...; by default on free ports",
+    )
+    parser.add_argument(
+        "--properties", type=Path, metavar="FILE", help="broker settings, as server.properties"
+    )
+    parser.add_argument(
+        "--config",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="one broker setting; stronger than the file; may be repeated",
+    )
+    parser.add_argument(
+        "--topic",
+        type=_topic,
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS[:REPLICATION]]",
+        help="a topic to create; may be repeated",
+    )
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="D", help="keep the logs there; by default none are kept"
+    )
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    with _signals_in_a_pipe() as signals, _cluster(parsed) as kafka:
+        print(f"BOOTSTRAP {kafka.bootstrap_servers}", flush=True)
+        _await_end(signals, stay=parsed.stay)
+    return 0
+
+
+def _up(parsed: argparse.Namespace) -> int:
+    code = 0
+    try:
+        with _exit_on_signals(), _cluster(parsed) as kafka:
+            servers = kafka.bootstrap_servers
+            added = {"EMBEDKAFKA_BOOTSTRAP": servers, "KAFKA_BOOTSTRAP_SERVERS": servers}
+            code = _run_command(parsed.command, {**os.environ, **added})
+    except EmbedKafkaError as error:
+        if code == 0:
+            raise
+        return _complain(error, code=code)
+    return code
+
+
+def _spark_jars(parsed: argparse.Namespace) -> int:
+    from embedkafka.spark.jars import require_connector
+
+    for jar in require_connector().jars:
+        print(jar)
+    return 0
+
+
+def _cluster(parsed: argparse.Namespace) -> "EmbeddedKafka":
+    from embedkafka import EmbeddedKafka
+    from embedkafka.cluster.config import TopicSpec
+
+    return EmbeddedKafka(
+        brokers=parsed.brokers,
+        port=parsed.port,
+        config={**_settings_in(parsed.properties), **dict(parsed.config)},
+        topics={
+            name: TopicSpec(partitions=partitions, replication=replication)
+            for name, partitions, replication in parsed.topic
+        },
+        data_dir=parsed.data_dir,
+    )
+
+
+def _settings_in(file: Path | None) -> dict[str, str]:
+    if file is None:
+        return {}
+    try:
+        return parse_properties(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read --properties {file}: {error}") from error
+
+
+def _split_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """What stands before the first `--`, and what stands behind it."""
+    if "--" not in arguments:
+        return arguments, None
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :] or None
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _topic(text: str) -> tuple[str, int, int | None]:
+    name, *numbers = text.split(":")
+    if not name or len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME[:PARTITIONS[:REPLICATION]]")
+    partitions = int(numbers[0]) if numbers else 1
+    return name, partitions, int(numbers[1]) if len(numbers) == 2 else None
+
+
+def _await_end(signals: int, *, stay: bool) -> None:
+    """Returns on a signal, or when stdin ends; what is said on stdin is not heard."""
+    if stay:
+        select.select([signals], [], [])
+        return
+    # Without a stdin, descriptor 0 is something else by now: the pipe, perhaps.
+    while sys.stdin is not None:
+        ready, _, _ = select.select([signals, _STDIN], [], [])
+        if signals in ready:
+            return
+        if not os.read(_STDIN, 65_536):
+            break
+    print("embedkafka: stdin closed, ending (--stay goes on without)", file=sys.stderr)
+
+
+@contextmanager
+def _signals_in_a_pipe() -> Iterator[int]:
+    """A descriptor that becomes readable with the first ending signal; a second one is obeyed.
+
+    A pipe can be waited for together with stdin, which a Python signal handler cannot.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, _obey_the_next) for number in _ENDING_SIGNALS}
+    try:
+        yield reader
+    finally:
+        signal.set_wakeup_fd(wakeup_before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reader)
+        os.close(writer)
+
+
+def _obey_the_next(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _exit_on_signals() -> Iterator[None]:
+    """Turns SIGTERM and SIGHUP into an orderly exit, as SIGINT is already."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, _exit) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The command's exit code. Signals go to it, and it decides what they mean."""
+    try:
+        child = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        print(f"embedkafka: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and _terminal_interrupts_both():
+            return
+        child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS}
+    try:
+        code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
+
+
+def _terminal_interrupts_both() -> bool:
+    """Whether Ctrl-C reached the command too, as part of our foreground process group."""
+    with suppress(OSError):
+        return os.tcgetpgrp(_STDIN) == os.getpgrp()
+    return False
+
+
+def _complain(error: Exception, *, code: int) -> int:
+    print(f"embedkafka: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

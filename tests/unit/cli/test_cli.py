@@ -1,0 +1,154 @@
+"""What the command line makes of its arguments; the cluster behind it is a stand-in."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import embedkafka
+from embedkafka import cli
+from embedkafka.runtime.failures import BackgroundFailure, ConfigError
+
+
+class StandIn:
+    """Remembers how it was made; has one address."""
+
+    made: list["StandIn"] = []
+    close_with: Exception | None = None
+    bootstrap_servers = "127.0.0.1:1,127.0.0.1:2"
+
+    def __init__(self, **settings):
+        self.settings = settings
+        self.closed = False
+        StandIn.made.append(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.closed = True
+        if StandIn.close_with:
+            raise StandIn.close_with
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch):
+    StandIn.made = []
+    StandIn.close_with = None
+    monkeypatch.setattr(embedkafka, "EmbeddedKafka", StandIn, raising=False)
+    return StandIn
+
+
+def python(program):
+    return ["--", sys.executable, "-c", program]
+
+
+def test_up_tells_the_command_where_the_cluster_is(capfd):
+    program = "import os; print(os.environ['EMBEDKAFKA_BOOTSTRAP'])"
+    program += "; print(os.environ['KAFKA_BOOTSTRAP_SERVERS'])"
+    assert cli.main(["up", *python(program)]) == 0
+    assert capfd.readouterr().out.split() == [StandIn.bootstrap_servers] * 2
+    assert StandIn.made[0].closed
+
+
+def test_up_passes_every_option_to_the_cluster(tmp_path):
+    properties = tmp_path / "server.properties"
+    properties.write_text("# a comment\nlog.retention.ms = 5\nnum.partitions: 7\n")
+    options = ["--brokers", "3", "--port", "9092", "--properties", str(properties)]
+    options += ["--config", "num.partitions=2", "--data-dir", str(tmp_path)]
+    options += ["--topic", "a:3:2", "--topic", "b:4", "--topic", "c"]
+    assert cli.main(["up", *options, *python("")]) == 0
+    settings = StandIn.made[0].settings
+    assert settings["brokers"] == 3
+    assert settings["port"] == 9092
+    assert settings["data_dir"] == tmp_path
+    assert settings["config"] == {"log.retention.ms": "5", "num.partitions": "2"}
+    topics = {name: (t.partitions, t.replication) for name, t in settings["topics"].items()}
+    assert topics == {"a": (3, 2), "b": (4, None), "c": (1, None)}
+
+
+def test_up_keeps_the_exit_code_of_the_command():
+    assert cli.main(["up", *python("raise SystemExit(7)")]) == 7
+
+
+def test_up_gives_128_and_the_signal_that_ended_the_command():
+    assert cli.main(["up", *python("import os; os.kill(os.getpid(), 9)")]) == 137
+
+
+def test_up_answers_as_a_shell_does_for_a_command_that_cannot_run(tmp_path, capsys):
+    assert cli.main(["up", "--", "no-such-command-anywhere"]) == 127
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    assert cli.main(["up", "--", str(plain)]) == 126
+    assert "cannot run" in capsys.readouterr().err
+    assert all(made.closed for made in StandIn.made)
+
+
+def test_a_broken_cluster_fails_a_command_that_went_well(capsys):
+    StandIn.close_with = BackgroundFailure("the fetcher died")
+    assert cli.main(["up", *python("")]) == 1
+    assert "the fetcher died" in capsys.readouterr().err
+
+
+def test_a_broken_cluster_does_not_hide_how_the_command_failed(capsys):
+    StandIn.close_with = BackgroundFailure("the fetcher died")
+    assert cli.main(["up", *python("raise SystemExit(7)")]) == 7
+    assert "the fetcher died" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "required"),
+        (["up"], "takes a command"),
+        (["up", "--"], "takes a command"),
+        (["serve", "--", "true"], "takes a command"),
+        (["serve", "--brokers", "many"], "invalid int"),
+        (["serve", "--config", "no-equals-sign"], "KEY=VALUE"),
+        (["serve", "--topic", "a:b"], "PARTITIONS"),
+        (["serve", "--topic", "a:1:2:3"], "PARTITIONS"),
+        (["serve", "--topic", ""], "PARTITIONS"),
+        (["serve", "--nonsense"], "unrecognized"),
+    ],
+)
+def test_misuse_ends_with_code_2_and_says_why(arguments, complaint, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_properties_file_that_is_not_there_is_misuse(capsys):
+    assert cli.main(["up", "--properties", "/no/such/file", "--", "true"]) == 2
+    assert "/no/such/file" in capsys.readouterr().err
+
+
+def test_settings_that_the_cluster_refuses_are_misuse(monkeypatch, capsys):
+    def refuse(**settings):
+        raise ConfigError("no such setting: colour")
+
+    monkeypatch.setattr(embedkafka, "EmbeddedKafka", refuse)
+    assert cli.main(["up", "--config", "colour=red", "--", "true"]) == 2
+    assert "colour" in capsys.readouterr().err
+
+
+def test_spark_jars_prints_one_path_in_each_line(monkeypatch, capsys, tmp_path):
+    from embedkafka.spark import jars
+
+    found = jars.Connector(release="4.0.0", jars=(tmp_path / "a", tmp_path / "b"), found_in="x")
+    monkeypatch.setattr(jars, "require_connector", lambda: found)
+    assert cli.main(["spark-jars"]) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / "a"), str(tmp_path / "b")]
+
+
+def test_help_needs_neither_pyspark_nor_a_client():
+    program = "import sys; from embedkafka import cli\n"
+    program += "try: cli.main(['--help'])\nexcept SystemExit: pass\n"
+    program += "assert not {'pyspark', 'confluent_kafka'} & set(sys.modules), 'too much'"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "spark-jars" in done.stdout
+    assert os.linesep in done.stdout

@@ -1,0 +1,114 @@
+"""`serve` and `up` as processes of their own: standard input, signals and exit codes."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+RUNNER = """
+import sys
+import embedkafka
+
+class StandIn:
+    bootstrap_servers = "127.0.0.1:1"
+    def __init__(self, **settings): pass
+    def __enter__(self): return self
+    def __exit__(self, *error): print("closed", file=sys.stderr, flush=True)
+
+embedkafka.EmbeddedKafka = StandIn
+from embedkafka.cli import main
+sys.exit(main())
+"""
+
+#: A command that says when it is ready, and how it was ended.
+COMMAND = """
+import signal, sys
+def on_signal(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+    sys.exit(40)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+    signal.signal(number, on_signal)
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def start():
+    processes = []
+
+    def start(*arguments, stdin=subprocess.PIPE):
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUNNER, *arguments],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start):
+    process = start("serve")
+    assert process.stdout.readline() == "BOOTSTRAP 127.0.0.1:1\n"
+    out, err = process.communicate("these words are not for us\n", timeout=30)
+    assert out == ""
+    assert "closed" in err
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_ends_in_good_order_on_a_signal(start, number):
+    process = start("serve")
+    process.stdout.readline()
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert "closed" in process.stderr.read()
+
+
+def test_serve_with_stay_goes_on_without_stdin(start):
+    process = start("serve", "--stay", stdin=subprocess.DEVNULL)
+    process.stdout.readline()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.3)
+    process.terminate()
+    assert process.wait(30) == 0
+
+
+def test_serve_started_without_any_stdin_ends_at_once():
+    closed_stdin = f"exec {sys.executable} -c '{RUNNER}' serve <&-"
+    done = subprocess.run(["sh", "-c", closed_stdin], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "BOOTSTRAP 127.0.0.1:1\n"
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_up_hands_signals_to_the_command_and_waits_for_it(start, number):
+    process = start("up", "--", sys.executable, "-c", COMMAND)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert out == f"got {number.name}\n"
+    assert "closed" in err
+    assert process.returncode == 40
+
+
+def test_up_gives_the_command_its_own_stdin(start):
+    process = start("up", "--", sys.executable, "-c", "print(input())")
+    out, _ = process.communicate("hello\n", timeout=30)
+    assert out == "hello\n"
+    assert process.returncode == 0
+
+
+def test_a_command_killed_by_a_signal_gives_128_and_its_number(start):
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    process = start("up", "--", sys.executable, "-c", program)
+    assert process.wait(30) == 128 + signal.SIGTERM
