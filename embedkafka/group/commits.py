@@ -87,6 +87,9 @@ class FetchedOffset:
 CommitReply = Callable[[Sequence[ErrorCode]], None]
 """Takes one code for each partition of the request, in its order."""
 
+DeleteReply = Callable[[tuple[ErrorCode, Sequence[ErrorCode]]], None]
+"""Takes the group's error and, without one, a code for each partition of the request."""
+
 
 class Commits:
     """Decides offset events for the groups of one shard."""
@@ -218,24 +221,20 @@ class Commits:
         group_id: str,
         partitions: Sequence[TopicPartition],
         *,
-        reply: Callable[[ErrorCode, Sequence[ErrorCode]], None],
+        reply: DeleteReply,
     ) -> Decision:
-        """Deletes offsets of topics that nobody in the group subscribes.
-
-        `reply` takes the group's error and, without one, an error for each partition.
-        """
+        """Deletes offsets of topics that nobody in the group subscribes."""
         out = Decisions()
-        answer = partial(_answer_pair, reply)
         group = self._groups.get(group_id)
         if group is None:
-            out.answer(answer, (ErrorCode.GROUP_ID_NOT_FOUND, ()))
+            out.answer(reply, (ErrorCode.GROUP_ID_NOT_FOUND, ()))
             return out.done()
         is_consumer = group.protocol_type == CONSUMER_PROTOCOL_TYPE
         if group.state is not GroupState.EMPTY and not is_consumer:
-            out.answer(answer, (ErrorCode.NON_EMPTY_GROUP, ()))
+            out.answer(reply, (ErrorCode.NON_EMPTY_GROUP, ()))
             return out.done()
         subscribed = _subscribed(group, partitions)
-        self.delete_partitions(group_id, partitions, subscribed, answer=answer, out=out)
+        self.delete_partitions(group_id, partitions, subscribed, reply=reply, out=out)
         return out.done()
 
     def delete_partitions(
@@ -244,7 +243,7 @@ class Commits:
         partitions: Sequence[TopicPartition],
         subscribed: frozenset[str],
         *,
-        answer: Callable[[tuple[ErrorCode, Sequence[ErrorCode]]], None],
+        reply: DeleteReply,
         out: Decisions,
     ) -> None:
         """Writes tombstones for the partitions of topics outside `subscribed`."""
@@ -254,7 +253,7 @@ class Commits:
         ]
         doomed = self._known(group_id, [tp for tp in partitions if tp.topic not in subscribed])
         if not doomed:
-            out.answer(answer, (ErrorCode.NONE, errors))
+            out.answer(reply, (ErrorCode.NONE, errors))
             return
 
         def on_stored(stored: Stored) -> Decision:
@@ -262,9 +261,9 @@ class Commits:
             error = _STORE_ERRORS.get(stored.error, stored.error)
             if error is ErrorCode.NONE:
                 self._bury(group_id, doomed, stored)
-                after.answer(answer, (ErrorCode.NONE, errors))
+                after.answer(reply, (ErrorCode.NONE, errors))
             else:
-                after.answer(answer, (error, ()))
+                after.answer(reply, (error, ()))
             return after.done()
 
         out.write(_tombstones(group_id, doomed), on_stored)
@@ -484,10 +483,3 @@ def _key_and_value(
 
 def _tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[LogRecord]:
     return [offset_record(group_id, tp.topic, tp.partition, None) for tp in partitions]
-
-
-def _answer_pair(
-    reply: Callable[[ErrorCode, Sequence[ErrorCode]], None],
-    answer: tuple[ErrorCode, Sequence[ErrorCode]],
-) -> None:
-    reply(*answer)

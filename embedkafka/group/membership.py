@@ -630,8 +630,8 @@ def _heartbeat_error(group: Group | None, request: HeartbeatRequest) -> ErrorCod
 def _answer_waiting(member: Member, error: ErrorCode, out: Decisions) -> None:
     """Ends whatever the member waits for."""
     if member.awaiting_join is not None:
-        is_fenced = error is ErrorCode.FENCED_INSTANCE_ID
-        member_id = member.member_id if is_fenced else UNKNOWN_MEMBER_ID
+        is_unknown = error is ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = UNKNOWN_MEMBER_ID if is_unknown else member.member_id
         out.answer(member.awaiting_join, join_error(error, member_id))
         member.awaiting_join = None
     if member.awaiting_sync is not None:

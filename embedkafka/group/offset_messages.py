@@ -8,8 +8,14 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import (
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+)
+from embedkafka.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 from embedkafka.protocol.wire_types import NO_UUID
 from embedkafka.runtime.ids import TopicPartition
@@ -46,6 +52,71 @@ def commit_response(
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponse.Topic.Partition(
+                        partition_index=partition.partition_index, error_code=next(codes)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def txn_offsets_to_commit(request: TxnOffsetCommitRequest, now_ms: int) -> list[OffsetToCommit]:
+    return [
+        OffsetToCommit(
+            topic_partition=TopicPartition(topic.name, partition.partition_index),
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp_ms=now_ms,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def txn_commit_response(
+    request: TxnOffsetCommitRequest, errors: Sequence[ErrorCode]
+) -> TxnOffsetCommitResponse:
+    codes = iter(errors)
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponse.Topic.Partition(
+                        partition_index=partition.partition_index, error_code=next(codes)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def partitions_to_delete(request: OffsetDeleteRequest) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def delete_response(
+    request: OffsetDeleteRequest, group_error: ErrorCode, errors: Sequence[ErrorCode]
+) -> OffsetDeleteResponse:
+    """With an error of the whole group, partitions are not told of."""
+    if group_error is not ErrorCode.NONE:
+        return OffsetDeleteResponse(error_code=group_error, topics=[])
+    codes = iter(errors)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponse.Topic.Partition(
                         partition_index=partition.partition_index, error_code=next(codes)
                     )
                     for partition in topic.partitions
@@ -94,6 +165,10 @@ def fetched_group(
         for name, partitions in by_topic.items()
     ]
     return OffsetFetchResponse.Group(group_id=asked.group_id, topics=topics)
+
+
+def fetch_error(asked: OffsetFetchRequest.Group, *, error: ErrorCode) -> OffsetFetchResponse.Group:
+    return OffsetFetchResponse.Group(group_id=asked.group_id, topics=[], error_code=error)
 
 
 def fetch_response_before_v8(

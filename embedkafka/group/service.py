@@ -14,18 +14,24 @@ from random import Random
 from typing import TypeVar
 from uuid import UUID
 
+from embedkafka.group.admin import describe, describe_error, list_classic
 from embedkafka.group.commits import Committer
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.decision import Decision
+from embedkafka.group.decision import Decision, TransactionalProducer
 from embedkafka.group.hosting import HostedShard, ShardHost
 from embedkafka.group.membership import join_error, sync_error
 from embedkafka.group.offset_messages import (
     commit_response,
+    delete_response,
+    fetch_error,
     fetch_response_before_v8,
     fetched_group,
     group_asked_before_v8,
     offsets_to_commit,
     partitions_asked,
+    partitions_to_delete,
+    txn_commit_response,
+    txn_offsets_to_commit,
 )
 from embedkafka.group.ports import (
     CoordinatorLoop,
@@ -37,21 +43,34 @@ from embedkafka.group.shard import Shard
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from embedkafka.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.hashing import coordinator_partition
+from embedkafka.runtime.ids import TopicPartition
 
 R = TypeVar("R")
 
@@ -216,34 +235,178 @@ class GroupService:
         reply: Callable[[OffsetFetchResponse], None],
     ) -> None:
         """Reads by topic name; ids are only carried along, and absent when all are asked for."""
-        self._loop.post(partial(self._on_offset_fetch, request, version, reply))
 
-    def _on_offset_fetch(
-        self,
-        request: OffsetFetchRequest,
-        version: int,
-        reply: Callable[[OffsetFetchResponse], None],
-    ) -> None:
-        if version >= 8:
-            groups = [self._fetch_group(group, request.require_stable) for group in request.groups]
-            reply(OffsetFetchResponse(groups=groups))
-            return
-        group = self._fetch_group(group_asked_before_v8(request), request.require_stable)
-        reply(fetch_response_before_v8(request, group, version))
+        def answer(fetch: Callable[[OffsetFetchRequest.Group], OffsetFetchResponse.Group]) -> None:
+            if version >= 8:
+                reply(OffsetFetchResponse(groups=[fetch(group) for group in request.groups]))
+            else:
+                group = fetch(group_asked_before_v8(request))
+                reply(fetch_response_before_v8(request, group, version))
 
-    def _fetch_group(
-        self, asked: OffsetFetchRequest.Group, require_stable: bool
+        if not self._loop.post(partial(answer, partial(self._fetch, request.require_stable))):
+            answer(partial(fetch_error, error=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def _fetch(
+        self, require_stable: bool, asked: OffsetFetchRequest.Group
     ) -> OffsetFetchResponse.Group:
         try:
             shard = self._require(asked.group_id, allow_empty_id=True).shard
         except ApiError as error:
-            return OffsetFetchResponse.Group(
-                group_id=asked.group_id, topics=[], error_code=error.code
-            )
+            return fetch_error(asked, error=error.code)
         fetched = shard.commits.fetch(
             asked.group_id, partitions_asked(asked), require_stable=require_stable
         )
         return fetched_group(asked, fetched)
+
+    def txn_offset_commit(
+        self,
+        request: TxnOffsetCommitRequest,
+        version: int,
+        reply: Callable[[TxnOffsetCommitResponse], None],
+    ) -> None:
+        """Keeps offsets until the producer's transaction ends.
+
+        The handler has verified, or from v5 on added, the offsets partition in the transaction.
+        """
+
+        def answer(errors: Sequence[ErrorCode]) -> None:
+            reply(txn_commit_response(request, errors))
+
+        def decide(shard: Shard) -> Decision:
+            now_ms = self._clock.now_ms()
+            committer = Committer(
+                group_id=request.group_id,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation_id=request.generation_id,
+                producer=TransactionalProducer(request.producer_id, request.producer_epoch),
+                version=version,
+            )
+            offsets = txn_offsets_to_commit(request, now_ms)
+            return shard.commits.commit(committer, offsets, reply=answer, now_ms=now_ms)
+
+        def refuse(error: ErrorCode) -> Sequence[ErrorCode]:
+            # Producers older than v2 fall over the loading error (KAFKA-7296).
+            if version < 2 and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return [error] * sum(len(topic.partitions) for topic in request.topics)
+
+        self._submit(request.group_id, decide, answer, refuse)
+
+    def on_transaction_completed(
+        self, partition: int, producer_id: int, *, committed: bool
+    ) -> None:
+        """A marker was written to an offsets partition that this broker leads."""
+        self._loop.post(partial(self._complete_transaction, partition, producer_id, committed))
+
+    def _complete_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
+        for hosted in self._host.active():
+            # A shard that is still loading finds the marker in the log.
+            if hosted.shard.partition == partition:
+                hosted.shard.complete_transaction(producer_id, committed=committed)
+
+    def offset_delete(
+        self, request: OffsetDeleteRequest, reply: Callable[[OffsetDeleteResponse], None]
+    ) -> None:
+        def answer(answer: tuple[ErrorCode, Sequence[ErrorCode]]) -> None:
+            reply(delete_response(request, *answer))
+
+        def decide(shard: Shard) -> Decision:
+            partitions = partitions_to_delete(request)
+            return shard.commits.delete(request.group_id, partitions, reply=answer)
+
+        def refuse(error: ErrorCode) -> tuple[ErrorCode, Sequence[ErrorCode]]:
+            return error, ()
+
+        self._submit(request.group_id, decide, answer, refuse)
+
+    def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
+        """The partitions exist no longer: offsets for them are deleted in every group."""
+        self._loop.post(partial(self._forget, tuple(partitions)))
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        for hosted in self._host.active():
+            self._host.carry_out(hosted, hosted.shard.commits.forget(partitions))
+
+    # Administration
+
+    def describe_groups(
+        self,
+        request: DescribeGroupsRequest,
+        version: int,
+        reply: Callable[[DescribeGroupsResponse], None],
+    ) -> None:
+        def run() -> None:
+            groups = [self._describe(group_id, version) for group_id in request.groups]
+            reply(DescribeGroupsResponse(groups=groups))
+
+        if not self._loop.post(run):
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            groups = [describe_error(group_id, error) for group_id in request.groups]
+            reply(DescribeGroupsResponse(groups=groups))
+
+    def _describe(self, group_id: str, version: int) -> DescribeGroupsResponse.Group:
+        try:
+            shard = self._require(group_id, allow_empty_id=True).shard
+        except ApiError as error:
+            return describe_error(group_id, error.code)
+        return describe(group_id, shard.groups.get(group_id), version=version)
+
+    def list_groups(
+        self, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]
+    ) -> None:
+        if not self._loop.post(partial(self._on_list_groups, request, reply)):
+            reply(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, groups=[]))
+
+    def _on_list_groups(
+        self, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]
+    ) -> None:
+        if not self._is_open:
+            reply(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, groups=[]))
+            return
+        is_loading = self._host.is_loading
+        groups = [
+            listed
+            for hosted in self._host.active()
+            for listed in list_classic(
+                hosted.shard.groups.values(),
+                states=request.states_filter,
+                types=request.types_filter,
+            )
+        ]
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE
+        reply(ListGroupsResponse(error_code=error, groups=groups))
+
+    def delete_groups(
+        self, request: DeleteGroupsRequest, reply: Callable[[DeleteGroupsResponse], None]
+    ) -> None:
+        """Deletes empty groups; the answer comes when all tombstones are stored."""
+        group_ids = list(dict.fromkeys(request.groups_names))
+        results: dict[str, ErrorCode] = {}
+
+        def note(group_id: str, error: ErrorCode) -> None:
+            results[group_id] = error
+            if len(results) == len(group_ids):
+                reply(
+                    DeleteGroupsResponse(
+                        results=[
+                            DeleteGroupsResponse.Group(group_id=one, error_code=results[one])
+                            for one in group_ids
+                        ]
+                    )
+                )
+
+        if not group_ids:
+            reply(DeleteGroupsResponse(results=[]))
+        for group_id in group_ids:
+            self._delete_group(group_id, partial(note, group_id))
+
+    def _delete_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
+        def decide(shard: Shard) -> Decision:
+            now_ms = self._clock.now_ms()
+            return shard.commits.delete_group(group_id, reply=reply, now_ms=now_ms)
+
+        self._submit(group_id, decide, reply, lambda error: error, allow_empty_id=True)
 
     # The shell
 

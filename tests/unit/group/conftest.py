@@ -338,7 +338,7 @@ def coordinator():
     return Coordinator().lead()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_coordinator():
     return Coordinator
 

@@ -1,0 +1,142 @@
+from embedkafka.group.config import GroupConfig
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.groups import ListGroupsRequest
+
+T0 = ("t", 0)
+
+
+def begin_loading(coordinator):
+    """Starts to load and stops after the first read."""
+    coordinator.service.on_leading(0, 1)
+    coordinator.loop.is_running = True
+    coordinator.loop.events.popleft()()
+    coordinator.loop.is_running = False
+    loading, coordinator.loop.events = coordinator.loop.events, type(coordinator.loop.events)()
+    return loading
+
+
+def test_a_broker_that_does_not_lead_says_so(new_coordinator, commit_errors):
+    coordinator = new_coordinator()
+    assert coordinator.join().error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.sync("m", 1).error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.heartbeat("m", 1).error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.leave("m").error is ErrorCode.NOT_COORDINATOR
+    assert commit_errors(coordinator.commit({T0: 1})) == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_requests_during_loading_are_told_to_wait(coordinator, new_coordinator, commit_errors):
+    member = coordinator.stable()
+    other = new_coordinator(log=coordinator.log)
+    loading = begin_loading(other)
+    assert other.join().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert other.sync(member, 1).error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert other.heartbeat(member, 1).error is ErrorCode.NONE
+    assert commit_errors(other.commit({T0: 1})) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    listing = other.send(other.service.list_groups, ListGroupsRequest())
+    assert listing.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    other.loop.events = loading
+    other.loop.run()
+    assert other.heartbeat(member, 1).error is ErrorCode.NONE
+    assert other.heartbeat(member, 2).error is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_loaded_members_have_sessions(coordinator, new_coordinator):
+    member = coordinator.stable()
+    other = new_coordinator(log=coordinator.log, clock=coordinator.clock).lead()
+    other.advance(10_000)
+    assert other.heartbeat(member, 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_loaded_group_that_is_too_large_rebalances(coordinator, new_coordinator):
+    member = coordinator.stable()
+    second, _ = coordinator.joined()
+    coordinator.join(member=member)
+    coordinator.sync(member, 2, {})
+    config = GroupConfig(offsets_topic_num_partitions=1, group_max_size=1)
+    other = new_coordinator(config, log=coordinator.log).lead()
+    first_join = other.join(member=member)
+    assert other.join(member=second).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert first_join.response.generation_id == 3
+
+
+def test_whoever_waits_is_sent_away_when_the_broker_resigns(coordinator):
+    first = coordinator.stable()
+    _, joining = coordinator.joined()
+    other_member, _ = coordinator.joined("h")
+    coordinator.log.hold()
+    syncing = coordinator.sync(other_member, 1, {}, group="h")
+    coordinator.service.on_resigned(0)
+    coordinator.loop.run()
+    assert joining.error is ErrorCode.NOT_COORDINATOR
+    assert syncing.error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.heartbeat(first, 1).error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.timer.next_due() is None
+
+
+def test_a_commit_in_flight_is_answered_after_the_broker_resigned(coordinator, commit_errors):
+    coordinator.log.hold()
+    reply = coordinator.commit({T0: 1})
+    coordinator.service.on_resigned(0)
+    coordinator.loop.run()
+    coordinator.log.release()
+    coordinator.loop.run()
+    assert commit_errors(reply) == [ErrorCode.NONE]
+
+
+def test_a_late_resignation_of_an_older_epoch_is_ignored(coordinator):
+    member = coordinator.stable()
+    coordinator.service.on_leading(0, 5)
+    coordinator.service.on_resigned(0, 4)
+    coordinator.loop.run()
+    assert coordinator.heartbeat(member, 1).error is ErrorCode.NONE
+    coordinator.service.on_resigned(0, 6)
+    assert coordinator.heartbeat(member, 1).error is ErrorCode.NOT_COORDINATOR
+
+
+def test_loading_starts_over_after_resigning(coordinator):
+    member = coordinator.stable()
+    coordinator.service.on_resigned(0, 1)
+    coordinator.service.on_leading(0, 2)
+    coordinator.loop.run()
+    assert coordinator.heartbeat(member, 1).error is ErrorCode.NONE
+
+
+def test_a_log_that_cannot_be_read_leaves_no_coordinator(new_coordinator):
+    coordinator = new_coordinator()
+
+    def fail(topic_partition, offset):
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    coordinator.log.read = fail
+    coordinator.lead()
+    assert coordinator.join().error is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_timer_replaced_while_it_was_in_the_queue_does_nothing(coordinator):
+    member = coordinator.stable()
+    coordinator.clock.advance(10_000)
+    coordinator.timer.fire_due()
+    queued = coordinator.loop.events
+    coordinator.loop.events = type(queued)()
+    assert coordinator.heartbeat(member, 1).error is ErrorCode.NONE
+    coordinator.loop.events = queued
+    assert coordinator.heartbeat(member, 1).error is ErrorCode.NONE
+
+
+def test_a_stopped_service_is_not_available(coordinator):
+    coordinator.stable()
+    _, joining = coordinator.joined()
+    coordinator.service.stop()
+    coordinator.loop.run()
+    assert joining.error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    coordinator.loop.is_open = False
+    assert coordinator.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_groups_are_spread_by_the_hash_of_java(new_coordinator):
+    service = new_coordinator(GroupConfig()).service
+    assert service.partition_for("hello") == 99_162_322 % 50
+    assert service.partition_for("Aa") == service.partition_for("BB") == 2112 % 50
+    assert service.partition_for("polygenelubricants") == 0  # the hash without absolute value
+    assert service.partition_for("") == 0
