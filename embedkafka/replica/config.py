@@ -1,0 +1,18 @@
+"""The broker settings that replication obeys."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaConfig:
+    """Kafka's `replica.*` settings under their own names, with Kafka's defaults."""
+
+    lag_time_max_ms: int = 30_000
+    fetch_wait_max_ms: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 1024 * 1024
+    fetch_response_max_bytes: int = 10 * 1024 * 1024
+    fetch_backoff_ms: int = 1_000
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    selector_class: str | None = None
+    max_incremental_fetch_session_cache_slots: int = 1_000

@@ -1,0 +1,142 @@
+"""Requests that wait for replicas: produce with acks=all, fetch with a minimum, delete records.
+
+Owner: each operation's own lock (rank 10); while deciding they look at partitions and logs.
+Invariants: `on_complete` answers exactly once, from the state at that moment.
+Not here: who wakes them (`waiters`), and the answers' wire form (the handlers).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.purgatory.operation import DelayedOperation
+from embedkafka.replica.deletion import DeletedRecords
+from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
+from embedkafka.replica.partition import Partition
+from embedkafka.replica.produce import PartitionResponse
+from embedkafka.runtime.ids import TopicPartition
+
+RequirePartition = Callable[[TopicPartition], Partition]
+
+
+class DelayedProduce(DelayedOperation):
+    """Waits until every appended partition's in-sync replicas have the records."""
+
+    def __init__(
+        self,
+        timeout_ms: float,
+        appended: Mapping[TopicPartition, PartitionResponse],
+        *,
+        required_offsets: Mapping[TopicPartition, int],
+        require_partition: RequirePartition,
+        on_done: Callable[[Mapping[TopicPartition, PartitionResponse]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._responses = dict(appended)
+        self._pending = dict(required_offsets)
+        self._require_partition = require_partition
+        self._on_done = on_done
+
+    def try_complete(self) -> bool:
+        for topic_partition, required_offset in list(self._pending.items()):
+            error = self._find_ack(topic_partition, required_offset)
+            if error is None:
+                continue
+            del self._pending[topic_partition]
+            if error is not ErrorCode.NONE:
+                self._fail(topic_partition, error)
+        return not self._pending
+
+    def on_complete(self) -> None:
+        for topic_partition in self._pending:
+            self._fail(topic_partition, ErrorCode.REQUEST_TIMED_OUT)
+        self._on_done(self._responses)
+
+    def _find_ack(self, topic_partition: TopicPartition, required_offset: int) -> ErrorCode | None:
+        try:
+            return self._require_partition(topic_partition).find_ack(required_offset)
+        except ApiError as error:
+            return error.code
+
+    def _fail(self, topic_partition: TopicPartition, error: ErrorCode) -> None:
+        self._responses[topic_partition] = self._responses[topic_partition].failed(error)
+
+
+class DelayedFetch(DelayedOperation):
+    """Waits until its partitions together hold `min_bytes`, or one of them needs an answer now."""
+
+    def __init__(
+        self,
+        params: FetchParams,
+        partitions: Sequence[PartitionFetch],
+        *,
+        require_partition: RequirePartition,
+        read: Callable[[FetchParams, Sequence[PartitionFetch]], list[PartitionData]],
+        on_done: Callable[[list[PartitionData]], None],
+    ) -> None:
+        super().__init__(params.max_wait_ms)
+        self._params = params
+        self._partitions = partitions
+        self._require_partition = require_partition
+        self._read = read
+        self._on_done = on_done
+
+    def try_complete(self) -> bool:
+        params = self._params
+        accumulated = 0
+        for request in self._partitions:
+            try:
+                partition = self._require_partition(request.topic_partition)
+            except ApiError:
+                return True
+            available = partition.find_available(
+                request, isolation=params.isolation, only_leader=params.only_leader
+            )
+            if available is None:
+                return True
+            accumulated += available
+            if accumulated >= params.min_bytes:
+                return True
+        return False
+
+    def on_complete(self) -> None:
+        self._on_done(self._read(self._params, self._partitions))
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """Waits until every live replica has dropped the records."""
+
+    def __init__(
+        self,
+        timeout_ms: float,
+        deleted: Mapping[TopicPartition, DeletedRecords],
+        *,
+        required_offsets: Mapping[TopicPartition, int],
+        require_partition: RequirePartition,
+        on_done: Callable[[Mapping[TopicPartition, DeletedRecords]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._results = dict(deleted)
+        self._pending = dict(required_offsets)
+        self._require_partition = require_partition
+        self._on_done = on_done
+
+    def try_complete(self) -> bool:
+        for topic_partition, required_offset in list(self._pending.items()):
+            try:
+                low_watermark = self._require_partition(topic_partition).require_low_watermark()
+            except ApiError as error:
+                self._settle(topic_partition, DeletedRecords(error=error.code))
+                continue
+            if low_watermark >= required_offset:
+                self._settle(topic_partition, DeletedRecords(low_watermark=low_watermark))
+        return not self._pending
+
+    def on_complete(self) -> None:
+        for topic_partition in list(self._pending):
+            known = self._results[topic_partition]
+            self._settle(topic_partition, known._replace(error=ErrorCode.REQUEST_TIMED_OUT))
+        self._on_done(self._results)
+
+    def _settle(self, topic_partition: TopicPartition, result: DeletedRecords) -> None:
+        del self._pending[topic_partition]
+        self._results[topic_partition] = result

@@ -1,0 +1,13 @@
+"""What became of one partition of a DeleteRecords request."""
+
+from typing import NamedTuple
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.replica.fetch import NO_OFFSET
+
+
+class DeletedRecords(NamedTuple):
+    """The low watermark all replicas have reached, or why they have not."""
+
+    low_watermark: int = NO_OFFSET
+    error: ErrorCode = ErrorCode.NONE

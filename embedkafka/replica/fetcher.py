@@ -1,0 +1,295 @@
+"""The partitions that a broker follows from one leader, and one round of fetching them.
+
+Owner: the thread that runs the rounds. What others want (follow, unfollow) reaches it through
+`fetcher_loop`. Logs are changed only through `Partition`, which refuses an old leader epoch: a
+round that has been overtaken by a leader change does no harm.
+Invariants: the log end is the fetch offset whenever a partition is fetched.
+Not here: when to run a round (`fetcher_loop`), and how to reach the leader (`leader_endpoint`).
+
+A followed partition is
+- TRUNCATING: its log may hold what the leader does not have; the leader is asked where the last
+  epoch ended, or, without epochs, all above the high watermark goes;
+- FETCHING: divergence is noticed by the leader on every fetch;
+- FAILED: it waits for the controller (a newer epoch) or for ever (the disk is gone).
+After an error it is put off for a while; the loop keeps the time.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from embedkafka.log.log import Log
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.replica.fetch import (
+    NO_EPOCH,
+    NO_OFFSET,
+    EpochEnd,
+    PartitionData,
+    PartitionFetch,
+    bytes_of,
+)
+from embedkafka.replica.leader_endpoint import EpochQuery, LeaderEndPoint, LeaderUnavailable
+from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
+from embedkafka.replica.truncation import truncation_for
+from embedkafka.runtime.ids import TopicPartition
+
+_LOG = logging.getLogger(__name__)
+
+
+class FollowState(Enum):
+    TRUNCATING = auto()
+    FETCHING = auto()
+    FAILED = auto()
+
+
+# What the own partition says when the controller has given it another part meanwhile.
+_OVERTAKEN: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
+
+
+class Followed:
+    """A partition that is followed, in one leader epoch."""
+
+    __slots__ = (
+        "fetch_offset",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "partition",
+        "state",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(self, partition: Partition, *, leader_epoch: int, topic_id: uuid.UUID) -> None:
+        self.topic_partition = partition.topic_partition
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.topic_id = topic_id
+        self.state = FollowState.TRUNCATING
+        self.fetch_offset = NO_OFFSET
+        self.last_fetched_epoch = NO_EPOCH
+
+    def position_at(self, log: Log) -> None:
+        """Goes on from the end of the log."""
+        self.fetch_offset = log.log_end_offset
+        self.last_fetched_epoch = log.latest_epoch
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round leaves to do: at once, after the backoff, or when the marks are stale."""
+
+    again: list[TopicPartition] = field(default_factory=list)
+    put_off: list[TopicPartition] = field(default_factory=list)
+    unsettled: list[TopicPartition] = field(default_factory=list)
+
+
+class ReplicaFetcher:
+    """Keeps the followed partitions up with their leader, a round at a time."""
+
+    def __init__(
+        self,
+        endpoint: LeaderEndPoint,
+        *,
+        max_bytes: int,
+        truncates_on_fetch: bool = True,
+    ) -> None:
+        self.endpoint = endpoint
+        self._max_bytes = max_bytes
+        self._truncates_on_fetch = truncates_on_fetch
+        self._followed: dict[TopicPartition, Followed] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._followed
+
+    def find_state(self, topic_partition: TopicPartition) -> FollowState | None:
+        followed = self._followed.get(topic_partition)
+        return followed.state if followed else None
+
+    def follow(self, followed: Followed) -> None:
+        self._followed[followed.topic_partition] = followed
+
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        if self._followed.pop(topic_partition, None) is not None:
+            self.endpoint.forget(topic_partition)
+
+    def run_round(self, due: Iterable[TopicPartition]) -> Round:
+        """Truncates what must be truncated, then fetches all of `due` at once."""
+        todo = [
+            followed
+            for topic_partition in due
+            if (followed := self._followed.get(topic_partition)) is not None
+            and followed.state is not FollowState.FAILED
+        ]
+        left = Round()
+        try:
+            for followed in todo:
+                if followed.state is FollowState.TRUNCATING:
+                    self._start(followed, left)
+            requests = [
+                self._request(followed)
+                for followed in todo
+                if followed.state is FollowState.FETCHING
+            ]
+            answers = self.endpoint.fetch(requests) if requests else ()
+        except LeaderUnavailable as error:
+            _LOG.debug("%s", error)
+            return Round(put_off=[followed.topic_partition for followed in todo])
+        for answer in answers:
+            self._take(self._followed[answer.topic_partition], answer, left)
+        return left
+
+    # -- one partition
+
+    def _request(self, followed: Followed) -> PartitionFetch:
+        log = followed.partition.log
+        return PartitionFetch(
+            followed.topic_partition,
+            followed.fetch_offset,
+            self._max_bytes,
+            log.log_start_offset if log is not None else NO_OFFSET,
+            followed.leader_epoch,
+            followed.last_fetched_epoch if self._truncates_on_fetch else NO_EPOCH,
+            followed.topic_id,
+        )
+
+    def _take(self, followed: Followed, answer: PartitionData, left: Round) -> None:
+        topic_partition = followed.topic_partition
+        try:
+            if answer.error is ErrorCode.NONE:
+                if answer.diverging_epoch is None:
+                    self._append(followed, answer, left)
+                else:
+                    self._truncate(followed, answer.diverging_epoch)
+                    left.again.append(topic_partition)
+            elif answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._restart(followed, left)
+            elif answer.error is ErrorCode.FENCED_LEADER_EPOCH:
+                self._fail(followed, "the leader has a newer epoch")
+            else:
+                _LOG.info("%s is fetched again later: %s", topic_partition, answer.error.name)
+                left.put_off.append(topic_partition)
+        except ApiError as error:
+            self._on_own_error(followed, error, left)
+
+    def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
+        topic_partition = followed.topic_partition
+        records = bytes_of(answer.records)
+        log = followed.partition.append_as_follower(
+            records,
+            leader_epoch=followed.leader_epoch,
+            high_watermark=answer.high_watermark,
+            log_start_offset=answer.log_start_offset,
+        )
+        if records:
+            followed.position_at(log)
+            left.again.append(topic_partition)
+            return
+        if not self.endpoint.wakes:
+            left.again.insert(0, topic_partition)
+        elif log.high_watermark < followed.fetch_offset:
+            left.unsettled.append(topic_partition)
+
+    def _start(self, followed: Followed, left: Round) -> None:
+        """Brings a TRUNCATING partition to where fetching may begin."""
+        log = followed.partition.log
+        if log is None:
+            self._fail(followed, "it is no longer hosted")
+            return
+        try:
+            if log.latest_epoch == NO_EPOCH:
+                self._cut(followed, log.high_watermark)
+            elif self._truncates_on_fetch:
+                followed.position_at(log)
+            elif not self._compare_epochs(followed, log, left):
+                return
+        except ApiError as error:
+            self._on_own_error(followed, error, left)
+            return
+        followed.state = FollowState.FETCHING
+
+    def _compare_epochs(self, followed: Followed, log: Log, left: Round) -> bool:
+        """Cuts by OffsetForLeaderEpoch; True when the logs agree."""
+        query = EpochQuery(followed.topic_partition, log.latest_epoch, followed.leader_epoch)
+        (answer,) = self.endpoint.end_offsets_for_epochs([query])
+        if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
+            self._fail(followed, "the leader has a newer epoch")
+            return False
+        if answer.error is not ErrorCode.NONE:
+            left.put_off.append(followed.topic_partition)
+            return False
+        if followed.fetch_offset == NO_OFFSET:
+            followed.fetch_offset = log.high_watermark
+        if self._truncate(followed, answer.end):
+            return True
+        left.again.append(followed.topic_partition)
+        return False
+
+    def _truncate(self, followed: Followed, leader_end: EpochEnd) -> bool:
+        """Cuts what the leader does not have; True when no further comparison is needed."""
+        partition = followed.partition
+        own_end = partition.end_offset_for_epoch(leader_end.epoch, only_leader=False)
+        truncation = truncation_for(
+            leader_end,
+            own_end,
+            fetch_offset=followed.fetch_offset,
+            log_end_offset=partition.require_log().log_end_offset,
+        )
+        self._cut(followed, truncation.offset)
+        return truncation.is_complete
+
+    def _cut(self, followed: Followed, offset: int) -> None:
+        log = followed.partition.truncate_to(offset, leader_epoch=followed.leader_epoch)
+        followed.position_at(log)
+
+    def _restart(self, followed: Followed, left: Round) -> None:
+        """The leader has not the offset: this log goes too far, or ended before the leader's start.
+
+        Too far: the leader was elected although it lacked records; they go. Too short: nothing
+        here is of use any more.
+        """
+        topic_partition, epoch = followed.topic_partition, followed.leader_epoch
+        log_end_offset = followed.partition.require_log().log_end_offset
+        try:
+            leader_end = self.endpoint.find_offset(topic_partition, LATEST_TIMESTAMP, epoch)
+            leader_start = self.endpoint.find_offset(topic_partition, EARLIEST_TIMESTAMP, epoch)
+        except (ApiError, LeaderUnavailable) as error:
+            _LOG.info("%s cannot learn its leader's offsets: %s", topic_partition, error)
+            left.put_off.append(topic_partition)
+            return
+        if leader_end < log_end_offset:
+            _LOG.warning("%s goes back from %d to %d", topic_partition, log_end_offset, leader_end)
+            self._cut(followed, leader_end)
+        elif leader_start > log_end_offset:
+            _LOG.warning("%s starts over at %d", topic_partition, leader_start)
+            followed.position_at(
+                followed.partition.truncate_fully_and_start_at(leader_start, leader_epoch=epoch)
+            )
+        left.again.append(topic_partition)
+
+    def _on_own_error(self, followed: Followed, error: ApiError, left: Round) -> None:
+        if error.code in _OVERTAKEN:
+            self._fail(followed, "it was given another part")
+        elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._fail(followed, "its disk failed")
+        else:
+            _LOG.warning("%s cannot take its leader's records: %s", followed.topic_partition, error)
+            left.put_off.append(followed.topic_partition)
+
+    def _fail(self, followed: Followed, reason: str) -> None:
+        _LOG.info(
+            "%s is no longer fetched in epoch %d: %s",
+            followed.topic_partition,
+            followed.leader_epoch,
+            reason,
+        )
+        followed.state = FollowState.FAILED

@@ -1,0 +1,196 @@
+"""The thread that fetches: it runs when there is news, when an assignment changes, when due.
+
+Owner: `_condition` (leaf) guards the inbox, the news and the thread; the fetchers and the times
+belong to the thread, or to the test that calls `run_once` instead.
+Invariants: there is no thread while nothing is followed; news that arrives during a round is not
+lost; a put-off partition is tried again at its time, or when its leader has news, if sooner.
+Not here: what is done in a round (`fetcher`).
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher
+from embedkafka.replica.leader_endpoint import Connect
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.threads import start_thread
+
+
+class FetcherLoop:
+    """Follows partitions from one leader or from many, on one thread."""
+
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        *,
+        config: ReplicaConfig,
+        clock: Clock,
+        failures: Failures,
+        threaded: bool = True,
+    ) -> None:
+        self.name = name
+        self._connect = connect
+        self._config = config
+        self._clock = clock
+        self._failures = failures
+        self._threaded = threaded
+        self._condition = threading.Condition(threading.Lock())
+        self._inbox: dict[TopicPartition, tuple[BrokerId, Followed] | None] = {}
+        self._news: set[TopicPartition] = set()
+        self._open = True
+        self._thread: threading.Thread | None = None
+        self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
+        self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
+        self._due: dict[TopicPartition, None] = {}
+        self._put_off: dict[TopicPartition, float] = {}
+        self._unsettled: set[TopicPartition] = set()
+        self._refresh_at_ms: float | None = None
+
+    # -- from any thread
+
+    def follow(self, assignments: Mapping[TopicPartition, tuple[BrokerId, Followed]]) -> None:
+        """Follows these leaders from now on, in place of earlier ones."""
+        with self._condition:
+            if not self._open:
+                return
+            self._inbox.update(assignments)
+            if self._thread is None and self._threaded:
+                self._thread = start_thread(self.name, self._run, self._failures)
+            self._condition.notify()
+
+    def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Forgets these partitions; what a running round still brings, `Partition` refuses."""
+        with self._condition:
+            self._inbox.update(dict.fromkeys(topic_partitions))
+            self._condition.notify()
+
+    def on_news(self, topic_partition: TopicPartition) -> None:
+        """The leader has something for this partition."""
+        with self._condition:
+            self._news.add(topic_partition)
+            self._condition.notify()
+
+    def stop(self) -> None:
+        """Fetches nothing more; ends a fetch that waits on the wire, and waits for the thread."""
+        with self._condition:
+            self._open = False
+            self._condition.notify()
+            thread = self._thread
+            fetchers = list(self._fetchers.values())
+        for fetcher in fetchers:
+            fetcher.endpoint.close()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def find_state(self, topic_partition: TopicPartition) -> FollowState | None:
+        """How a followed partition is doing, for reports."""
+        fetcher = self._fetcher_of.get(topic_partition)
+        return fetcher.find_state(topic_partition) if fetcher else None
+
+    # -- the thread
+
+    def run_once(self) -> bool:
+        """Does all that is due, one round per leader; True when something is due again at once."""
+        self._take_orders()
+        now_ms = self._clock.monotonic_ms()
+        if self._put_off:
+            self._due_now(tp for tp, at_ms in list(self._put_off.items()) if at_ms <= now_ms)
+        if self._refresh_at_ms is not None and self._refresh_at_ms <= now_ms:
+            self._refresh_at_ms = None
+            self._due_now(self._unsettled)
+            self._unsettled = set()
+        for fetcher, topic_partitions in self._due_by_fetcher():
+            self._run_round(fetcher, topic_partitions)
+        return bool(self._due)
+
+    def _run(self) -> None:
+        while self._await_work():
+            self.run_once()
+
+    def _await_work(self) -> bool:
+        """False when the thread should end: closed, or nothing left to follow."""
+        with self._condition:
+            while self._open and not (self._inbox or self._news or self._due):
+                if not self._fetcher_of:
+                    self._thread = None
+                    return False
+                if not self._clock.wait_until(self._condition, self._deadline_ms()):
+                    break
+            return self._open
+
+    def _deadline_ms(self) -> float | None:
+        deadlines = [*self._put_off.values()]
+        if self._refresh_at_ms is not None:
+            deadlines.append(self._refresh_at_ms)
+        return min(deadlines, default=None)
+
+    def _take_orders(self) -> None:
+        with self._condition:
+            inbox, self._inbox = self._inbox, {}
+            news, self._news = self._news, set()
+        for topic_partition, order in inbox.items():
+            self._unfollow(topic_partition)
+            if order is not None:
+                self._follow(*order)
+        if inbox:
+            self._drop_idle_fetchers()
+        self._due_now(news)
+
+    def _follow(self, leader_id: BrokerId, followed: Followed) -> None:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            fetcher = ReplicaFetcher(
+                self._connect(leader_id, self.on_news),
+                max_bytes=self._config.fetch_max_bytes,
+            )
+            with self._condition:
+                self._fetchers[leader_id] = fetcher
+        fetcher.follow(followed)
+        self._fetcher_of[followed.topic_partition] = fetcher
+        self._due[followed.topic_partition] = None
+
+    def _unfollow(self, topic_partition: TopicPartition) -> None:
+        fetcher = self._fetcher_of.pop(topic_partition, None)
+        if fetcher is not None:
+            fetcher.unfollow(topic_partition)
+        self._due.pop(topic_partition, None)
+        self._put_off.pop(topic_partition, None)
+        self._unsettled.discard(topic_partition)
+
+    def _drop_idle_fetchers(self) -> None:
+        for leader_id, fetcher in list(self._fetchers.items()):
+            if fetcher.is_idle:
+                with self._condition:
+                    del self._fetchers[leader_id]
+                fetcher.endpoint.close()
+
+    def _due_now(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            self._put_off.pop(topic_partition, None)
+            self._due[topic_partition] = None
+
+    def _due_by_fetcher(self) -> list[tuple[ReplicaFetcher, list[TopicPartition]]]:
+        due, self._due = self._due, {}
+        by_fetcher: dict[ReplicaFetcher, list[TopicPartition]] = {}
+        for topic_partition in due:
+            fetcher = self._fetcher_of.get(topic_partition)
+            if fetcher is not None:
+                by_fetcher.setdefault(fetcher, []).append(topic_partition)
+        return list(by_fetcher.items())
+
+    def _run_round(self, fetcher: ReplicaFetcher, topic_partitions: list[TopicPartition]) -> None:
+        left = fetcher.run_round(topic_partitions)
+        for topic_partition in left.again:
+            self._due[topic_partition] = None
+        if left.put_off:
+            at_ms = self._clock.monotonic_ms() + self._config.fetch_backoff_ms
+            for topic_partition in left.put_off:
+                self._put_off[topic_partition] = at_ms
+        if left.unsettled:
+            self._unsettled.update(left.unsettled)
+            if self._refresh_at_ms is None:
+                self._refresh_at_ms = self._clock.monotonic_ms() + self._config.fetch_wait_max_ms

@@ -1,0 +1,106 @@
+"""Which thread follows which partition.
+
+Owner: `_lock` (leaf) guards the map of loops and of partitions.
+Invariants: a partition is followed by one loop at most.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetcher import Followed, FollowState
+from embedkafka.replica.fetcher_loop import FetcherLoop
+from embedkafka.replica.leader_endpoint import Connect
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+
+class FetcherManager:
+    """One thread for all leaders when they wake it, else one thread for each leader.
+
+    `threaded=False` starts no threads: a test calls `run_until_idle`.
+    """
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        connect: Connect,
+        *,
+        one_thread: bool,
+        config: ReplicaConfig,
+        clock: Clock,
+        failures: Failures,
+        threaded: bool = True,
+    ) -> None:
+        self._broker_id = broker_id
+        self._connect = connect
+        self._one_thread = one_thread
+        self._config = config
+        self._clock = clock
+        self._failures = failures
+        self._threaded = threaded
+        self._lock = ranked_lock("fetchers", LEAF_RANK)
+        self._loops: dict[str, FetcherLoop] = {}
+        self._loop_of: dict[TopicPartition, FetcherLoop] = {}
+
+    def follow(self, assignments: Mapping[TopicPartition, tuple[BrokerId, Followed]]) -> None:
+        by_loop: dict[FetcherLoop, dict[TopicPartition, tuple[BrokerId, Followed]]] = {}
+        left: dict[FetcherLoop, list[TopicPartition]] = {}
+        with self._lock:
+            for topic_partition, (leader_id, followed) in assignments.items():
+                loop = self._loop_for(leader_id)
+                by_loop.setdefault(loop, {})[topic_partition] = (leader_id, followed)
+                before = self._loop_of.get(topic_partition, loop)
+                if before is not loop:
+                    left.setdefault(before, []).append(topic_partition)
+                self._loop_of[topic_partition] = loop
+        for loop, moved in left.items():
+            loop.unfollow(moved)
+        for loop, part in by_loop.items():
+            loop.follow(part)
+
+    def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        by_loop: dict[FetcherLoop, list[TopicPartition]] = {}
+        with self._lock:
+            for topic_partition in topic_partitions:
+                loop = self._loop_of.pop(topic_partition, None)
+                if loop is not None:
+                    by_loop.setdefault(loop, []).append(topic_partition)
+        for loop, part in by_loop.items():
+            loop.unfollow(part)
+
+    def find_state(self, topic_partition: TopicPartition) -> FollowState | None:
+        loop = self._loop_of.get(topic_partition)
+        return loop.find_state(topic_partition) if loop else None
+
+    def run_until_idle(self) -> None:
+        """Without threads: does what is due until nothing is."""
+        busy = True
+        while busy:
+            busy = False
+            for loop in list(self._loops.values()):
+                busy |= loop.run_once()
+
+    def stop(self) -> None:
+        with self._lock:
+            loops = list(self._loops.values())
+            self._loop_of.clear()
+        for loop in loops:
+            loop.stop()
+
+    def _loop_for(self, leader_id: BrokerId) -> FetcherLoop:
+        name = f"ek-b{self._broker_id}-fetcher"
+        if not self._one_thread:
+            name = f"{name}-{leader_id}"
+        loop = self._loops.get(name)
+        if loop is None:
+            loop = self._loops[name] = FetcherLoop(
+                name,
+                self._connect,
+                config=self._config,
+                clock=self._clock,
+                failures=self._failures,
+                threaded=self._threaded,
+            )
+        return loop

@@ -1,0 +1,75 @@
+"""The partitions that this broker hosts: online, offline by a failed disk, or none.
+
+Owner: `_lock` (leaf) guards both maps while they change; reads of one entry need no lock.
+Invariants: a partition is online, offline or absent, never two of these.
+"""
+
+from collections.abc import Iterable
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.replica.partition import Partition
+from embedkafka.replica.ports import MetadataView
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+
+class HostedPartitions:
+    """Finds partitions, or says in Kafka's codes why there is none."""
+
+    def __init__(self, broker_id: BrokerId, metadata: MetadataView) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._lock = ranked_lock("hosted partitions", LEAF_RANK)
+        self._online: dict[TopicPartition, Partition] = {}
+        self._offline: set[TopicPartition] = set()
+
+    def find(self, topic_partition: TopicPartition) -> Partition | None:
+        return self._online.get(topic_partition)
+
+    def require(self, topic_partition: TopicPartition) -> Partition:
+        partition = self._online.get(topic_partition)
+        if partition is None:
+            raise ApiError(self._reason(topic_partition), self._absence(topic_partition))
+        return partition
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._offline
+
+    def online(self) -> list[Partition]:
+        with self._lock:
+            return list(self._online.values())
+
+    def offline(self) -> list[TopicPartition]:
+        with self._lock:
+            return list(self._offline)
+
+    def add(self, partition: Partition) -> None:
+        with self._lock:
+            self._online[partition.topic_partition] = partition
+            self._offline.discard(partition.topic_partition)
+
+    def remove(self, topic_partition: TopicPartition) -> Partition | None:
+        with self._lock:
+            self._offline.discard(topic_partition)
+            return self._online.pop(topic_partition, None)
+
+    def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> list[Partition]:
+        """Marks them offline; returns those that were online."""
+        with self._lock:
+            topic_partitions = list(topic_partitions)
+            self._offline.update(topic_partitions)
+            return [
+                partition
+                for topic_partition in topic_partitions
+                if (partition := self._online.pop(topic_partition, None)) is not None
+            ]
+
+    def _reason(self, topic_partition: TopicPartition) -> ErrorCode:
+        if topic_partition in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self._metadata.contains(topic_partition):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _absence(self, topic_partition: TopicPartition) -> str:
+        return f"broker {self._broker_id} has no replica of {topic_partition} in use"

@@ -1,0 +1,143 @@
+"""The rules of the in-sync replica set, as functions of what a leader knows of its followers.
+
+Owner: `FollowerProgress` belongs to the `Partition` that leads; its lock guards every field.
+Invariants: the high watermark never counts a replica out before the store has agreed to it: until
+then the *maximal* set (committed or proposed, KIP-497) decides.
+Not here: writing a decision to the store (`isr_updates`).
+"""
+
+from collections.abc import Callable, Collection, Iterable
+
+from embedkafka.runtime.ids import BrokerId
+
+UNKNOWN_OFFSET = -1
+
+
+class FollowerProgress:
+    """How far one follower is, seen from the offsets that it asks for."""
+
+    __slots__ = (
+        "broker_id",
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: BrokerId) -> None:
+        self.broker_id = broker_id
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_ms = 0.0
+        self.last_caught_up_ms = 0.0
+
+    def reset(
+        self, *, now_ms: float, leader_end_offset: int, new_leader: bool, in_sync: bool
+    ) -> None:
+        """Starts a leader epoch: a member of the set has the full lag time to show itself."""
+        if new_leader:
+            self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
+            self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_ms = 0.0
+        else:
+            self.last_fetch_leader_end_offset = leader_end_offset
+            self.last_fetch_ms = now_ms if in_sync else 0.0
+        self.last_caught_up_ms = now_ms if in_sync else 0.0
+
+    def fetched(
+        self, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: float
+    ) -> None:
+        """Takes note of a fetch.
+
+        A follower that asks for what was the leader's end at its previous fetch had caught up
+        then, though the leader has moved on since.
+        """
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_leader_end_offset = leader_end_offset
+        self.last_fetch_ms = now_ms
+
+
+def is_caught_up(
+    follower: FollowerProgress, *, leader_end_offset: int, now_ms: float, lag_time_max_ms: float
+) -> bool:
+    """At the leader's end now, or not long ago."""
+    return (
+        follower.log_end_offset == leader_end_offset
+        or now_ms - follower.last_caught_up_ms <= lag_time_max_ms
+    )
+
+
+def out_of_sync(
+    followers: Iterable[FollowerProgress],
+    isr: Collection[BrokerId],
+    *,
+    leader_end_offset: int,
+    now_ms: float,
+    lag_time_max_ms: float,
+) -> frozenset[BrokerId]:
+    """Members of `isr` that have lagged for too long."""
+    return frozenset(
+        follower.broker_id
+        for follower in followers
+        if follower.broker_id in isr
+        and not is_caught_up(
+            follower,
+            leader_end_offset=leader_end_offset,
+            now_ms=now_ms,
+            lag_time_max_ms=lag_time_max_ms,
+        )
+    )
+
+
+def may_join(
+    follower: FollowerProgress, *, high_watermark: int, leader_epoch_start_offset: int
+) -> bool:
+    """Whether the follower has all that is committed and all that earlier leaders left."""
+    return (
+        follower.log_end_offset >= high_watermark
+        and follower.log_end_offset >= leader_epoch_start_offset
+    )
+
+
+def high_watermark(
+    followers: Iterable[FollowerProgress],
+    maximal_isr: Collection[BrokerId],
+    *,
+    leader_end_offset: int,
+    now_ms: float,
+    lag_time_max_ms: float,
+    is_eligible: Callable[[BrokerId], bool],
+) -> int:
+    """The smallest end offset of the replicas that count.
+
+    A follower that is caught up but not yet a member counts too: the high watermark waits for it,
+    otherwise it might chase a moving mark forever and never join.
+    """
+    lowest = leader_end_offset
+    for follower in followers:
+        if follower.log_end_offset < lowest and (
+            follower.broker_id in maximal_isr
+            or (
+                is_caught_up(
+                    follower,
+                    leader_end_offset=leader_end_offset,
+                    now_ms=now_ms,
+                    lag_time_max_ms=lag_time_max_ms,
+                )
+                and is_eligible(follower.broker_id)
+            )
+        ):
+            lowest = follower.log_end_offset
+    return lowest
+
+
+def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
+    """A minimum above the replication factor would refuse every write, so it is capped."""
+    return min(min_insync_replicas, replica_count)

@@ -1,0 +1,80 @@
+"""Carries in-sync sets from the leaders to the store, and the store's word back.
+
+Owner: each proposal belongs to its partition until `settle`; this class keeps only the names of
+partitions whose change the controller has not been told of, under `_lock` (leaf).
+Invariants: the store is called on the broker's background thread, never on a request's; every
+proposal is settled, whatever the store does.
+Not here: what to propose (`isr`, `partition`).
+"""
+
+import logging
+
+from embedkafka.replica.hosted import HostedPartitions
+from embedkafka.replica.partition import Partition
+from embedkafka.replica.partition_state import IsrProposal
+from embedkafka.replica.ports import IsrStore, Tasks
+from embedkafka.replica.waiters import Waiters
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+_LOG = logging.getLogger(__name__)
+
+NOTIFY_DELAY_MS = 10
+"""Changes within this time share one notification; Kafka waits up to 2.5 s, tests should not."""
+
+
+class IsrUpdates:
+    """Writes proposals to the store and completes what the new set allows."""
+
+    def __init__(
+        self, hosted: HostedPartitions, waiters: Waiters, store: IsrStore, tasks: Tasks
+    ) -> None:
+        self._hosted = hosted
+        self._waiters = waiters
+        self._store = store
+        self._tasks = tasks
+        self._lock = ranked_lock("isr updates", LEAF_RANK)
+        self._unannounced: set[TopicPartition] = set()
+
+    def submit(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Writes `proposal` soon."""
+        self._tasks.once(
+            f"alter-isr {proposal.topic_partition}", 0, lambda: self._write(partition, proposal)
+        )
+
+    def shrink_lagging(self) -> None:
+        """Looks for followers that lag for too long; runs on the background thread."""
+        for partition in self._hosted.online():
+            proposal = partition.propose_shrink()
+            if proposal is not None:
+                self._write(partition, proposal)
+
+    def _write(self, partition: Partition, proposal: IsrProposal) -> None:
+        version: int | None = None
+        try:
+            version = self._store.update_isr_as_leader(proposal.topic_partition, proposal.state)
+        finally:
+            advanced = partition.settle(proposal, version)
+        _LOG.info(
+            "In-sync replicas of %s: %s %s",
+            proposal.topic_partition,
+            proposal.state.isr,
+            "refused by the store" if version is None else f"at version {version}",
+        )
+        if version is not None:
+            self._announce(proposal.topic_partition)
+        if advanced:
+            self._waiters.on_high_watermark(proposal.topic_partition)
+
+    def _announce(self, topic_partition: TopicPartition) -> None:
+        with self._lock:
+            first = not self._unannounced
+            self._unannounced.add(topic_partition)
+        if first:
+            self._tasks.once("notify-isr-change", NOTIFY_DELAY_MS, self._notify)
+
+    def _notify(self) -> None:
+        with self._lock:
+            changed, self._unannounced = sorted(self._unannounced), set()
+        if changed:
+            self._store.notify_isr_changes(changed)

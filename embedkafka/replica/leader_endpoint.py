@@ -1,0 +1,60 @@
+"""How a follower reaches a leader: inside the process or over the wire, it cannot tell which."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+
+
+class LeaderUnavailable(Exception):
+    """The leader's broker cannot be reached now; ask again later."""
+
+
+class EpochQuery(NamedTuple):
+    """Where does `epoch` end, if the leader is still at `current_leader_epoch`?"""
+
+    topic_partition: TopicPartition
+    epoch: int
+    current_leader_epoch: int
+
+
+class EpochAnswer(NamedTuple):
+    topic_partition: TopicPartition
+    error: ErrorCode
+    end: EpochEnd
+
+
+class LeaderEndPoint(Protocol):
+    """One leader's broker, for one follower. Any call may raise `LeaderUnavailable`."""
+
+    @property
+    def wakes(self) -> bool:
+        """True: `fetch` returns at once, and the endpoint says when there is news. False: `fetch`
+        waits at the leader for news, and is simply called again."""
+        ...
+
+    def fetch(self, partitions: Sequence[PartitionFetch]) -> Sequence[PartitionData]:
+        """Reads from the log ends of the leader, which learns the follower's position."""
+        ...
+
+    def end_offsets_for_epochs(self, queries: Sequence[EpochQuery]) -> Sequence[EpochAnswer]: ...
+
+    def find_offset(
+        self, topic_partition: TopicPartition, timestamp: int, current_leader_epoch: int
+    ) -> int:
+        """The leader's log start (-2) or log end (-1); raises ApiError with the leader's code."""
+        ...
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """This partition is no longer followed from here."""
+        ...
+
+    def close(self) -> None:
+        """Ends a call in progress, if there is one; may be called from any thread."""
+        ...
+
+
+OnNews = Callable[[TopicPartition], None]
+Connect = Callable[[BrokerId, OnNews], LeaderEndPoint]

@@ -1,0 +1,323 @@
+"""Acts on the controller's word: lead these partitions, follow those, stop others.
+
+Owner: `_lock` orders the controller's requests and guards the controller epoch. It is taken before
+all other locks.
+Invariants: a request of an older controller changes nothing; a partition's leader epoch only rises.
+Coordinators and waiting requests hear of a change after the lock is free.
+"""
+
+import logging
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from embedkafka.log.log import Log
+from embedkafka.log.manager import LogManager
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.brokers import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from embedkafka.replica.fetch import ZERO_ID
+from embedkafka.replica.fetcher import Followed
+from embedkafka.replica.fetcher_manager import FetcherManager
+from embedkafka.replica.hosted import HostedPartitions
+from embedkafka.replica.partition import Partition
+from embedkafka.replica.partition_state import PartitionState
+from embedkafka.replica.ports import LeaderChange, LeadershipListener, TopicConfigs
+from embedkafka.replica.waiters import Waiters
+from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
+from embedkafka.runtime.locks import ranked_lock
+from embedkafka.zk.payloads import ReplicaAssignment
+
+_LOG = logging.getLogger(__name__)
+
+STATE_CHANGE_RANK: Final = 5
+EPOCH_DURING_DELETE: Final = -2
+NO_EPOCH_SENT: Final = -1
+
+
+class Leadership:
+    """Makes partitions leaders and followers, creates and deletes their logs."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        *,
+        hosted: HostedPartitions,
+        make_partition: Callable[[TopicPartition], Partition],
+        logs: LogManager,
+        configs: TopicConfigs,
+        fetchers: FetcherManager,
+        waiters: Waiters,
+        listener: LeadershipListener,
+    ) -> None:
+        self._broker_id = broker_id
+        self._hosted = hosted
+        self._make_partition = make_partition
+        self._logs = logs
+        self._configs = configs
+        self._fetchers = fetchers
+        self._waiters = waiters
+        self._listener = listener
+        self._lock = ranked_lock("replica state changes", STATE_CHANGE_RANK)
+        self._controller_epoch = 0
+
+    def accept_controller(self, controller_epoch: int) -> bool:
+        """False for a controller that has been replaced; otherwise its epoch is the least now."""
+        with self._lock:
+            if controller_epoch < self._controller_epoch:
+                return False
+            self._controller_epoch = controller_epoch
+            return True
+
+    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        orders = _orders(request)
+        with self._lock:
+            if not self.accept_controller(request.controller_epoch):
+                return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+            changes = _Changes()
+            for order in orders:
+                changes.errors[order.topic_partition] = self._judge(order)
+            accepted = [order for order in orders if not changes.errors[order.topic_partition]]
+            self._fetchers.unfollow([order.topic_partition for order in accepted])
+            for order in accepted:
+                self._apply(order, changes)
+            self._fetchers.follow(changes.followed)
+        self._announce(changes)
+        return _leader_and_isr_response(orders, changes.errors)
+
+    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        with self._lock:
+            if not self.accept_controller(request.controller_epoch):
+                return StopReplicaResponse(
+                    error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=[]
+                )
+            changes = _Changes()
+            stops = {stop: self._judge_stop(stop) for stop in _stops(request)}
+            accepted = [stop for stop, error in stops.items() if error is ErrorCode.NONE]
+            self._fetchers.unfollow([stop.topic_partition for stop in accepted])
+            for stop in accepted:
+                changes.touched.append(stop.topic_partition)
+                if stop.delete:
+                    self._delete(stop.topic_partition, changes)
+        self._announce(changes)
+        return StopReplicaResponse(
+            partition_errors=[
+                StopReplicaResponse.PartitionError(
+                    topic_name=stop.topic_partition.topic,
+                    partition_index=stop.topic_partition.partition,
+                    error_code=error,
+                )
+                for stop, error in stops.items()
+            ]
+        )
+
+    def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Stops using partitions whose disk failed."""
+        topic_partitions = list(topic_partitions)
+        with self._lock:
+            self._fetchers.unfollow(topic_partitions)
+            for partition in self._hosted.take_offline(topic_partitions):
+                partition.stop()
+        self._announce(_Changes(touched=topic_partitions))
+
+    # -- under the lock
+
+    def _judge(self, order: "_Order") -> ErrorCode:
+        """Whether the order may be carried out."""
+        topic_partition, state = order.topic_partition, order.state
+        if self._hosted.is_offline(topic_partition):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._hosted.find(topic_partition)
+        if partition is None:
+            if self._broker_id in state.assignment.replicas:
+                return ErrorCode.NONE
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if order.topic_id != ZERO_ID:
+            try:
+                partition.require_topic_id(order.topic_id)
+            except ApiError as error:
+                return error.code
+        if state.leader_epoch <= partition.leader_epoch:
+            _LOG.info(
+                "%s stays at leader epoch %d, epoch %d is not newer",
+                topic_partition,
+                partition.leader_epoch,
+                state.leader_epoch,
+            )
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if self._broker_id not in state.assignment.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+    def _apply(self, order: "_Order", changes: "_Changes") -> None:
+        topic_partition, state = order.topic_partition, order.state
+        try:
+            log = self._open_log(order)
+        except ApiError as error:
+            _LOG.warning("%s cannot be opened: %s", topic_partition, error)
+            changes.errors[topic_partition] = error.code
+            for lost in self._hosted.take_offline([topic_partition]):
+                lost.stop()
+            return
+        partition = self._hosted.find(topic_partition)
+        if partition is None:
+            partition = self._make_partition(topic_partition)
+            self._hosted.add(partition)
+        change = LeaderChange(topic_partition=topic_partition, leader_epoch=state.leader_epoch)
+        changes.touched.append(topic_partition)
+        if state.leader == self._broker_id:
+            partition.make_leader(state, log)
+            changes.leading.append(change)
+            return
+        partition.make_follower(state, log)
+        changes.following.append(change)
+        if state.leader >= 0:
+            followed = Followed(
+                partition, leader_epoch=state.leader_epoch, topic_id=log.topic_id or ZERO_ID
+            )
+            changes.followed[topic_partition] = (state.leader, followed)
+
+    def _open_log(self, order: "_Order") -> Log:
+        topic_id = None if order.topic_id == ZERO_ID else order.topic_id
+        config = self._configs.log_config(order.topic_partition.topic)
+        return self._logs.get_or_create(order.topic_partition, topic_id, config)
+
+    def _judge_stop(self, stop: "_Stop") -> ErrorCode:
+        if self._hosted.is_offline(stop.topic_partition):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._hosted.find(stop.topic_partition)
+        # A deletion does not raise the leader epoch, so it comes with a mark of its own.
+        unconditional = stop.leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH_SENT)
+        if partition is None or unconditional or stop.leader_epoch >= partition.leader_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH
+
+    def _delete(self, topic_partition: TopicPartition, changes: "_Changes") -> None:
+        partition = self._hosted.remove(topic_partition)
+        if partition is not None:
+            changes.following.append(
+                LeaderChange(topic_partition=topic_partition, leader_epoch=partition.leader_epoch)
+            )
+            partition.stop()
+        if self._logs.find(topic_partition) is not None:
+            self._logs.delete_async(topic_partition)
+
+    # -- with the lock free
+
+    def _announce(self, changes: "_Changes") -> None:
+        if changes.leading or changes.following:
+            self._listener.on_leadership_change(changes.leading, changes.following)
+        for topic_partition in changes.touched:
+            self._waiters.on_leadership_change(topic_partition)
+
+
+class _Order(NamedTuple):
+    topic_partition: TopicPartition
+    topic_id: uuid.UUID
+    state: PartitionState
+
+
+class _Stop(NamedTuple):
+    topic_partition: TopicPartition
+    leader_epoch: int
+    delete: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class _Changes:
+    """What one request did, to be told when the lock is free."""
+
+    errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    leading: list[LeaderChange] = field(default_factory=list)
+    following: list[LeaderChange] = field(default_factory=list)
+    followed: dict[TopicPartition, tuple[BrokerId, Followed]] = field(default_factory=dict)
+    touched: list[TopicPartition] = field(default_factory=list)
+
+
+def _orders(request: LeaderAndIsrRequest) -> list[_Order]:
+    return [
+        *(
+            _order(TopicPartition(state.topic_name, state.partition_index), ZERO_ID, state)
+            for state in request.ungrouped_partition_states
+        ),
+        *(
+            _order(TopicPartition(topic.topic_name, state.partition_index), topic.topic_id, state)
+            for topic in request.topic_states
+            for state in topic.partition_states
+        ),
+    ]
+
+
+def _order(
+    topic_partition: TopicPartition,
+    topic_id: uuid.UUID,
+    state: LeaderAndIsrRequest.TopicState.PartitionState,
+) -> _Order:
+    return _Order(
+        topic_partition,
+        topic_id,
+        PartitionState(
+            leader=BrokerId(state.leader),
+            leader_epoch=LeaderEpoch(state.leader_epoch),
+            partition_epoch=state.partition_epoch,
+            controller_epoch=state.controller_epoch,
+            isr=tuple(map(BrokerId, state.isr)),
+            assignment=ReplicaAssignment(
+                replicas=tuple(state.replicas),
+                adding=tuple(state.adding_replicas),
+                removing=tuple(state.removing_replicas),
+            ),
+        ),
+    )
+
+
+def _leader_and_isr_response(
+    orders: Sequence[_Order], errors: Mapping[TopicPartition, ErrorCode]
+) -> LeaderAndIsrResponse:
+    """By name for requests before v5, by topic id since; the codec takes what its version has."""
+    by_id: dict[uuid.UUID, list[LeaderAndIsrResponse.Topic.PartitionError]] = defaultdict(list)
+    for order in orders:
+        by_id[order.topic_id].append(
+            LeaderAndIsrResponse.Topic.PartitionError(
+                topic_name=order.topic_partition.topic,
+                partition_index=order.topic_partition.partition,
+                error_code=errors[order.topic_partition],
+            )
+        )
+    return LeaderAndIsrResponse(
+        partition_errors=[error for part in by_id.values() for error in part],
+        topics=[
+            LeaderAndIsrResponse.Topic(topic_id=topic_id, partition_errors=part)
+            for topic_id, part in by_id.items()
+        ],
+    )
+
+
+def _stops(request: StopReplicaRequest) -> Sequence[_Stop]:
+    delete = request.delete_partitions
+    return [
+        *(
+            _Stop(TopicPartition(p.topic_name, p.partition_index), NO_EPOCH_SENT, delete)
+            for p in request.ungrouped_partitions
+        ),
+        *(
+            _Stop(TopicPartition(topic.name, index), NO_EPOCH_SENT, delete)
+            for topic in request.topics
+            for index in topic.partition_indexes
+        ),
+        *(
+            _Stop(
+                TopicPartition(topic.topic_name, state.partition_index),
+                state.leader_epoch,
+                state.delete_partition,
+            )
+            for topic in request.topic_states
+            for state in topic.partition_states
+        ),
+    ]

@@ -1,0 +1,111 @@
+"""A leader in the same process: its logs are read directly, and it says when there is news.
+
+Owner: the fetching thread; `close` may come from another one and only takes effect.
+Invariants: the listener is in place before the first read, so nothing appended later is missed.
+"""
+
+from collections.abc import Callable, Sequence
+
+from embedkafka.log.log import FetchIsolation
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.replica.fetch import (
+    NO_EPOCH,
+    NO_OFFSET,
+    EpochEnd,
+    FetchParams,
+    PartitionData,
+    PartitionFetch,
+)
+from embedkafka.replica.leader_endpoint import (
+    EpochAnswer,
+    EpochQuery,
+    LeaderUnavailable,
+    OnNews,
+)
+from embedkafka.replica.ports import ReplicaSource
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+
+_NO_LIMIT = 2**31 - 1
+
+
+class LocalLeader:
+    """Reads from the `ReplicaSource` that `resolve` finds for the leader's broker.
+
+    There is no limit on the whole answer: records stay in their files until they are appended.
+    """
+
+    wakes = True
+
+    def __init__(
+        self,
+        leader_id: BrokerId,
+        follower_id: BrokerId,
+        resolve: Callable[[BrokerId], ReplicaSource | None],
+        on_news: OnNews,
+    ) -> None:
+        self._leader_id = leader_id
+        self._resolve = resolve
+        self._on_news = on_news
+        self._source: ReplicaSource | None = None
+        self._listening: set[TopicPartition] = set()
+        self._open = True
+        self._params = FetchParams(
+            replica_id=follower_id,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=_NO_LIMIT,
+            isolation=FetchIsolation.LOG_END,
+        )
+
+    def fetch(self, partitions: Sequence[PartitionFetch]) -> Sequence[PartitionData]:
+        source = self._require_source()
+        listening = self._listening
+        for request in partitions:
+            if request.topic_partition not in listening:
+                source.listen(request.topic_partition, self._on_news)
+                listening.add(request.topic_partition)
+        return source.read_as_follower(self._params, partitions)
+
+    def end_offsets_for_epochs(self, queries: Sequence[EpochQuery]) -> Sequence[EpochAnswer]:
+        source = self._require_source()
+        return [_end_offset(source, query) for query in queries]
+
+    def find_offset(
+        self, topic_partition: TopicPartition, timestamp: int, current_leader_epoch: int
+    ) -> int:
+        answer = self._require_source().find_offset(
+            topic_partition,
+            timestamp,
+            isolation=FetchIsolation.LOG_END,
+            current_leader_epoch=current_leader_epoch,
+        )
+        return NO_OFFSET if answer is None else answer.offset
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        self._listening.discard(topic_partition)
+        if self._source is not None:
+            self._source.forget(topic_partition, self._on_news)
+
+    def close(self) -> None:
+        self._open = False
+        for topic_partition in list(self._listening):
+            self.forget(topic_partition)
+
+    def _require_source(self) -> ReplicaSource:
+        source = self._resolve(self._leader_id) if self._open else None
+        if source is None:
+            raise LeaderUnavailable(f"broker {self._leader_id} is not running")
+        if source is not self._source:  # the broker was restarted, or is asked for the first time
+            self._source = source
+            self._listening.clear()
+        return source
+
+
+def _end_offset(source: ReplicaSource, query: EpochQuery) -> EpochAnswer:
+    try:
+        end = source.end_offset_for_epoch(
+            query.topic_partition, query.epoch, current_leader_epoch=query.current_leader_epoch
+        )
+    except ApiError as error:
+        return EpochAnswer(query.topic_partition, error.code, EpochEnd(NO_EPOCH, NO_OFFSET))
+    return EpochAnswer(query.topic_partition, ErrorCode.NONE, end)

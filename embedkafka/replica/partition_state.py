@@ -1,0 +1,74 @@
+"""What a partition is told by the controller, and what it tells those who ask: all frozen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
+from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One leader epoch of a partition, by the controller's word."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    controller_epoch: int
+    isr: tuple[BrokerId, ...]
+    assignment: ReplicaAssignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrProposal:
+    """An in-sync set on its way to the store, with the version it would replace."""
+
+    topic_partition: TopicPartition
+    state: LeaderAndIsr
+
+
+class FollowerEffects(NamedTuple):
+    """What a follower's fetch changed at the leader."""
+
+    high_watermark_advanced: bool
+    log_start_moved: bool
+    proposal: IsrProposal | None
+
+
+NO_EFFECTS: Final = FollowerEffects(False, False, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAnswer:
+    """An offset and its time and epoch, each -1 where it has none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaView:
+    """A replica a consumer might read from."""
+
+    broker_id: BrokerId
+    log_end_offset: int
+    behind_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """A hosted partition at one moment, for reports and waits."""
+
+    topic_partition: TopicPartition
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    follower_end_offsets: Mapping[BrokerId, int]

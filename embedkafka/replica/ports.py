@@ -1,0 +1,117 @@
+"""What replication needs from the rest of the broker, each as narrow as it can be."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import FetchIsolation
+from embedkafka.replica.fetch import EpochEnd, FetchParams, PartitionData, PartitionFetch
+from embedkafka.replica.partition_state import OffsetAnswer
+from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
+from embedkafka.zk.payloads import LeaderAndIsr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChange:
+    """A partition that this broker leads, or no longer leads, from this epoch on."""
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+
+
+class IsrStore(Protocol):
+    """Where a leader records its in-sync replicas (`zk.kafka_zk.KafkaZk`); the calls may block."""
+
+    def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
+        """Writes `state` over the version it carries: the new version, or None if it has moved."""
+        ...
+
+    def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
+        """Tells the controller whose in-sync replicas have changed."""
+        ...
+
+
+class MetadataView(Protocol):
+    """What this broker was told about the others."""
+
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        """Whether the cluster has this partition, here or elsewhere."""
+        ...
+
+    def is_alive(self, broker_id: BrokerId) -> bool: ...
+
+    def rack(self, broker_id: BrokerId) -> str | None: ...
+
+
+class LeadershipListener(Protocol):
+    """Coordinators live on leaders: this is how they move."""
+
+    def on_leadership_change(
+        self, leading: Sequence[LeaderChange], following: Sequence[LeaderChange]
+    ) -> None:
+        """Called after the logs are in place; `following` holds stopped replicas as well."""
+        ...
+
+
+class LogDirEvents(Protocol):
+    """Disk failures that others must hear of."""
+
+    def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
+        """The directory is out of use; the controller must elect leaders elsewhere."""
+        ...
+
+
+class ScheduledTask(Protocol):
+    """Work that was scheduled and may be called off."""
+
+    def cancel(self) -> None: ...
+
+
+class Tasks(Protocol):
+    """The broker's background thread, for what may block or comes back every so often."""
+
+    def once(self, name: str, delay_ms: float, run: Callable[[], None]) -> ScheduledTask: ...
+
+    def every(
+        self, name: str, period_ms: float, run: Callable[[], None], delay_ms: float | None = None
+    ) -> ScheduledTask: ...
+
+
+class TopicConfigs(Protocol):
+    """What a topic's logs are kept by: its own settings over the broker's."""
+
+    def log_config(self, topic: str) -> LogConfig: ...
+
+
+class ReplicaSource(Protocol):
+    """A broker in this process, as its followers use it (`manager.ReplicaManager`)."""
+
+    def read_as_follower(
+        self, params: FetchParams, partitions: Sequence[PartitionFetch]
+    ) -> list[PartitionData]:
+        """Reads once, without waiting, and takes note of the follower's position."""
+        ...
+
+    def end_offset_for_epoch(
+        self, topic_partition: TopicPartition, epoch: int, *, current_leader_epoch: int
+    ) -> EpochEnd: ...
+
+    def find_offset(
+        self,
+        topic_partition: TopicPartition,
+        timestamp: int,
+        *,
+        isolation: FetchIsolation,
+        current_leader_epoch: int,
+    ) -> OffsetAnswer | None: ...
+
+    def listen(
+        self, topic_partition: TopicPartition, listener: Callable[[TopicPartition], None]
+    ) -> None:
+        """Calls `listener` whenever a follower would find news."""
+        ...
+
+    def forget(
+        self, topic_partition: TopicPartition, listener: Callable[[TopicPartition], None]
+    ) -> None: ...

@@ -1,0 +1,24 @@
+"""What became of one partition of a Produce request."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from embedkafka.log.validation import RecordError
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.replica.fetch import NO_OFFSET
+
+
+class PartitionResponse(NamedTuple):
+    """Where the batch went, or why it did not."""
+
+    error: ErrorCode = ErrorCode.NONE
+    base_offset: int = NO_OFFSET
+    last_offset: int = NO_OFFSET
+    log_append_time_ms: int = -1
+    log_start_offset: int = NO_OFFSET
+    record_errors: Sequence[RecordError] = ()
+    error_message: str | None = None
+
+    def failed(self, error: ErrorCode) -> "PartitionResponse":
+        """The same append, which the replicas have not confirmed."""
+        return self._replace(error=error)

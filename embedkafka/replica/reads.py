@@ -1,0 +1,157 @@
+"""Fetches: read now, or wait until there is enough to answer.
+
+Invariants: nothing blocks; `on_done` is called exactly once. A follower's position counts from the
+moment its fetch arrives, and not a second time when a waiting fetch is answered.
+Not here: fetch sessions (`fetch_session`), which decide what of the answer goes on the wire.
+"""
+
+from collections.abc import Callable, Sequence
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.replica.delayed import DelayedFetch
+from embedkafka.replica.fetch import ZERO_ID, FetchParams, PartitionData, PartitionFetch
+from embedkafka.replica.hosted import HostedPartitions
+from embedkafka.replica.isr_updates import IsrUpdates
+from embedkafka.replica.partition import Partition
+from embedkafka.replica.partition_state import FollowerEffects
+from embedkafka.replica.replica_selector import ReplicaSelector
+from embedkafka.replica.waiters import Waiters
+from embedkafka.runtime.ids import BrokerId
+
+OnFetched = Callable[[list[PartitionData]], None]
+
+
+class Reads:
+    """Serves consumers and followers from the logs of this broker."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        waiters: Waiters,
+        isr_updates: IsrUpdates,
+        selector: ReplicaSelector | None,
+    ) -> None:
+        self._hosted = hosted
+        self._waiters = waiters
+        self._isr_updates = isr_updates
+        self._selector = selector
+
+    def fetch_messages(
+        self, params: FetchParams, partitions: Sequence[PartitionFetch], on_done: OnFetched
+    ) -> None:
+        if params.is_from_follower:
+            answers = self.read_as_follower(params, partitions)
+        else:
+            answers = self._read(params, partitions)
+        if _must_answer_now(params, answers):
+            on_done(answers)
+            return
+        operation = DelayedFetch(
+            params,
+            partitions,
+            require_partition=self._hosted.require,
+            read=self._read,
+            on_done=on_done,
+        )
+        keys = [request.topic_partition for request in partitions]
+        self._waiters.fetch.try_complete_else_watch(operation, keys)
+
+    def read_as_follower(
+        self, params: FetchParams, partitions: Sequence[PartitionFetch]
+    ) -> list[PartitionData]:
+        """Reads once and takes note of where the follower is, with all that follows from it."""
+        noted: list[tuple[Partition, FollowerEffects]] = []
+
+        def read(request: PartitionFetch, limit: int, min_one_message: bool) -> PartitionData:
+            partition = self._require(request)
+            data, effects = partition.fetch_as_follower(
+                params.replica_id, request, max_bytes=limit, min_one_message=min_one_message
+            )
+            if any(effects):
+                noted.append((partition, effects))
+            return data
+
+        answers = _read_within_limits(params, partitions, read)
+        for partition, effects in noted:
+            self._act_on(partition, effects)
+        return answers
+
+    def _read(
+        self, params: FetchParams, partitions: Sequence[PartitionFetch]
+    ) -> list[PartitionData]:
+        def read(request: PartitionFetch, limit: int, min_one_message: bool) -> PartitionData:
+            partition = self._require(request)
+            preferred = self._find_preferred_replica(partition, params, request)
+            if preferred is not None:
+                return partition.redirect(request, preferred)
+            return partition.fetch(
+                request,
+                isolation=params.isolation,
+                only_leader=params.only_leader,
+                max_bytes=limit,
+                min_one_message=min_one_message,
+            )
+
+        return _read_within_limits(params, partitions, read)
+
+    def _require(self, request: PartitionFetch) -> Partition:
+        partition = self._hosted.require(request.topic_partition)
+        if request.topic_id != ZERO_ID:
+            partition.require_topic_id(request.topic_id)
+        return partition
+
+    def _find_preferred_replica(
+        self, partition: Partition, params: FetchParams, request: PartitionFetch
+    ) -> BrokerId | None:
+        if self._selector is None or params.client_metadata is None or params.is_from_follower:
+            return None
+        replicas = partition.readable_replicas(request.fetch_offset)
+        if not replicas:
+            return None
+        chosen = self._selector.select(params.client_metadata, replicas)
+        return None if chosen is replicas[0] else chosen.broker_id
+
+    def _act_on(self, partition: Partition, effects: FollowerEffects) -> None:
+        if effects.proposal is not None:
+            self._isr_updates.submit(partition, effects.proposal)
+        if effects.high_watermark_advanced:
+            self._waiters.on_high_watermark(partition.topic_partition)
+        if effects.log_start_moved:
+            self._waiters.on_follower_log_start(partition.topic_partition)
+
+
+def _read_within_limits(
+    params: FetchParams,
+    partitions: Sequence[PartitionFetch],
+    read: Callable[[PartitionFetch, int, bool], PartitionData],
+) -> list[PartitionData]:
+    """Reads in the order of the request until its limit; the first batch may exceed it (KIP-74)."""
+    left = params.max_bytes
+    min_one_message = not params.hard_max_bytes
+    answers: list[PartitionData] = []
+    for request in partitions:
+        try:
+            data = read(request, min(request.max_bytes, left), min_one_message)
+        except ApiError as error:
+            answers.append(PartitionData(request.topic_partition, error.code))
+            continue
+        size = data.size
+        if size:
+            min_one_message = False
+            left = max(0, left - size)
+        answers.append(data)
+    return answers
+
+
+def _must_answer_now(params: FetchParams, answers: Sequence[PartitionData]) -> bool:
+    return (
+        params.max_wait_ms <= 0
+        or not answers
+        or sum(data.size for data in answers) >= params.min_bytes
+        or any(
+            data.error is not ErrorCode.NONE
+            or data.diverging_epoch is not None
+            or data.preferred_read_replica >= 0
+            for data in answers
+        )
+    )

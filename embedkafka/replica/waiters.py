@@ -1,0 +1,84 @@
+"""Who waits for a partition to change: delayed requests, and followers in this process.
+
+Owner: `_lock` (leaf) guards the follower listeners; the purgatories guard their own lists.
+Invariants: every method is called with no partition lock held, for waiting requests complete in
+the caller's thread; a listener only takes a note and wakes its fetcher.
+"""
+
+from collections.abc import Callable
+
+from embedkafka.purgatory.purgatory import Purgatory
+from embedkafka.replica.delayed import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+FollowerListener = Callable[[TopicPartition], None]
+
+
+class Waiters:
+    """Turns changes of a partition into completed requests."""
+
+    def __init__(
+        self,
+        *,
+        produce: Purgatory[DelayedProduce],
+        fetch: Purgatory[DelayedFetch],
+        delete_records: Purgatory[DelayedDeleteRecords],
+    ) -> None:
+        self.produce = produce
+        self.fetch = fetch
+        self.delete_records = delete_records
+        self._lock = ranked_lock("follower listeners", LEAF_RANK)
+        self._listeners: dict[TopicPartition, tuple[FollowerListener, ...]] = {}
+
+    def listen(self, topic_partition: TopicPartition, listener: FollowerListener) -> None:
+        """Calls `listener` whenever a follower would find news; adding it twice is once."""
+        with self._lock:
+            known = self._listeners.get(topic_partition, ())
+            if listener not in known:
+                self._listeners[topic_partition] = (*known, listener)
+
+    def forget(self, topic_partition: TopicPartition, listener: FollowerListener) -> None:
+        with self._lock:
+            known = self._listeners.get(topic_partition, ())
+            left = tuple(other for other in known if other != listener)
+            if left:
+                self._listeners[topic_partition] = left
+            else:
+                self._listeners.pop(topic_partition, None)
+
+    def on_append(self, topic_partition: TopicPartition, *, high_watermark_advanced: bool) -> None:
+        self._wake_followers(topic_partition)
+        if high_watermark_advanced:
+            self.on_high_watermark(topic_partition)
+        else:
+            self.fetch.check_and_complete(topic_partition)
+
+    def on_high_watermark(self, topic_partition: TopicPartition) -> None:
+        self.produce.check_and_complete(topic_partition)
+        self.fetch.check_and_complete(topic_partition)
+
+    def on_follower_log_start(self, topic_partition: TopicPartition) -> None:
+        self.delete_records.check_and_complete(topic_partition)
+
+    def on_log_start(self, topic_partition: TopicPartition) -> None:
+        """The leader dropped records; its followers should do so soon."""
+        self._wake_followers(topic_partition)
+
+    def on_leadership_change(self, topic_partition: TopicPartition) -> None:
+        """Whatever waits here must look at the partition's new state."""
+        self._wake_followers(topic_partition)
+        self.produce.check_and_complete(topic_partition)
+        self.fetch.check_and_complete(topic_partition)
+        self.delete_records.check_and_complete(topic_partition)
+
+    def shutdown(self) -> None:
+        for topic_partition in list(self._listeners):
+            self._wake_followers(topic_partition)
+        self.fetch.shutdown()
+        self.produce.shutdown()
+        self.delete_records.shutdown()
+
+    def _wake_followers(self, topic_partition: TopicPartition) -> None:
+        for listener in self._listeners.get(topic_partition, ()):
+            listener(topic_partition)

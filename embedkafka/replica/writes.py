@@ -1,0 +1,172 @@
+"""The two requests that change a leader's log: produce and delete records.
+
+Invariants: nothing blocks; `on_done` is called exactly once, in this thread when there is nothing
+to wait for, otherwise by whoever completes the delayed operation.
+Not here: the log's own rules (`log`), and replication (`fetcher`).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from embedkafka.log.producer_state import AppendOrigin
+from embedkafka.log.validation import RecordsRejected
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.replica.delayed import DelayedDeleteRecords, DelayedProduce
+from embedkafka.replica.deletion import DeletedRecords
+from embedkafka.replica.hosted import HostedPartitions
+from embedkafka.replica.partition import ACKS_ALL
+from embedkafka.replica.produce import PartitionResponse
+from embedkafka.replica.waiters import Waiters
+from embedkafka.runtime.ids import TopicPartition
+
+_LOG = logging.getLogger(__name__)
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+VALID_ACKS: Final = frozenset({-1, 0, 1})
+
+# These say that the log was not reached at all, so its start offset is not told.
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+OnProduced = Callable[[Mapping[TopicPartition, PartitionResponse]], None]
+OnDeleted = Callable[[Mapping[TopicPartition, DeletedRecords]], None]
+
+
+class Writes:
+    """Appends and deletes on the partitions that this broker leads."""
+
+    def __init__(self, hosted: HostedPartitions, waiters: Waiters) -> None:
+        self._hosted = hosted
+        self._waiters = waiters
+
+    def append_records(
+        self,
+        entries: Mapping[TopicPartition, memoryview],
+        on_done: OnProduced,
+        *,
+        timeout_ms: float,
+        required_acks: int,
+        origin: AppendOrigin,
+        internal_topics_allowed: bool,
+    ) -> None:
+        if required_acks not in VALID_ACKS:
+            on_done(dict.fromkeys(entries, _INVALID_ACKS))
+            return
+        results: dict[TopicPartition, PartitionResponse] = {}
+        advanced: list[tuple[TopicPartition, bool]] = []
+        for topic_partition, records in entries.items():
+            if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+                results[topic_partition] = _internal(topic_partition)
+                continue
+            try:
+                info, moved = self._hosted.require(topic_partition).append_as_leader(
+                    records, required_acks=required_acks, origin=origin
+                )
+            except ApiError as error:
+                results[topic_partition] = self._rejected(topic_partition, error)
+                continue
+            advanced.append((topic_partition, moved))
+            results[topic_partition] = PartitionResponse(
+                base_offset=info.first_offset,
+                last_offset=info.last_offset,
+                log_append_time_ms=info.log_append_time_ms,
+                log_start_offset=info.log_start_offset,
+            )
+        self._answer_produce(results, on_done, timeout_ms=timeout_ms, required_acks=required_acks)
+        for topic_partition, moved in advanced:
+            self._waiters.on_append(topic_partition, high_watermark_advanced=moved)
+
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int], on_done: OnDeleted, *, timeout_ms: float
+    ) -> None:
+        results: dict[TopicPartition, DeletedRecords] = {}
+        pending: dict[TopicPartition, int] = {}
+        for topic_partition, offset in offsets.items():
+            try:
+                if topic_partition.topic in INTERNAL_TOPICS:
+                    raise ApiError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is internal"
+                    )
+                partition = self._hosted.require(topic_partition)
+                requested, low_watermark = partition.delete_records(offset)
+            except ApiError as error:
+                _LOG.info("Records of %s are not deleted: %s", topic_partition, error)
+                results[topic_partition] = DeletedRecords(error=error.code)
+                continue
+            results[topic_partition] = DeletedRecords(low_watermark=low_watermark)
+            if low_watermark < requested:
+                pending[topic_partition] = requested
+        for topic_partition in pending:
+            self._waiters.on_log_start(topic_partition)
+        if not pending:
+            on_done(results)
+            return
+        operation = DelayedDeleteRecords(
+            timeout_ms,
+            results,
+            required_offsets=pending,
+            require_partition=self._hosted.require,
+            on_done=on_done,
+        )
+        self._waiters.delete_records.try_complete_else_watch(operation, list(pending))
+
+    def _answer_produce(
+        self,
+        results: Mapping[TopicPartition, PartitionResponse],
+        on_done: OnProduced,
+        *,
+        timeout_ms: float,
+        required_acks: int,
+    ) -> None:
+        pending = (
+            {
+                topic_partition: result.last_offset + 1
+                for topic_partition, result in results.items()
+                if result.error is ErrorCode.NONE
+            }
+            if required_acks == ACKS_ALL
+            else {}
+        )
+        if not pending:
+            on_done(results)
+            return
+        operation = DelayedProduce(
+            timeout_ms,
+            results,
+            required_offsets=pending,
+            require_partition=self._hosted.require,
+            on_done=on_done,
+        )
+        self._waiters.produce.try_complete_else_watch(operation, list(pending))
+
+    def _rejected(self, topic_partition: TopicPartition, error: ApiError) -> PartitionResponse:
+        _LOG.debug("Append to %s is refused: %s", topic_partition, error)
+        partition = self._hosted.find(topic_partition)
+        log = partition.log if partition else None
+        return PartitionResponse(
+            error=error.code,
+            log_start_offset=(
+                log.log_start_offset if log and error.code not in _WITHOUT_LOG_START else -1
+            ),
+            record_errors=error.record_errors if isinstance(error, RecordsRejected) else (),
+            error_message=error.message or None,
+        )
+
+
+_INVALID_ACKS: Final = PartitionResponse(error=ErrorCode.INVALID_REQUIRED_ACKS)
+
+
+def _internal(topic_partition: TopicPartition) -> PartitionResponse:
+    return PartitionResponse(
+        error=ErrorCode.INVALID_TOPIC_EXCEPTION,
+        error_message=f"Cannot append to internal topic {topic_partition.topic}",
+    )
