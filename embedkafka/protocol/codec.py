@@ -7,10 +7,14 @@ Encoders and decoders are functions compiled from a message's declaration, one f
 version, when that version is first used.  They are kept for good; two threads that compile the
 same one at once do the work twice, and either result is right.
 
+`encode_versioned` and `decode_versioned` are for messages inside records, which no header gives
+the version of.
+
 Not here: frame lengths (`net`), headers (`headers`), and what is inside record batches (`records`).
 """
 
 from collections.abc import Callable
+from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, TypeVar
 
@@ -20,11 +24,20 @@ from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.wire_types import Part
 
-__all__ = ["ProtocolError", "decode", "encode", "encode_parts"]
+__all__ = [
+    "ProtocolError",
+    "decode",
+    "decode_versioned",
+    "encode",
+    "encode_parts",
+    "encode_versioned",
+    "leading_version",
+]
 
 M = TypeVar("M")
 
-_ENCODE_FAILURES: Final = (StructError, TypeError, AttributeError)
+_VERSION: Final = Struct(">h")
+_ENCODE_FAILURES: Final = (StructError, TypeError, AttributeError, UnicodeEncodeError)
 
 
 def encode(message: object, version: int) -> bytes:
@@ -54,6 +67,25 @@ def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview) -
     """
     message: M = _decoders[cls, version](buffer)
     return message
+
+
+def encode_versioned(message: object, version: int) -> bytes:
+    """The version as an int16, then the message in it: how Kafka's own topics keep messages."""
+    return _VERSION.pack(version) + encode(message, version)
+
+
+def decode_versioned(cls: type[M], buffer: bytes | bytearray | memoryview) -> M:
+    """The message behind its version; `ProtocolError` when the class has no such version."""
+    return decode(cls, leading_version(buffer), memoryview(buffer)[_VERSION.size :])
+
+
+def leading_version(buffer: bytes | bytearray | memoryview) -> int:
+    """The int16 before a versioned message; in keys it tells the kind of record."""
+    try:
+        version: int = _VERSION.unpack_from(buffer)[0]
+    except StructError:
+        raise ProtocolError(f"no version in {len(buffer)} bytes") from None
+    return version
 
 
 class _Encoders(dict[tuple[type[Any], int], Callable[[object], list[Part]]]):

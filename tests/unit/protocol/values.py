@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import Field, schema_of
+from embedkafka.protocol.messages import internal
 from embedkafka.protocol.messages.registry import FAMILIES, request_type, response_type
 from embedkafka.protocol.wire_types import (
     BOOL,
@@ -33,7 +34,11 @@ REQUESTS_AND_RESPONSES: list[type[Any]] = [
     for cls in (request_type(api), response_type(api))
 ]
 
-ALL_MESSAGES: list[type[Any]] = [*REQUESTS_AND_RESPONSES]
+RECORD_MESSAGES: list[type[Any]] = [
+    cls for cls in vars(internal).values() if getattr(cls, "__module__", "") == internal.__name__
+]
+
+ALL_MESSAGES: list[type[Any]] = [*REQUESTS_AND_RESPONSES, *RECORD_MESSAGES]
 
 _FIXED: dict[Fixed, st.SearchStrategy[Any]] = {
     BOOL: st.booleans(),
