@@ -4,10 +4,11 @@ Down for consumers that know message sets only (Fetch below v4), up for what pro
 Kafka 0.11 send, for a log stores magic 2 only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import Batch, RecordBatch
+from embedkafka.records.batch import Batch
 from embedkafka.records.builder import build_batch_at
 from embedkafka.records.compression import Compression
 from embedkafka.records.legacy import build_message_set
@@ -51,35 +52,37 @@ def down_convert(batches: Iterable[Batch], *, magic: int, first_offset: int = 0)
 
 
 def up_convert(
-    batch: Batch,
+    batches: Sequence[Batch],
     *,
     base_offset: int,
     leader_epoch: int,
-    compression: Compression | None = None,
+    compression: Compression,
     compression_level: int | None = None,
     append_time: int | None = None,
 ) -> bytes:
-    """`batch`, of any magic, as one batch of magic 2 at consecutive offsets from `base_offset`.
+    """All records of `batches`, of any magic, as one batch of magic 2 at consecutive offsets.
 
-    `compression` None keeps the codec; `append_time` stamps the batch with LogAppendTime.
+    The first batch says who produced them; `append_time` stamps the result with LogAppendTime.
     """
     records = [
         Record(offset, record.timestamp, record.key, record.value, record.headers)
-        for offset, record in enumerate(batch.records(), base_offset)
+        for offset, record in enumerate(
+            chain.from_iterable(batch.records() for batch in batches), base_offset
+        )
     ]
-    is_v2 = isinstance(batch, RecordBatch)
+    first = batches[0]
     return build_batch_at(
         records,
         base_offset=base_offset,
-        last_offset=base_offset + max(len(records), 1) - 1,
+        last_offset=records[-1].offset if records else first.last_offset,
         leader_epoch=leader_epoch,
-        compression=batch.compression if compression is None else compression,
+        compression=compression,
         compression_level=compression_level,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence if is_v2 else -1,
-        transactional=batch.is_transactional,
-        control=batch.is_control,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=first.base_sequence,
+        transactional=first.is_transactional,
+        control=first.is_control,
         timestamp_type=(
             TimestampType.CREATE_TIME if append_time is None else TimestampType.LOG_APPEND_TIME
         ),

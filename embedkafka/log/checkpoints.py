@@ -1,0 +1,135 @@
+"""The small files beside the segments, byte for byte Kafka's.
+
+Offset checkpoints (recovery point, replication, log start, cleaner) and the epoch checkpoint are
+text: a version line, a count, one entry a line. `partition.metadata` holds the topic id,
+`meta.properties` says whose directory it is, `.kafka_cleanshutdown` that it was left in order.
+Not here: when they are written (`manager`, `epoch_cache`).
+"""
+
+import base64
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.properties import format_properties, parse_properties
+
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+REPLICATION_CHECKPOINT: Final = "replication-offset-checkpoint"
+LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+
+_VERSION: Final = "0"
+
+
+class CorruptCheckpoint(EmbedKafkaError):
+    """A checkpoint file is not what Kafka writes; the message names it."""
+
+
+def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """One `topic partition offset` a line."""
+    lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()]
+    _write(files, path, lines)
+
+
+def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
+    """The offsets in the checkpoint; none when the file is missing or empty."""
+    offsets: dict[TopicPartition, int] = {}
+    for line in _read(files, path):
+        try:
+            topic, partition, offset = line.split()
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise CorruptCheckpoint(f"malformed line in {path}: {line!r}") from None
+    return offsets
+
+
+def write_epochs(files: Files, path: Path, entries: Iterable[tuple[int, int]]) -> None:
+    """One `epoch start-offset` a line."""
+    _write(files, path, [f"{epoch} {start_offset}" for epoch, start_offset in entries])
+
+
+def read_epochs(files: Files, path: Path) -> list[tuple[int, int]]:
+    """The epochs and their start offsets, in the order of the file."""
+    entries: list[tuple[int, int]] = []
+    for line in _read(files, path):
+        try:
+            epoch, start_offset = line.split()
+            entries.append((int(epoch), int(start_offset)))
+        except ValueError:
+            raise CorruptCheckpoint(f"malformed line in {path}: {line!r}") from None
+    return entries
+
+
+def write_topic_id(files: Files, directory: Path, topic_id: uuid.UUID) -> None:
+    """Writes `partition.metadata` of a log directory."""
+    text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    files.replace(directory / PARTITION_METADATA, f"version: 0\ntopic_id: {text}".encode())
+
+
+def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
+    """The topic id in `partition.metadata`, if there is one."""
+    path = directory / PARTITION_METADATA
+    if not files.exists(path):
+        return None
+    lines = files.read(path).decode().splitlines()
+    try:
+        fields = dict(line.split(": ", 1) for line in lines if line)
+        if fields["version"] != _VERSION:
+            raise ValueError
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "=="))
+    except (KeyError, ValueError):
+        raise CorruptCheckpoint(f"malformed {path}: {lines!r}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """To which broker of which cluster a log directory belongs."""
+
+    broker_id: int
+    cluster_id: str | None = None
+
+
+def write_meta_properties(files: Files, directory: Path, meta: MetaProperties) -> None:
+    """Writes `meta.properties` in the form of a broker that uses ZooKeeper."""
+    properties = {"broker.id": str(meta.broker_id), "version": _VERSION}
+    if meta.cluster_id is not None:
+        properties["cluster.id"] = meta.cluster_id
+    files.replace(directory / META_PROPERTIES, format_properties(properties).encode())
+
+
+def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None:
+    """What `meta.properties` says, of a ZooKeeper or a KRaft broker, if there is one."""
+    path = directory / META_PROPERTIES
+    if not files.exists(path):
+        return None
+    properties = parse_properties(files.read(path).decode())
+    broker_id = properties.get("broker.id", properties.get("node.id", ""))
+    if not broker_id.isdigit():
+        raise CorruptCheckpoint(f"malformed {path}: no broker.id")
+    return MetaProperties(broker_id=int(broker_id), cluster_id=properties.get("cluster.id"))
+
+
+def _write(files: Files, path: Path, lines: Sequence[str]) -> None:
+    text = "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
+    files.replace(path, text.encode())
+
+
+def _read(files: Files, path: Path) -> list[str]:
+    lines = files.read(path).decode().splitlines() if files.exists(path) else []
+    if not lines:
+        return []
+    if lines[0] != _VERSION:
+        raise CorruptCheckpoint(f"unknown version {lines[0]!r} in {path}")
+    entries = lines[2:]
+    if len(lines) < 2 or lines[1] != str(len(entries)):
+        raise CorruptCheckpoint(f"{path} announces {lines[1:2]} entries and has {len(entries)}")
+    return entries

@@ -1,0 +1,76 @@
+"""The topic-level settings that a log obeys."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
+
+_LONG_MAX: Final = 2**63 - 1
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Kafka's topic configs under their own names, with Kafka's defaults."""
+
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = _DAY_MS
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = _LONG_MAX
+    flush_ms: int = _LONG_MAX
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = _LONG_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 60 * 60 * 1000
+    message_timestamp_before_max_ms: int = _LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 7 * _DAY_MS
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_index_bytes: int = 10 * 1024 * 1024
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * _DAY_MS
+    unclean_leader_election_enable: bool = False
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """From Kafka's names and typed values; names that no log obeys are passed over.
+
+        `cleanup.policy` may be the text `compact,delete` or a list of its parts.
+        """
+        # Values are of many types, checked by whoever parsed the settings.
+        chosen: dict[str, Any] = {
+            name: settings[key] for key, name in _NAMES.items() if key in settings
+        }
+        if "cleanup_policy" in chosen:
+            chosen["cleanup_policy"] = _policies(chosen["cleanup_policy"])
+        return cls(**chosen)
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def uses_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+
+def _policies(value: str | Iterable[str]) -> frozenset[str]:
+    parts = value.split(",") if isinstance(value, str) else value
+    return frozenset(part.strip() for part in parts if part.strip())
+
+
+_NAMES: Final[Mapping[str, str]] = {
+    field.name.replace("_", "."): field.name for field in fields(LogConfig)
+}

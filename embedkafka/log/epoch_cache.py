@@ -1,0 +1,118 @@
+"""Leader epochs and the offset at which each began, as a log saw them (KIP-101, KIP-279).
+
+Owner: `Log._lock`.
+Invariants: epochs and start offsets both rise; what is cached is in `leader-epoch-checkpoint`
+before the first batch of an epoch is in the log.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from embedkafka.log.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
+from embedkafka.runtime.files import Files
+
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+
+class EpochEntry(NamedTuple):
+    """An epoch and its first offset."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEndOffset(NamedTuple):
+    """The largest epoch not above the one asked for, and where it ended; -1 when unknown."""
+
+    epoch: int
+    end_offset: int
+
+
+UNDEFINED: Final = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+
+
+class EpochCache:
+    """The epochs of one log, kept in memory and in its checkpoint file."""
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        self._path = directory / EPOCH_CHECKPOINT
+        self._entries: list[EpochEntry] = []
+        self.latest_epoch = UNDEFINED_EPOCH
+
+    def load(self) -> None:
+        """Reads the checkpoint; entries that go back are dropped."""
+        for epoch, start_offset in read_epochs(self._files, self._path):
+            self._entries = _appended(self._entries, EpochEntry(epoch, start_offset))
+        self._note_latest()
+
+    @property
+    def entries(self) -> Sequence[EpochEntry]:
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Notes that `epoch` begins at `start_offset`, unless it is already under way."""
+        if epoch == self.latest_epoch and start_offset >= self._entries[-1].start_offset:
+            return
+        assert epoch >= 0, f"epoch {epoch} at offset {start_offset}"
+        assert start_offset >= 0, f"epoch {epoch} at offset {start_offset}"
+        self._replace(_appended(self._entries, EpochEntry(epoch, start_offset)))
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """Where the log of a leader and that of a follower, last in `epoch`, may part."""
+        if epoch == UNDEFINED_EPOCH:
+            return UNDEFINED
+        if epoch == self.latest_epoch:
+            return EpochEndOffset(epoch, log_end_offset)
+        higher = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
+        if higher == len(self._entries):
+            return UNDEFINED
+        floor = self._entries[higher - 1].epoch if higher else epoch
+        return EpochEndOffset(floor, self._entries[higher].start_offset)
+
+    def find_epoch_at(self, offset: int) -> int | None:
+        """The epoch in which the record at `offset` was written."""
+        slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
+        return self._entries[slot - 1].epoch if slot else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forgets epochs that began at or past `end_offset`."""
+        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
+        if len(kept) < len(self._entries):
+            self._replace(kept)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forgets epochs that ended before `start_offset`; the one it is in then begins there."""
+        slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
+        if slot > 1 or (slot and self._entries[0].start_offset < start_offset):
+            first = EpochEntry(self._entries[slot - 1].epoch, start_offset)
+            self._replace([first, *self._entries[slot:]])
+
+    def clear(self) -> None:
+        if self._entries:
+            self._replace([])
+
+    def move(self, directory: Path) -> None:
+        """Goes on in another directory, to which the file was moved."""
+        self._path = directory / EPOCH_CHECKPOINT
+
+    def _replace(self, entries: list[EpochEntry]) -> None:
+        write_epochs(self._files, self._path, entries)
+        self._entries = entries
+        self._note_latest()
+
+    def _note_latest(self) -> None:
+        self.latest_epoch = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+
+
+def _appended(entries: list[EpochEntry], entry: EpochEntry) -> list[EpochEntry]:
+    """`entries` with `entry` at the end, without those at its end that contradict it."""
+    end = len(entries)
+    while end and (
+        entries[end - 1].epoch >= entry.epoch or entries[end - 1].start_offset >= entry.start_offset
+    ):
+        end -= 1
+    return [*entries[:end], entry]

@@ -1,0 +1,58 @@
+"""The file behind an index: entries of a fixed size, kept in memory, written when it is due.
+
+The entries of a segment that is written to stay in memory; its file is brought up to date when
+the segment is rolled, flushed or closed. A segment that is only read loads its file on first use.
+After a crash the loader rebuilds what was not written, as Kafka does with indexes it cannot trust.
+
+Owner: the segment, under its `Log._lock`.
+Not here: what an entry means (`offset_index`, `time_index`).
+"""
+
+from pathlib import Path
+
+from embedkafka.runtime.files import Files
+
+
+class IndexFile:
+    """Where the entries of one index are stored."""
+
+    __slots__ = ("_entry_size", "_files", "_is_written", "path")
+
+    def __init__(self, files: Files, path: Path, *, entry_size: int) -> None:
+        self.path = path
+        self._files = files
+        self._entry_size = entry_size
+        self._is_written = False
+
+    def load(self) -> bytes:
+        """The stored entries; bytes that make no whole entry raise `CorruptIndex`."""
+        data = self._files.read(self.path) if self._files.exists(self.path) else b""
+        if len(data) % self._entry_size:
+            raise CorruptIndex(
+                f"{self.path} has {len(data)} bytes, not a multiple of {self._entry_size}"
+            )
+        self._is_written = True
+        return data
+
+    def save(self, data: bytes) -> None:
+        """Makes `data` the content, unless it already is."""
+        if not self._is_written:
+            self._files.replace(self.path, data)
+            self._is_written = True
+
+    def touch(self) -> None:
+        """Notes that the entries in memory are ahead of the file."""
+        self._is_written = False
+
+    def move(self, path: Path) -> None:
+        """Renames the file, if it was ever written, and goes on under the new name."""
+        if self._files.exists(self.path):
+            self._files.rename(self.path, path)
+        self.path = path
+
+    def remove(self) -> None:
+        self._files.remove(self.path)
+
+
+class CorruptIndex(Exception):
+    """The index contradicts itself or its segment; it has to be rebuilt."""

@@ -1,0 +1,324 @@
+"""Opens the directory of a log: what was left half done is undone, what is damaged is repaired.
+
+Leftovers of deletions and of interrupted compactions go, finished compactions take their place.
+After an unclean shutdown every batch past the recovery point is checked: the log ends before the
+first one that is not valid. Indexes that are missing, short or wrong are rebuilt from the batches,
+and so are producer state and epochs.
+
+Owner: nobody; a log is loaded before anybody else can see it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from embedkafka.log.epoch_cache import EpochCache
+from embedkafka.log.index_file import CorruptIndex
+from embedkafka.log.producer_state import AppendOrigin, CompletedTxn, ProducerAppend, ProducerState
+from embedkafka.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+)
+from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.protocol.errors import ApiError
+from embedkafka.records.batch import Batch, RecordBatch
+from embedkafka.runtime.files import Files
+
+_LOG = logging.getLogger(__name__)
+
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+
+_INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLog:
+    """A log as it was found, or made."""
+
+    segments: Sequence[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+class Loader:
+    """Loads one log directory."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        epochs: EpochCache,
+        producers: ProducerState,
+        open_segment: Callable[[int, str], Segment],
+        *,
+        now_ms: int,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._epochs = epochs
+        self._producers = producers
+        self._open_segment = open_segment
+        self._now_ms = now_ms
+
+    def load(self, *, log_start_offset: int, recovery_point: int, is_clean: bool) -> LoadedLog:
+        """The log between the given checkpoints; `is_clean` after a proper shutdown."""
+        self._finish_swaps()
+        self._epochs.load()
+        segments = self._load_segments()
+        self._producers.find_snapshots(
+            self._files.names(self._directory), [segment.base_offset for segment in segments]
+        )
+        segments = self._rebuild_bad_indexes(segments, log_start_offset)
+        if not is_clean:
+            segments = self._recover(segments, log_start_offset, recovery_point)
+        end_offset = _next_offset(segments[-1]) if segments else log_start_offset
+        if end_offset < log_start_offset:
+            _LOG.error(
+                "%s ends at %d, before its log start offset %d; its segments are removed",
+                self._directory,
+                end_offset,
+                log_start_offset,
+            )
+            for segment in segments:
+                segment.remove()
+            segments, end_offset = [], log_start_offset
+        if not segments:
+            segments = [self._open_segment(log_start_offset, "")]
+            segments[0].create()
+        start_offset = max(log_start_offset, segments[0].base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(start_offset)
+        rebuild_producers(self._producers, segments, start_offset, end_offset, now_ms=self._now_ms)
+        return LoadedLog(
+            segments=segments,
+            log_start_offset=start_offset,
+            log_end_offset=end_offset,
+            recovery_point=end_offset if is_clean else min(recovery_point, end_offset),
+        )
+
+    # -- leftovers
+
+    def _finish_swaps(self) -> None:
+        """Removes what was to be deleted or not finished; puts finished replacements in place."""
+        names = self._files.names(self._directory)
+        unfinished = [_base_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+        limit = min(unfinished, default=None)
+        swaps: list[str] = []
+        for name in names:
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+                self._remove(name)
+            elif name.endswith(SWAP_SUFFIX):
+                # A replacement whose siblings are not finished is not valid yet.
+                if limit is not None and _base_offset(name) >= limit:
+                    self._remove(name)
+                else:
+                    swaps.append(name)
+        self._replace_swapped(swaps)
+
+    def _replace_swapped(self, swaps: Sequence[str]) -> None:
+        ranges: list[tuple[int, int]] = []
+        for name in swaps:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                segment = self._open_segment(_base_offset(name), SWAP_SUFFIX)
+                segment.load()
+                ranges.append((segment.base_offset, _next_offset(segment)))
+                segment.release()
+        if ranges:
+            low, high = min(start for start, _ in ranges), max(end for _, end in ranges)
+            for name in self._files.names(self._directory):
+                if name.endswith(SUFFIXES) and low <= _base_offset(name) < high:
+                    self._remove(name)
+        for name in swaps:
+            final = name.removesuffix(SWAP_SUFFIX)
+            self._files.rename(self._directory / name, self._directory / final)
+
+    def _remove(self, name: str) -> None:
+        _LOG.info("Removing leftover %s in %s", name, self._directory)
+        self._files.remove(self._directory / name)
+
+    # -- segments
+
+    def _load_segments(self) -> list[Segment]:
+        names = set(self._files.names(self._directory))
+        segments: list[Segment] = []
+        for name in sorted(names):
+            if name.endswith(LOG_SUFFIX):
+                segment = self._open_segment(_base_offset(name), "")
+                segment.load()
+                segments.append(segment)
+            elif name.endswith(_INDEX_SUFFIXES):
+                owner = name[: name.rindex(".")] + LOG_SUFFIX
+                if owner not in names:
+                    _LOG.warning("Found an orphaned index file %s in %s", name, self._directory)
+                    self._files.remove(self._directory / name)
+        return segments
+
+    def _rebuild_bad_indexes(self, segments: list[Segment], log_start_offset: int) -> list[Segment]:
+        for segment in segments:
+            problem = _index_problem(self._files, segment)
+            if problem is not None:
+                _LOG.info("Rebuilding the indexes of %s: %s", segment.path, problem)
+                self._recover_segment(segment, segments, log_start_offset)
+        return segments
+
+    def _recover(
+        self, segments: list[Segment], log_start_offset: int, recovery_point: int
+    ) -> list[Segment]:
+        """Checks every segment past the recovery point; the log ends at the first bad batch."""
+        for number, segment in enumerate(segments):
+            following = segments[number + 1 :]
+            if following and following[0].base_offset <= recovery_point:
+                continue
+            truncated = self._recover_segment(segment, segments, log_start_offset)
+            if truncated:
+                _LOG.warning(
+                    "Cut %d bytes off %s; %d later segments go with them",
+                    truncated,
+                    segment.path,
+                    len(following),
+                )
+                for later in following:
+                    later.remove()
+                return segments[: number + 1]
+        return segments
+
+    def _recover_segment(
+        self, segment: Segment, segments: Sequence[Segment], log_start_offset: int
+    ) -> int:
+        """Rebuilds the indexes of a segment; how many bytes of it were not valid."""
+        earlier = [other for other in segments if other.base_offset < segment.base_offset]
+        rebuild_producers(
+            self._producers,
+            earlier,
+            min(log_start_offset, segment.base_offset),
+            segment.base_offset,
+            now_ms=self._now_ms,
+        )
+        return recover_segment(segment, self._epochs, self._producers)
+
+
+def recover_segment(segment: Segment, epochs: EpochCache, producers: ProducerState) -> int:
+    """Reads every batch of `segment` and indexes it anew; returns the bytes cut off its end."""
+    segment.reset_indexes()
+    position = 0
+    next_offset = segment.base_offset
+    try:
+        for batch in segment.batches():
+            batch.ensure_valid()
+            if batch.last_offset < next_offset or not segment.fits(batch.last_offset):
+                _LOG.warning("%s: offset %d is out of place", segment.path, batch.last_offset)
+                break
+            segment.index_batch(batch, position)
+            _note_producers(batch, segment, producers)
+            if batch.partition_leader_epoch > epochs.latest_epoch:
+                epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            position += batch.size_in_bytes
+            next_offset = batch.next_offset
+    except ApiError as error:
+        _LOG.warning("%s: no valid batch at position %d: %s", segment.path, position, error)
+    truncated = segment.size - position
+    if truncated:
+        segment.cut(position)
+    segment.retire()
+    return truncated
+
+
+def rebuild_producers(
+    producers: ProducerState,
+    segments: Sequence[Segment],
+    log_start_offset: int,
+    end_offset: int,
+    *,
+    now_ms: int,
+) -> None:
+    """Brings producer state to `end_offset`: the newest snapshot before it, then the batches."""
+    was_empty = producers.is_empty and producers.map_end_offset >= end_offset
+    producers.truncate_and_reload(log_start_offset, end_offset, now_ms=now_ms)
+    if producers.map_end_offset < end_offset and not was_empty:
+        for number, segment in enumerate(segments):
+            following = segments[number + 1 :]
+            if following and following[0].base_offset <= producers.map_end_offset:
+                continue
+            if segment.base_offset >= end_offset:
+                break
+            start = max(segment.base_offset, producers.map_end_offset, log_start_offset)
+            producers.map_end_offset = start
+            _replay_segment(segment, producers, start, end_offset)
+    producers.map_end_offset = end_offset
+    producers.take_snapshot()
+
+
+def _replay_segment(
+    segment: Segment, producers: ProducerState, start_offset: int, end_offset: int
+) -> None:
+    first = segment.find_batch(start_offset)
+    if first is None:
+        return
+    for batch in segment.batches(first.position):
+        if batch.base_offset >= end_offset:
+            return
+        for completed in replay_batch(producers, batch):
+            producers.complete(completed)
+
+
+def replay_batch(producers: ProducerState, batch: Batch) -> Iterable[CompletedTxn]:
+    """Takes a batch that is in the log into producer state; the transactions that it ended."""
+    if not isinstance(batch, RecordBatch) or batch.producer_id < 0:
+        return ()
+    append: ProducerAppend = producers.prepare(batch.producer_id, AppendOrigin.REPLICATION)
+    completed = append.append(batch)
+    producers.update(append)
+    return () if completed is None else (completed,)
+
+
+def _note_producers(batch: Batch, segment: Segment, producers: ProducerState) -> None:
+    for completed in replay_batch(producers, batch):
+        if completed.is_aborted:
+            segment.txn_index.append(
+                AbortedTransaction(
+                    completed.producer_id,
+                    completed.first_offset,
+                    completed.last_offset,
+                    producers.last_stable_offset_after(completed),
+                )
+            )
+        producers.complete(completed)
+    producers.map_end_offset = batch.next_offset
+
+
+def _index_problem(files: Files, segment: Segment) -> str | None:
+    """Why the indexes of `segment` cannot be trusted, or None."""
+    for index in (segment.offset_index.file, segment.time_index.file):
+        if not files.exists(index.path):
+            return f"{index.path.name} is missing"
+    try:
+        segment.offset_index.check()
+        segment.time_index.check()
+        segment.txn_index.check()
+    except CorruptIndex as corrupt:
+        return str(corrupt)
+    if segment.offset_index.last().position >= max(segment.size, 1):
+        return f"{segment.offset_index.file.path.name} points past the end"
+    return None
+
+
+def _next_offset(segment: Segment) -> int:
+    """The offset after the last batch of `segment`."""
+    last = segment.offset_index.last()
+    next_offset = segment.base_offset
+    for batch in segment.batches(last.position):
+        next_offset = batch.next_offset
+    return next_offset
+
+
+def _base_offset(name: str) -> int:
+    return int(name[: name.index(".")])

@@ -1,0 +1,428 @@
+"""The logs of one broker, in one or several log directories.
+
+Owner: `LogManager._lock` (leaf) guards which logs and directories there are; nothing is called
+while it is held. `_creation` (rank 25) is held while a log is made. Each log guards itself.
+Invariants: a partition has at most one log; a directory that fails takes only its own logs away.
+Not here: what to do about lost logs; the broker is told through `on_dir_failure`.
+"""
+
+import logging
+import re
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from embedkafka.log import checkpoints
+from embedkafka.log.checkpoints import CorruptCheckpoint, MetaProperties
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.locks import ranked_lock
+from embedkafka.runtime.scheduler import Scheduler, Task
+
+_LOG = logging.getLogger(__name__)
+
+DELETE_SUFFIX: Final = "-delete"
+CREATION_RANK: Final = 25
+NEVER_MS: Final = 2**63 - 1
+
+_LOG_DIRECTORY: Final = re.compile(r"(.+)-(\d+)")
+_MAX_NAME: Final = 255
+
+DirFailureListener = Callable[[Path, Sequence[TopicPartition]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogManagerConfig:
+    """The broker's settings for keeping logs, under Kafka's names."""
+
+    log_retention_check_interval_ms: int = 5 * 60 * 1000
+    log_flush_scheduler_interval_ms: int = NEVER_MS
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    producer_id_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS
+    producer_id_expiration_check_interval_ms: int = 600_000
+
+
+class LogManager:
+    """Finds, makes, keeps and deletes logs.
+
+    `on_dir_failure` is called by the thread that met the failure, which may hold a partition's
+    lock: it must hand the news on and return.
+    """
+
+    def __init__(
+        self,
+        log_dirs: Sequence[Path | str],
+        *,
+        clock: Clock,
+        scheduler: Scheduler,
+        files: Files,
+        random: Random,
+        config: LogManagerConfig | None = None,
+        topic_config: Callable[[str], LogConfig] | None = None,
+        on_dir_failure: DirFailureListener | None = None,
+    ) -> None:
+        self.directories = tuple(Path(directory) for directory in log_dirs)
+        self.config = config or LogManagerConfig()
+        self._clock = clock
+        self._scheduler = scheduler
+        self._files = files
+        self._random = random
+        self._topic_config = topic_config or _default_config
+        self._on_dir_failure = on_dir_failure
+        self._creation = ranked_lock("log creation", CREATION_RANK)
+        self._lock = threading.Lock()
+        self._offline: set[Path] = set()
+        self._logs: dict[TopicPartition, Log] = {}
+        self._tasks: list[Task] = []
+
+    # -- life
+
+    def claim(self, meta: MetaProperties) -> None:
+        """Marks the directories as those of one broker; refuses those of another."""
+        for directory in self.live_directories:
+            found = checkpoints.read_meta_properties(self._files, directory)
+            if found is None:
+                self._files.make_directory(directory)
+                checkpoints.write_meta_properties(self._files, directory, meta)
+            elif found.broker_id != meta.broker_id or (
+                None not in (found.cluster_id, meta.cluster_id)
+                and found.cluster_id != meta.cluster_id
+            ):
+                raise ConfigError(f"{directory} belongs to {found}, not to {meta}")
+
+    def startup(self) -> None:
+        """Opens every log found in the directories, and from then on keeps them in order."""
+        for directory in self.directories:
+            try:
+                self._load_directory(directory)
+            except OSError as error:
+                self.fail_directory(directory, error)
+        self._require_live()
+        self._start_tasks()
+
+    def shutdown(self) -> None:
+        """Closes every log properly, so that the next start need not check them."""
+        self._stop_tasks()
+        for directory in self.live_directories:
+            logs = self._logs_in(directory)
+            try:
+                for log in logs:
+                    log.close()
+                self._write_checkpoints(directory, logs)
+                self._files.replace(directory / checkpoints.CLEAN_SHUTDOWN, b"")
+            except OSError as error:
+                _LOG.error("Log directory %s was not closed properly: %s", directory, error)
+                self.fail_directory(directory, error)
+        self._forget_logs()
+
+    def kill(self) -> None:
+        """Lets go of every file as it is, like a process that dies."""
+        self._stop_tasks()
+        for log in self.all_logs():
+            log.kill()
+        self._forget_logs()
+
+    # -- logs
+
+    def find(self, topic_partition: TopicPartition) -> Log | None:
+        return self._logs.get(topic_partition)
+
+    def all_logs(self) -> Sequence[Log]:
+        with self._lock:
+            return list(self._logs.values())
+
+    def get_or_create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: uuid.UUID | None = None,
+        config: LogConfig | None = None,
+        *,
+        directory: Path | None = None,
+    ) -> Log:
+        """The partition's log; a new one in `directory`, or in the emptiest, if there is none.
+
+        Raises KAFKA_STORAGE_ERROR when there is no directory to make it in.
+        """
+        log = self.find(topic_partition)
+        if log is None:
+            with self._creation:
+                log = self.find(topic_partition) or self._create(
+                    topic_partition, topic_id, config, directory or self._emptiest()
+                )
+        if topic_id is not None and log.topic_id is None:
+            log.assign_topic_id(topic_id)
+        return log
+
+    def delete_async(self, topic_partition: TopicPartition) -> None:
+        """Takes the log away at once, and its files after `file.delete.delay.ms`."""
+        with self._lock:
+            log = self._logs.pop(topic_partition, None)
+        if log is not None:
+            log.rename_directory(self._path_for_deletion(log))
+            log.kill()
+            self._remove_later(log.directory, log.config.file_delete_delay_ms)
+
+    def update_topic_config(self, topic: str, config: LogConfig) -> None:
+        for log in self.all_logs():
+            if log.topic_partition.topic == topic:
+                log.update_config(config)
+
+    # -- directories
+
+    @property
+    def live_directories(self) -> Sequence[Path]:
+        with self._lock:
+            return [path for path in self.directories if path not in self._offline]
+
+    def fail_directory(self, directory: Path, error: OSError) -> None:
+        """Takes a directory out of use, with the logs in it."""
+        with self._lock:
+            if directory in self._offline:
+                return
+            self._offline.add(directory)
+            lost = [log for log in self._logs.values() if log.directory.parent == directory]
+            for log in lost:
+                del self._logs[log.topic_partition]
+        _LOG.error("Log directory %s failed with %d logs in it: %s", directory, len(lost), error)
+        for log in lost:
+            log.kill()
+        if self._on_dir_failure is not None:
+            self._on_dir_failure(directory, [log.topic_partition for log in lost])
+
+    # -- upkeep, called by the scheduler and by whoever wants it done now
+
+    def apply_retention(self) -> None:
+        """Deletes segments that are too old, too many or behind the log start."""
+        self._for_each_log(lambda log: log.delete_old_segments())
+
+    def flush_due_logs(self) -> None:
+        """Syncs the logs whose `flush.ms` has passed since the last time."""
+        now_ms = self._clock.now_ms()
+        self._for_each_log(
+            lambda log: (
+                log.flush(sync=True)
+                if now_ms - log.last_flushed_ms >= log.config.flush_ms
+                else None
+            )
+        )
+
+    def expire_producers(self) -> None:
+        """Forgets idempotent producers that have been silent for long."""
+        self._for_each_log(lambda log: log.remove_expired_producers())
+
+    def checkpoint_recovery_points(self) -> None:
+        self._checkpoint_all(checkpoints.RECOVERY_POINT_CHECKPOINT, _recovery_point)
+
+    def checkpoint_log_starts(self) -> None:
+        self._checkpoint_all(checkpoints.LOG_START_CHECKPOINT, _moved_log_start)
+
+    def checkpoint_high_watermarks(self) -> None:
+        self._checkpoint_all(checkpoints.REPLICATION_CHECKPOINT, _high_watermark)
+
+    # -- loading and making
+
+    def _load_directory(self, directory: Path) -> None:
+        self._files.make_directory(directory)
+        clean_mark = directory / checkpoints.CLEAN_SHUTDOWN
+        is_clean = self._files.exists(clean_mark)
+        # Gone before anything is loaded: a crash from here on is a crash.
+        self._files.remove(clean_mark)
+        recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT_CHECKPOINT)
+        log_starts = self._read_offsets(directory, checkpoints.LOG_START_CHECKPOINT)
+        high_watermarks = self._read_offsets(directory, checkpoints.REPLICATION_CHECKPOINT)
+        for name in self._files.names(directory):
+            if name.endswith(DELETE_SUFFIX):
+                self._remove_later(directory / name, 0)
+                continue
+            topic_partition = _parse_directory_name(name)
+            if topic_partition is None:
+                continue
+            log = self._open(topic_partition, directory, self._topic_config(topic_partition.topic))
+            log.load(
+                log_start_offset=log_starts.get(topic_partition, 0),
+                recovery_point=recovery_points.get(topic_partition, 0),
+                is_clean=is_clean,
+            )
+            log.update_high_watermark(high_watermarks.get(topic_partition, 0))
+            with self._lock:
+                self._logs[topic_partition] = log
+
+    def _create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: uuid.UUID | None,
+        config: LogConfig | None,
+        directory: Path,
+    ) -> Log:
+        log = self._open(
+            topic_partition, directory, config or self._topic_config(topic_partition.topic)
+        )
+        log.topic_id = topic_id
+        try:
+            log.create()
+        except OSError as error:
+            self.fail_directory(directory, error)
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the log of {topic_partition} cannot be made in {directory}: {error}",
+            ) from error
+        with self._lock:
+            self._logs[topic_partition] = log
+        return log
+
+    def _open(self, topic_partition: TopicPartition, directory: Path, config: LogConfig) -> Log:
+        return Log(
+            topic_partition,
+            directory / str(topic_partition),
+            config,
+            clock=self._clock,
+            files=self._files,
+            scheduler=self._scheduler,
+            random=self._random,
+            producer_expiration_ms=self.config.producer_id_expiration_ms,
+            on_storage_error=lambda error: self.fail_directory(directory, error),
+        )
+
+    def _emptiest(self) -> Path:
+        directories = self._require_live()
+        if len(directories) == 1:
+            return directories[0]
+        return min(directories, key=lambda directory: len(self._logs_in(directory)))
+
+    def _require_live(self) -> Sequence[Path]:
+        directories = self.live_directories
+        if not directories:
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"no log directory of {self.directories} is in use"
+            )
+        return directories
+
+    # -- deleting
+
+    def _path_for_deletion(self, log: Log) -> Path:
+        suffix = f".{self._random.getrandbits(128):032x}{DELETE_SUFFIX}"
+        return log.directory.with_name(log.directory.name[: _MAX_NAME - len(suffix)] + suffix)
+
+    def _remove_later(self, directory: Path, delay_ms: float) -> None:
+        def remove() -> None:
+            try:
+                self._files.remove_tree(directory)
+            except OSError as error:
+                self.fail_directory(directory.parent, error)
+
+        self._scheduler.once(f"delete-log {directory.name}", delay_ms, remove)
+
+    # -- upkeep
+
+    def _start_tasks(self) -> None:
+        config = self.config
+        work: Sequence[tuple[str, int, Callable[[], None]]] = (
+            ("log-retention", config.log_retention_check_interval_ms, self.apply_retention),
+            ("log-flusher", config.log_flush_scheduler_interval_ms, self.flush_due_logs),
+            (
+                "log-recovery-point-checkpoint",
+                config.log_flush_offset_checkpoint_interval_ms,
+                self.checkpoint_recovery_points,
+            ),
+            (
+                "log-start-offset-checkpoint",
+                config.log_flush_start_offset_checkpoint_interval_ms,
+                self.checkpoint_log_starts,
+            ),
+            (
+                "producer-id-expiration",
+                config.producer_id_expiration_check_interval_ms,
+                self.expire_producers,
+            ),
+        )
+        self._tasks = [
+            self._scheduler.every(name, period_ms, run)
+            for name, period_ms, run in work
+            if period_ms < NEVER_MS
+        ]
+
+    def _stop_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+
+    def _for_each_log(self, act: Callable[[Log], object]) -> None:
+        for log in self.all_logs():
+            try:
+                act(log)
+            except ApiError as error:
+                # The log was closed meanwhile, or its disk failed, which it has told already.
+                _LOG.info("Upkeep of %s was cut short: %s", log.topic_partition, error)
+
+    def _checkpoint_all(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
+        for directory in self.live_directories:
+            try:
+                self._write_checkpoint(directory, name, self._logs_in(directory), offset_of)
+            except OSError as error:
+                self.fail_directory(directory, error)
+
+    def _write_checkpoints(self, directory: Path, logs: Sequence[Log]) -> None:
+        for name, offset_of in (
+            (checkpoints.RECOVERY_POINT_CHECKPOINT, _recovery_point),
+            (checkpoints.LOG_START_CHECKPOINT, _moved_log_start),
+            (checkpoints.REPLICATION_CHECKPOINT, _high_watermark),
+        ):
+            self._write_checkpoint(directory, name, logs, offset_of)
+
+    def _write_checkpoint(
+        self,
+        directory: Path,
+        name: str,
+        logs: Sequence[Log],
+        offset_of: Callable[[Log], int | None],
+    ) -> None:
+        offsets = {log.topic_partition: offset_of(log) for log in logs}
+        known = {tp: offset for tp, offset in offsets.items() if offset is not None}
+        checkpoints.write_offsets(self._files, directory / name, known)
+
+    def _read_offsets(self, directory: Path, name: str) -> Mapping[TopicPartition, int]:
+        try:
+            return checkpoints.read_offsets(self._files, directory / name)
+        except CorruptCheckpoint as corrupt:
+            _LOG.warning("Starting from offset 0 instead: %s", corrupt)
+            return {}
+
+    def _logs_in(self, directory: Path) -> Sequence[Log]:
+        with self._lock:
+            return [log for log in self._logs.values() if log.directory.parent == directory]
+
+    def _forget_logs(self) -> None:
+        with self._lock:
+            self._logs.clear()
+
+
+def _default_config(topic: str) -> LogConfig:
+    return LogConfig()
+
+
+def _parse_directory_name(name: str) -> TopicPartition | None:
+    match = _LOG_DIRECTORY.fullmatch(name)
+    return None if match is None else TopicPartition(match[1], int(match[2]))
+
+
+def _recovery_point(log: Log) -> int:
+    return log.recovery_point
+
+
+def _high_watermark(log: Log) -> int:
+    return log.high_watermark
+
+
+def _moved_log_start(log: Log) -> int | None:
+    """The log start, unless the first segment already tells it."""
+    return log.log_start_offset if log.log_start_offset > log.first_segment_offset else None

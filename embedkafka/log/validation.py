@@ -1,0 +1,327 @@
+"""Which batches a leader accepts, and what it stamps on them before they are stored.
+
+A batch of magic 2 whose codec stays is checked by its header and checksum and patched in place;
+its records are parsed only when a rule needs them: keys on compacted topics, and timestamps when
+the header shows that one may be out of bounds. Everything else (message sets of magic 0 and 1,
+another codec) is rebuilt as one batch of magic 2.
+
+Owner: nobody; these are functions of bytes, settings and the time.
+Not here: sequences of idempotent producers (`producer_state`), and segment sizes (`log`).
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from embedkafka.log.config import LogConfig
+from embedkafka.log.producer_state import AppendOrigin
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import (
+    ATTRIBUTES_POSITION,
+    CRC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    TIMESTAMP_TYPE_FLAG,
+    Batch,
+    RecordBatch,
+    read_batches,
+)
+from embedkafka.records.builder import write_crc
+from embedkafka.records.compression import Compression
+from embedkafka.records.conversion import up_convert
+from embedkafka.records.record import NO_TIMESTAMP, BytesLike, Record, TimestampType
+
+_LONG_MAX: Final = 2**63 - 1
+_ERRORS_SHOWN: Final = 3
+_OFFSET_AND_LENGTH_AND_EPOCH: Final = Struct(">qii")
+_ATTRIBUTES: Final = Struct(">h")
+_TIMESTAMP: Final = Struct(">q")
+
+_CODECS: Final = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+class RecordError(NamedTuple):
+    """Why one record of a batch made the whole batch fail (KIP-467)."""
+
+    batch_index: int
+    message: str | None
+
+
+class RecordsRejected(ApiError):
+    """A batch was refused for the sake of some of its records."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[RecordError]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+class Validated(NamedTuple):
+    """Batches of magic 2 with their offsets and epoch, ready to be written."""
+
+    buffer: BytesLike
+    batches: Sequence[RecordBatch]
+    append_time: int
+
+
+def check_produce_request(version: int, records: BytesLike) -> None:
+    """What the version of a Produce request allows its records to be.
+
+    From v3 on exactly one batch of magic 2; before v7 no zstd, which older consumers cannot read.
+    """
+    batches = list(read_batches(records))
+    if version >= 3:
+        if not batches:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"produce requests with version {version} must have at least one record batch",
+            )
+        if batches[0].magic != 2:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"produce requests with version {version} are only allowed to contain record "
+                "batches with magic version 2",
+            )
+        if len(batches) > 1:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"produce requests with version {version} are only allowed to contain exactly "
+                "one record batch per partition",
+            )
+    if version < 7 and any(batch.compression is Compression.ZSTD for batch in batches):
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"produce requests with version {version} are not allowed to use zstd",
+        )
+
+
+def read_valid_batches(
+    records: BytesLike, config: LogConfig, origin: AppendOrigin
+) -> Sequence[Batch]:
+    """The whole batches of an append, each with the right checksum and a size that is allowed.
+
+    Bytes of a partial batch at the end are dropped. Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, or
+    INVALID_RECORD when a client numbers its records.
+    """
+    batches = list(read_batches(records))
+    from_client = origin is AppendOrigin.CLIENT
+    for batch in batches:
+        if from_client and batch.magic == 2 and batch.base_offset != 0:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"the base offset of the record batch should be 0, but it is {batch.base_offset}",
+            )
+        if origin is not AppendOrigin.REPLICATION:
+            check_size(batch.size_in_bytes, config)
+        batch.ensure_valid()
+    return batches
+
+
+def check_size(size: int, config: LogConfig) -> None:
+    """Raises MESSAGE_TOO_LARGE for a batch above `max.message.bytes`."""
+    if size > config.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the record batch size in the append is {size} bytes which exceeds the maximum "
+            f"configured value of {config.max_message_bytes}",
+        )
+
+
+def assign_offsets(
+    batches: Sequence[Batch],
+    config: LogConfig,
+    origin: AppendOrigin,
+    *,
+    first_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+) -> Validated:
+    """Checks the batches of a leader's append by Kafka's rules and numbers their records.
+
+    The buffer of the batches is patched in place when it can be written to.
+    """
+    first_magic = batches[0].magic
+    for batch in batches:
+        if batch.magic != first_magic:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"batch magic {batch.magic} is not the same as the first batch's {first_magic}",
+            )
+        if origin is AppendOrigin.CLIENT:
+            _check_client_batch(batch)
+    source = _source_codec(batches)
+    if (
+        len(batches) > 1
+        and origin is AppendOrigin.CLIENT
+        and (first_magic == 2 or source is not Compression.NONE)
+    ):
+        raise ApiError(ErrorCode.INVALID_RECORD, "compressed outer record has more than one batch")
+    # Markers stay as they are: their coordinator is not the one whose codec was configured.
+    target = source if batches[0].is_control else _CODECS.get(config.compression_type, source)
+    _check_records(batches, config, origin, now_ms)
+    append_time = now_ms if config.uses_append_time else NO_TIMESTAMP
+    if first_magic == 2 and target is source:
+        writable = _writable(batches)
+        _number(writable, first_offset, leader_epoch, append_time)
+        return Validated(_joined(writable), writable, append_time)
+    rebuilt = up_convert(
+        batches,
+        base_offset=first_offset,
+        leader_epoch=leader_epoch,
+        compression=target,
+        compression_level=_level(target, config),
+        append_time=append_time if config.uses_append_time else None,
+    )
+    check_size(len(rebuilt), config)
+    return Validated(rebuilt, [RecordBatch(memoryview(rebuilt))], append_time)
+
+
+def _check_client_batch(batch: Batch) -> None:
+    if isinstance(batch, RecordBatch):
+        count = batch.record_count
+        in_range = batch.last_offset_delta + 1
+        if in_range <= 0:
+            raise _invalid(
+                f"batch has an invalid offset range: [{batch.base_offset}, {batch.last_offset}]"
+            )
+        if count <= 0:
+            raise _invalid(f"invalid reported count for record batch: {count}")
+        if count != in_range:
+            raise _invalid(
+                f"inconsistent batch offset range [{batch.base_offset}, {batch.last_offset}] "
+                f"and count of records {count}"
+            )
+    if batch.is_control:
+        raise _invalid("clients are not allowed to write control records")
+    if batch.has_producer_id and batch.base_sequence < 0:
+        raise _invalid(
+            f"invalid sequence number {batch.base_sequence} in record batch "
+            f"with producerId {batch.producer_id}"
+        )
+
+
+def _check_records(
+    batches: Sequence[Batch], config: LogConfig, origin: AppendOrigin, now_ms: int
+) -> None:
+    """Per-record rules; records are read only if one of them may be broken."""
+    needs_keys = config.compacts and origin is AppendOrigin.CLIENT
+    for batch in batches:
+        if needs_keys or batch.magic < 2 or _may_break_time_bounds(batch, config, now_ms):
+            _raise_record_errors(_record_errors(batch, config, now_ms, needs_keys=needs_keys))
+
+
+def _may_break_time_bounds(batch: Batch, config: LogConfig, now_ms: int) -> bool:
+    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return True
+    if config.uses_append_time:
+        return False
+    return (
+        batch.max_timestamp - now_ms > config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms != _LONG_MAX
+    )
+
+
+def _record_errors(
+    batch: Batch, config: LogConfig, now_ms: int, *, needs_keys: bool
+) -> list[tuple[ErrorCode, RecordError]]:
+    errors: list[tuple[ErrorCode, RecordError]] = []
+    for index, record in enumerate(batch.records()):
+        if needs_keys and record.key is None:
+            message = "Compacted topic cannot accept message without key."
+            errors.append((ErrorCode.INVALID_RECORD, RecordError(index, message)))
+        elif _has_invalid_timestamp(batch, record, config, now_ms):
+            message = f"Timestamp {record.timestamp} of message with index {index} is out of range."
+            errors.append((ErrorCode.INVALID_TIMESTAMP, RecordError(index, message)))
+    return errors
+
+
+def _has_invalid_timestamp(batch: Batch, record: Record, config: LogConfig, now_ms: int) -> bool:
+    if config.uses_append_time or record.timestamp == NO_TIMESTAMP:
+        return batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    ahead = record.timestamp - now_ms
+    return (
+        ahead > config.message_timestamp_after_max_ms
+        or -ahead > config.message_timestamp_before_max_ms
+    )
+
+
+def _raise_record_errors(errors: Sequence[tuple[ErrorCode, RecordError]]) -> None:
+    if not errors:
+        return
+    code = errors[0][0]
+    record_errors = [error for _, error in errors]
+    if code is ErrorCode.INVALID_TIMESTAMP:
+        message = "One or more records have been rejected due to invalid timestamp"
+    else:
+        message = (
+            f"One or more records have been rejected due to {len(errors)} record errors in total, "
+            f"and only showing the first three errors at most: {record_errors[:_ERRORS_SHOWN]}"
+        )
+    raise RecordsRejected(code, message, record_errors)
+
+
+def _source_codec(batches: Sequence[Batch]) -> Compression:
+    """The codec of the last compressed batch, which Kafka takes for all of them."""
+    for batch in reversed(batches):
+        if batch.compression is not Compression.NONE:
+            return batch.compression
+    return Compression.NONE
+
+
+def _level(codec: Compression, config: LogConfig) -> int | None:
+    levels = {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.LZ4: config.compression_lz4_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(codec)
+
+
+def _writable(batches: Sequence[Batch]) -> list[RecordBatch]:
+    """The batches, copied if their buffer cannot be patched."""
+    v2 = [batch for batch in batches if isinstance(batch, RecordBatch)]
+    if not v2[0].buffer.readonly:
+        return v2
+    return [RecordBatch(memoryview(bytearray(batch.buffer))) for batch in v2]
+
+
+def _joined(batches: Sequence[RecordBatch]) -> BytesLike:
+    if len(batches) == 1:
+        return batches[0].buffer
+    return b"".join(batch.buffer for batch in batches)
+
+
+def _number(
+    batches: Iterable[RecordBatch], first_offset: int, leader_epoch: int, append_time: int
+) -> None:
+    """Writes offsets, epoch and append time into the headers."""
+    offset = first_offset
+    for batch in batches:
+        buffer = batch.buffer
+        _OFFSET_AND_LENGTH_AND_EPOCH.pack_into(
+            buffer, 0, offset, batch.size_in_bytes - 12, leader_epoch
+        )
+        batch.base_offset = offset
+        batch.partition_leader_epoch = leader_epoch
+        if append_time != NO_TIMESTAMP:
+            _stamp(batch, batch.attributes | TIMESTAMP_TYPE_FLAG, append_time)
+        elif batch.attributes & TIMESTAMP_TYPE_FLAG:
+            _stamp(batch, batch.attributes & ~TIMESTAMP_TYPE_FLAG, batch.max_timestamp)
+        offset += batch.last_offset_delta + 1
+
+
+def _stamp(batch: RecordBatch, attributes: int, max_timestamp: int) -> None:
+    batch.attributes = attributes
+    batch.max_timestamp = max_timestamp
+    _ATTRIBUTES.pack_into(batch.buffer, ATTRIBUTES_POSITION, attributes)
+    _TIMESTAMP.pack_into(batch.buffer, MAX_TIMESTAMP_POSITION, max_timestamp)
+    write_crc(batch.buffer)
+    batch.crc = int.from_bytes(batch.buffer[CRC_POSITION:ATTRIBUTES_POSITION], "big")
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, message)
