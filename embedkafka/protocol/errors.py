@@ -15,7 +15,7 @@ class ErrorCode(IntEnum):
     retriable: bool
     message: str
 
-    def __new__(cls, code: int, message: str, retriable: bool = False) -> Self:
+    def __new__(cls, code: int, message: str = "", retriable: bool = False) -> Self:
         member = int.__new__(cls, code)
         member._value_ = code
         member.message = message
@@ -23,7 +23,7 @@ class ErrorCode(IntEnum):
         return member
 
     UNKNOWN_SERVER_ERROR = -1, "the broker failed in a way it did not expect"
-    NONE = 0, ""
+    NONE = 0
     OFFSET_OUT_OF_RANGE = 1, "the log has no such offset"
     CORRUPT_MESSAGE = 2, "a batch is damaged, too large, or lacks a key it needs", True
     UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker knows no such partition", True

@@ -175,7 +175,8 @@ def _build(
         for name, value in vars(body).items()
         if name not in names and name not in ("__dict__", "__weakref__")
     }
-    cls: Any = type(body.__name__, (draft,), attributes | _VALUE_METHODS | {"__slots__": ()})
+    attributes |= {"__slots__": (), "__qualname__": body.__qualname__, **_VALUE_METHODS}
+    cls: Any = type(body.__name__, (draft,), attributes)
     cls.__schema__ = Schema(
         cls=cls, draft=draft, fields=fields, api=api, versions=versions, flexible=flexible
     )

@@ -22,7 +22,7 @@ from tests.unit.protocol.values import REQUESTS_AND_RESPONSES, values_of
 
 
 @cache
-def kio_module(cls: type[Any], version: int) -> str | None:
+def kio_module(cls: Any, version: int) -> str | None:
     """Where kio declares the same message, if it does."""
     api = schema_of(cls).api
     assert api is not None
@@ -37,13 +37,13 @@ def kio_module(cls: type[Any], version: int) -> str | None:
         return None
 
 
-def kio_versions(cls: type[Any]) -> list[int]:
+def kio_versions(cls: Any) -> list[int]:
     first, last = schema_of(cls).versions
     return [version for version in range(first, last + 1) if kio_module(cls, version)]
 
 
 @cache
-def kio_codec(cls: type[Any], version: int) -> tuple[Any, Any]:
+def kio_codec(cls: Any, version: int) -> tuple[Any, Any]:
     module = kio_module(cls, version)
     assert module is not None
     entity = getattr(importlib.import_module(module), cls.__name__)
@@ -85,7 +85,7 @@ def assert_same_value(ours: Any, theirs: Any, version: int) -> None:
 )
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_bytes_are_those_of_kio(cls: type[Any], data: st.DataObject) -> None:
+def test_bytes_are_those_of_kio(cls: Any, data: st.DataObject) -> None:
     for version in kio_versions(cls):
         read, write = kio_codec(cls, version)
         message = data.draw(values_of(cls, version))

@@ -64,7 +64,7 @@ _TIMES = st.integers(0, 2**41)
 
 
 @cache
-def values_of(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
+def values_of(cls: Any, version: int) -> st.SearchStrategy[Any]:
     """Instances with every field of `version` drawn, and the others left at their defaults."""
     return st.builds(
         cls,
@@ -95,4 +95,5 @@ def _type_values(wire_type: WireType, version: int) -> st.SearchStrategy[Any]:
         case Array():
             return st.lists(_type_values(wire_type.element, version), max_size=2)
         case Struct():
-            return values_of(wire_type.cls, version)
+            cls: Any = wire_type.cls
+            return values_of(cls, version)
