@@ -37,10 +37,10 @@ _LOG = logging.getLogger(__name__)
 _READ: Final = selectors.EVENT_READ
 _WRITE: Final = selectors.EVENT_WRITE
 
-# A stopping broker lets clients take what it has begun to write: in so many turns, none longer
-# than this. Turns are counted because the clock may stand still.
-_DRAIN_TURNS: Final = 20
-_DRAIN_TURN_S: Final = 0.05
+# A stopping broker lets clients take what it has begun to write: so often, and as long as one of
+# them takes something in this time. That is real time, because the clock may stand still.
+_DRAIN_TURNS: Final = 1000
+_DRAIN_TURN_S: Final = 0.1
 
 Sink = Callable[[Request], None] | RequestChannel
 
@@ -412,7 +412,10 @@ class Processor:
                 self._close(channel, "the broker stops", logging.DEBUG)
             if not self._channels:
                 return
-            for key, mask in self._select(_DRAIN_TURN_S):
+            events = self._select(_DRAIN_TURN_S)
+            if not events:
+                return
+            for key, mask in events:
                 key.data(mask)
 
     def _close_acceptors(self) -> None:

@@ -1,0 +1,50 @@
+"""Counting connections."""
+
+from embedkafka.net.limits import ConnectionQuota, Limits
+
+
+def never() -> None:
+    raise AssertionError("nobody waits for room")
+
+
+def test_without_limits_everybody_is_admitted():
+    quota = ConnectionQuota(Limits())
+    assert all(quota.has_room(never) and quota.admit("10.0.0.1") for _ in range(1000))
+    assert quota.count == 1000
+
+
+def test_an_address_has_so_many_connections_and_no_more():
+    quota = ConnectionQuota(Limits(max_connections_per_ip=2))
+    assert [quota.admit("10.0.0.1") for _ in range(3)] == [True, True, False]
+    assert quota.admit("10.0.0.2")
+    quota.release("10.0.0.1")
+    assert quota.admit("10.0.0.1")
+
+
+def test_an_address_may_have_a_limit_of_its_own():
+    quota = ConnectionQuota(
+        Limits(max_connections_per_ip=1, max_connections_per_ip_overrides={"10.0.0.9": 2})
+    )
+    assert [quota.admit("10.0.0.9") for _ in range(3)] == [True, True, False]
+    assert [quota.admit("10.0.0.1") for _ in range(2)] == [True, False]
+
+
+def test_who_found_the_broker_full_is_called_once_when_there_is_room():
+    quota = ConnectionQuota(Limits(max_connections=1))
+    calls = []
+    quota.admit("10.0.0.1")
+    assert not quota.has_room(lambda: calls.append("room"))
+    quota.release("10.0.0.1")
+    assert calls == ["room"]
+    quota.admit("10.0.0.1")
+    quota.release("10.0.0.1")
+    assert calls == ["room"]
+
+
+def test_addresses_without_connections_are_forgotten():
+    quota = ConnectionQuota(Limits())
+    for number in range(100):
+        quota.admit(f"10.0.0.{number}")
+        quota.release(f"10.0.0.{number}")
+    assert quota.count == 0
+    assert not quota._by_host

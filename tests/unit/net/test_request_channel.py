@@ -1,0 +1,122 @@
+"""The queue between processors and handlers, and the answers a request allows."""
+
+import threading
+
+import pytest
+
+from embedkafka.net.request_channel import Request, RequestChannel
+
+WAIT_S = 10
+
+
+class Port:
+    """A connection that notes what it is told."""
+
+    id = "127.0.0.1:9092-127.0.0.1:50000-0"
+    listener = "PLAINTEXT"
+    is_control_plane = False
+    client_address = "127.0.0.1"
+    principal = "User:ANONYMOUS"
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def reply(self, parts) -> None:
+        self.told.append(("reply", *parts))
+
+    def no_reply(self) -> None:
+        self.told.append("no reply")
+
+    def close_for(self, reason) -> None:
+        self.told.append(("close", reason))
+
+
+def a_request(port: Port | None = None) -> Request:
+    return Request(memoryview(bytearray(b"frame")), port or Port(), 5.0)
+
+
+def never() -> None:
+    raise AssertionError("nobody waits for room")
+
+
+def test_requests_come_out_in_order():
+    channel = RequestChannel()
+    requests = [a_request() for _ in range(3)]
+    for request in requests:
+        assert channel.offer(request, never)
+    assert [channel.receive() for _ in range(3)] == requests
+
+
+def test_a_full_channel_refuses_and_calls_once_when_there_is_room():
+    channel = RequestChannel(capacity=1)
+    calls = []
+
+    def on_room() -> None:
+        calls.append(len(channel))
+
+    assert channel.offer(a_request(), on_room)
+    assert not channel.offer(a_request(), on_room)
+    assert not channel.offer(a_request(), on_room)
+    channel.receive()
+    assert calls == [0]
+    assert channel.offer(a_request(), never)
+    channel.receive()
+    assert calls == [0]
+
+
+def test_receiving_waits_for_a_request():
+    channel = RequestChannel()
+    received = []
+    handler = threading.Thread(target=lambda: received.append(channel.receive()), daemon=True)
+    handler.start()
+    request = a_request()
+    channel.offer(request, never)
+    handler.join(WAIT_S)
+    assert received == [request]
+
+
+def test_closing_ends_every_handler_and_drops_what_is_queued():
+    channel = RequestChannel()
+    received = []
+    handlers = [
+        threading.Thread(target=lambda: received.append(channel.receive()), daemon=True)
+        for _ in range(3)
+    ]
+    for handler in handlers:
+        handler.start()
+    channel.close()
+    for handler in handlers:
+        handler.join(WAIT_S)
+    assert received == [None, None, None]
+    assert channel.offer(a_request(), never)
+    assert channel.receive() is None
+
+
+def test_a_request_shows_where_it_came_from():
+    port = Port()
+    request = a_request(port)
+    assert request.frame == b"frame"
+    assert request.connection_id == port.id
+    assert (request.listener, request.is_control_plane) == ("PLAINTEXT", False)
+    assert (request.client_address, request.received_ms) == ("127.0.0.1", 5.0)
+    request.principal = "User:alice"
+    assert a_request(port).principal == "User:alice"
+
+
+@pytest.mark.parametrize("first", ["reply", "no_reply"])
+@pytest.mark.parametrize("second", ["reply", "no_reply"])
+def test_a_request_is_answered_once(first, second):
+    request = a_request()
+    answers = {"reply": lambda: request.reply([b"x"]), "no_reply": request.no_reply}
+    answers[first]()
+    with pytest.raises(AssertionError, match="answered twice"):
+        answers[second]()
+
+
+def test_closing_a_connection_is_possible_before_and_after_an_answer():
+    port = Port()
+    request = a_request(port)
+    request.close_connection("reason one")
+    request.reply([b"late"])
+    request.close_connection("reason two")
+    assert port.told == [("close", "reason one"), ("reply", b"late"), ("close", "reason two")]
