@@ -11,7 +11,7 @@ from embedkafka.server.config_def import ConfigValue
 from embedkafka.server.topic_config import parse_topic_settings
 
 TEST_DEFAULTS: Final[Mapping[str, object]] = {
-    # Kafka's defaults serve clusters that run for years; these serve clusters that live for seconds.
+    # Kafka's defaults serve clusters that run for years; these serve ones that live for seconds.
     # Each can be set back with `config=`.
     "num.io.threads": 0,  # processors run requests themselves: no hand-over between threads
     "num.network.threads": 1,

@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.clients import Bytes, Clients, Headers
 from embedkafka.cluster.messages import Message
 from embedkafka.spark import frames
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class Topic:
@@ -112,10 +116,26 @@ class Topic:
             **options,
         }
 
-    def write(self, df: Any) -> None:  # Any: a DataFrame; pyspark is an extra
-        """Writes a batch DataFrame to this topic; see `embedkafka.spark.frames.write_df`."""
-        frames.write_df(df, self.bootstrap_servers, self.name)
+    def write(self, df: "DataFrame", *, key: str | None = None) -> None:
+        """Appends the rows of a DataFrame; `key` names the column that becomes the record's key.
 
-    def to_df(self, spark: Any, options: Mapping[str, str] | None = None) -> Any:
-        """This topic as a batch DataFrame with Kafka's columns."""
-        return frames.topic_to_df(spark, self.bootstrap_servers, self.name, options or {})
+        A row is a record as it is when it has a column `value`, else its JSON is the value.
+        """
+        frames.write_df(df, self.bootstrap_servers, self.name, key=key)
+
+    def to_df(
+        self,
+        spark: "SparkSession",
+        *,
+        schema: "str | StructType | None" = None,
+        binary: bool = False,
+        options: Mapping[str, object] | None = None,
+    ) -> "DataFrame":
+        """All that is in the topic now, as a DataFrame with Kafka's columns.
+
+        Keys and values are strings; with `schema` the value is a struct parsed from JSON; with
+        `binary` both stay bytes.
+        """
+        return frames.topic_to_df(
+            spark, self.bootstrap_servers, self.name, options, schema=schema, binary=binary
+        )

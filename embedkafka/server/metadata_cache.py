@@ -1,17 +1,18 @@
 """What this broker knows of the cluster: one frozen snapshot, swapped whole.
 
-Owner: `_lock` (leaf) orders the writers; readers take `snapshot` and need no lock.
+Owner: `_changed` (leaf) orders the writers; readers take `snapshot` and need no lock.
 Invariants: a snapshot never changes; a partition's leader epoch never goes back within a topic id.
 Not here: who decides (the controller) and who acts on it (`replica.manager`).
 """
 
 import threading
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
+from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
 
 LEADER_DURING_DELETE = -2
@@ -72,7 +73,7 @@ class MetadataCache:
     """Takes the controller's updates and hands out the current snapshot."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition(threading.Lock())
         self._snapshot = MetadataSnapshot()
 
     @property
@@ -81,7 +82,7 @@ class MetadataCache:
 
     def update(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
         """Applies one update; returns the partitions it removed."""
-        with self._lock:
+        with self._changed:
             old = self._snapshot
             topics, removed = _updated_topics(old.topics, request.topic_states)
             topic_ids = {
@@ -100,7 +101,18 @@ class MetadataCache:
                 topic_names=MappingProxyType({id_: name for name, id_ in topic_ids.items()}),
                 controller_id=request.controller_id,
             )
+            self._changed.notify_all()
             return removed
+
+    def await_snapshot(
+        self, holds: Callable[[MetadataSnapshot], bool], clock: Clock, deadline_ms: float
+    ) -> bool:
+        """Waits until `holds` is true of the snapshot; False when `deadline_ms` came first."""
+        with self._changed:
+            while not holds(self._snapshot):
+                if not clock.wait_until(self._changed, deadline_ms):
+                    return holds(self._snapshot)
+            return True
 
 
 def _brokers(request: UpdateMetadataRequest) -> dict[int, BrokerNode]:

@@ -1,0 +1,93 @@
+"""Topic administration through real requests, to any broker that answers."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from embedkafka.cluster.config import TopicSpec
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
+from embedkafka.server.config_def import format_value
+
+_CREATE_TOPICS, _DELETE_TOPICS, _CREATE_PARTITIONS = 7, 6, 3
+_TIMEOUT_MS = 30_000
+_BROKERS_CHOICE = -1
+
+R = TypeVar("R")
+
+
+class Admin:
+    """Asks the first broker of `bootstrap_servers` that can be reached."""
+
+    def __init__(self, bootstrap_servers: Callable[[], str]) -> None:
+        self._bootstrap_servers = bootstrap_servers
+
+    def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Creates all of `topics`, or raises with the first refusal."""
+        request = CreateTopicsRequest(
+            topics=[_topic(name, spec) for name, spec in topics.items()], timeout_ms=_TIMEOUT_MS
+        )
+        response = self._call(lambda client: client.call(request, _CREATE_TOPICS))
+        for topic in response.topics:
+            _check("create", topic.name, topic.error_code, topic.error_message)
+
+    def create_partitions(self, topic: str, count: int) -> None:
+        """Grows `topic` to `count` partitions."""
+        wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
+        request = CreatePartitionsRequest(
+            topics=[wanted], timeout_ms=_TIMEOUT_MS, validate_only=False
+        )
+        response = self._call(lambda client: client.call(request, _CREATE_PARTITIONS))
+        for result in response.results:
+            _check("grow", topic, result.error_code, result.error_message)
+
+    def delete_topics(self, *names: str) -> None:
+        """Deletes topics; one that does not exist is an error."""
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.Topic(name=name, topic_id=NO_UUID) for name in names],
+            timeout_ms=_TIMEOUT_MS,
+        )
+        response = self._call(lambda client: client.call(request, _DELETE_TOPICS))
+        for topic in response.responses:
+            _check("delete", str(topic.name), topic.error_code, topic.error_message)
+
+    def _call(self, ask: Callable[[BrokerClient], R]) -> R:
+        failure: OSError | None = None
+        for address in self._bootstrap_servers().split(","):
+            host, _, port = address.rpartition(":")
+            client = BrokerClient(host, int(port), SystemClock(), "embedkafka-admin")
+            try:
+                return ask(client)
+            except OSError as error:
+                failure = error
+            finally:
+                client.close()
+        raise ClusterClosed(f"no broker answers: {failure}") from failure
+
+
+def _topic(name: str, spec: TopicSpec) -> CreateTopicsRequest.Topic:
+    return CreateTopicsRequest.Topic(
+        name=name,
+        num_partitions=spec.partitions,
+        replication_factor=_BROKERS_CHOICE if spec.replication is None else spec.replication,
+        assignments=[],
+        configs=[
+            CreateTopicsRequest.Topic.Config(name=key, value=format_value(value))
+            for key, value in spec.config.items()
+        ],
+    )
+
+
+def _check(verb: str, topic: str, code: int, message: str | None) -> None:
+    if code:
+        error = ErrorCode(code)
+        raise EmbedKafkaError(
+            f"cannot {verb} topic {topic}: {error.name}: {message or error.message}"
+        )

@@ -1,0 +1,59 @@
+"""The cluster at one moment, as a person reads it."""
+
+from collections.abc import Iterable, Sequence
+
+from embedkafka.replica.partition_state import PartitionView
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.broker import Broker
+
+
+def describe_cluster(brokers: Sequence[Broker]) -> str:
+    """Brokers, and every partition's leader, replicas, ISR and offsets."""
+    if not brokers:
+        return "no broker is running"
+    controller = next((broker.id for broker in brokers if broker.is_controller), None)
+    lines = [
+        f"broker {broker.id}  {broker.address}{'  controller' if broker.id == controller else ''}"
+        for broker in brokers
+    ]
+    rows = [_HEADER, *_partition_rows(brokers)]
+    if len(rows) == 1:
+        return "\n".join([*lines, "no topics"])
+    return "\n".join([*lines, *_aligned(rows)])
+
+
+_HEADER = ("partition", "leader", "epoch", "replicas", "isr", "start", "stable", "high", "end")
+
+
+def _partition_rows(brokers: Iterable[Broker]) -> list[tuple[str, ...]]:
+    """One row per partition, from its leader where it has one, else from the freshest replica."""
+    best: dict[TopicPartition, tuple[bool, int, PartitionView]] = {}
+    for broker in brokers:
+        for view in broker.replicas.views():
+            rank = (view.leader == broker.id, view.leader_epoch, view)
+            known = best.get(view.topic_partition)
+            if known is None or rank[:2] > known[:2]:
+                best[view.topic_partition] = rank
+    return [_row(view, led=led) for _, (led, _, view) in sorted(best.items())]
+
+
+def _row(view: PartitionView, *, led: bool) -> tuple[str, ...]:
+    return (
+        str(view.topic_partition),
+        str(view.leader) if led else "none",
+        str(view.leader_epoch),
+        ",".join(map(str, view.replicas)),
+        ",".join(map(str, view.isr)),
+        str(view.log_start_offset),
+        str(view.last_stable_offset),
+        str(view.high_watermark),
+        str(view.log_end_offset),
+    )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

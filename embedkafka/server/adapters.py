@@ -1,0 +1,120 @@
+"""What the parts of a broker need of each other, in the form of their ports.
+
+Each class is a few lines that translate; a decision found here is in the wrong place.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from embedkafka.log.log import AppendOrigin, FetchIsolation
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.ports import LeaderChange
+from embedkafka.replica.produce import PartitionResponse
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.store import ZkError
+
+_LOAD_BYTES = 5 * 1024 * 1024
+_APPEND_TIMEOUT_MS = 5_000
+
+
+class CachedMetadata:
+    """`replica.ports.MetadataView` on the metadata cache."""
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        return self._cache.snapshot.find_partition(*topic_partition) is not None
+
+    def is_alive(self, broker_id: BrokerId) -> bool:
+        return broker_id in self._cache.snapshot.brokers
+
+    def rack(self, broker_id: BrokerId) -> str | None:
+        node = self._cache.snapshot.brokers.get(broker_id)
+        return node.rack if node else None
+
+
+class Leadership:
+    """`replica.ports.LeadershipListener`: tells coordinators of their internal topic's partitions.
+
+    `listeners` maps a topic to what to call with partition and epoch, when leading and when not.
+    """
+
+    def __init__(
+        self,
+        listeners: Mapping[str, tuple[Callable[[int, int], None], Callable[[int, int], None]]],
+    ) -> None:
+        self._listeners = listeners
+
+    def on_leadership_change(
+        self, leading: Sequence[LeaderChange], following: Sequence[LeaderChange]
+    ) -> None:
+        for index, changes in enumerate((leading, following)):
+            for change in changes:
+                topic, partition = change.topic_partition
+                if topic in self._listeners:
+                    self._listeners[topic][index](partition, change.leader_epoch)
+
+
+class DiskFailures:
+    """`replica.ports.LogDirEvents`: the controller hears of it through the store."""
+
+    def __init__(self, broker_id: BrokerId, zk: KafkaZk) -> None:
+        self._broker_id = broker_id
+        self._zk = zk
+
+    def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
+        self._zk.notify_log_dir_failure(self._broker_id)
+
+
+class LocalPartitions:
+    """The coordinators' `PartitionWriter` and `PartitionReader` on this broker's own replicas."""
+
+    def __init__(self, replicas: Callable[[], ReplicaManager]) -> None:
+        self._replicas = replicas
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        on_done: Callable[[ErrorCode, int], None],
+    ) -> None:
+        def finish(results: Mapping[TopicPartition, PartitionResponse]) -> None:
+            result = results[topic_partition]
+            on_done(result.error, result.base_offset)
+
+        self._replicas().append_records(
+            timeout_ms=_APPEND_TIMEOUT_MS,
+            required_acks=-1,
+            entries={topic_partition: memoryview(bytearray(batch))},
+            on_done=finish,
+            origin=AppendOrigin.COORDINATOR,
+            internal_topics_allowed=True,
+        )
+
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
+        return self._replicas().require_leader(topic_partition).require_log().log_start_offset
+
+    def read(self, topic_partition: TopicPartition, offset: int) -> memoryview:
+        log = self._replicas().require_leader(topic_partition).require_log()
+        records = log.read(
+            offset, max_bytes=_LOAD_BYTES, isolation=FetchIsolation.LOG_END, min_one_message=True
+        ).records
+        return records if isinstance(records, memoryview) else memoryview(records.read())
+
+
+class StoredProducerIds:
+    """`txn.ports.ProducerIdBlocks` on `/latest_producer_id_block`."""
+
+    def __init__(self, broker_id: BrokerId, zk: KafkaZk) -> None:
+        self._broker_id = broker_id
+        self._zk = zk
+
+    def allocate(self) -> range:
+        try:
+            block = self._zk.allocate_producer_ids(self._broker_id)
+        except ZkError as error:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
+        return range(block.first, block.last + 1)

@@ -1,0 +1,77 @@
+"""Which requests this broker answers: api key -> versions, function, plane.
+
+This table is the whole truth: the ApiVersions answer and `docs/compatibility.md` are read from it.
+Functions are named, not imported, so that a broker loads only the message families it is asked for.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from embedkafka.protocol.api_keys import ApiKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One row: the oldest and newest version answered, and the handler as `module.function`."""
+
+    versions: tuple[int, int]
+    handler: str
+    control_plane: bool = False
+
+    def supports(self, version: int) -> bool:
+        return self.versions[0] <= version <= self.versions[1]
+
+
+@functools.cache
+def load_handler(handler: str) -> Callable[..., Any]:  # Any: each row has its own message types
+    """The function behind a row's `handler`."""
+    module, function = handler.split(".")
+    loaded = importlib.import_module(f"embedkafka.server.handlers.{module}")
+    return getattr(loaded, function)  # type: ignore[no-any-return]  # looked up by name
+
+
+def _client(first: int, last: int, handler: str) -> Api:
+    return Api(versions=(first, last), handler=handler)
+
+
+def _control(first: int, last: int, handler: str) -> Api:
+    return Api(versions=(first, last), handler=handler, control_plane=True)
+
+
+HANDLERS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.PRODUCE: _client(3, 13, "produce.produce"),
+    ApiKey.FETCH: _client(4, 18, "fetch.fetch"),
+    ApiKey.LIST_OFFSETS: _client(1, 11, "offsets.list_offsets"),
+    ApiKey.METADATA: _client(0, 13, "metadata.metadata"),
+    ApiKey.LEADER_AND_ISR: _control(0, 7, "control.leader_and_isr"),
+    ApiKey.STOP_REPLICA: _control(0, 4, "control.stop_replica"),
+    ApiKey.UPDATE_METADATA: _control(0, 8, "control.update_metadata"),
+    ApiKey.CONTROLLED_SHUTDOWN: _control(0, 3, "control.controlled_shutdown"),
+    ApiKey.OFFSET_COMMIT: _client(2, 9, "groups.offset_commit"),
+    ApiKey.OFFSET_FETCH: _client(1, 9, "groups.offset_fetch"),
+    ApiKey.FIND_COORDINATOR: _client(0, 6, "groups.find_coordinator"),
+    ApiKey.JOIN_GROUP: _client(0, 9, "groups.join_group"),
+    ApiKey.HEARTBEAT: _client(0, 4, "groups.heartbeat"),
+    ApiKey.LEAVE_GROUP: _client(0, 5, "groups.leave_group"),
+    ApiKey.SYNC_GROUP: _client(0, 5, "groups.sync_group"),
+    ApiKey.DESCRIBE_GROUPS: _client(0, 6, "groups.describe_groups"),
+    ApiKey.LIST_GROUPS: _client(0, 5, "groups.list_groups"),
+    ApiKey.DELETE_GROUPS: _client(0, 2, "groups.delete_groups"),
+    ApiKey.OFFSET_DELETE: _client(0, 0, "groups.offset_delete"),
+    ApiKey.API_VERSIONS: _client(0, 4, "metadata.api_versions"),
+    ApiKey.CREATE_TOPICS: _client(2, 7, "topics.create_topics"),
+    ApiKey.DELETE_TOPICS: _client(1, 6, "topics.delete_topics"),
+    ApiKey.CREATE_PARTITIONS: _client(0, 3, "topics.create_partitions"),
+    ApiKey.DELETE_RECORDS: _client(0, 2, "offsets.delete_records"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _client(2, 4, "offsets.offset_for_leader_epoch"),
+    ApiKey.INIT_PRODUCER_ID: _client(0, 5, "txns.init_producer_id"),
+    ApiKey.DESCRIBE_CONFIGS: _client(1, 4, "configs.describe_configs"),
+    ApiKey.ALTER_CONFIGS: _client(0, 2, "configs.alter_configs"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _client(0, 1, "configs.incremental_alter_configs"),
+    ApiKey.DESCRIBE_LOG_DIRS: _client(1, 4, "offsets.describe_log_dirs"),
+    ApiKey.DESCRIBE_CLUSTER: _client(0, 2, "metadata.describe_cluster"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata.describe_topic_partitions"),
+}

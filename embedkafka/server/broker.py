@@ -1,0 +1,367 @@
+"""One broker: builds its parts, starts and stops them in order. The only place where they meet.
+
+Owner: whoever calls `start`, `stop` and `kill`, one at a time; each part owns its own state.
+Invariants: a broker is registered only after its control plane answers, so that the controller's
+first requests find it; after `stop` or `kill` none of its threads, ports or sessions is left.
+Not here: what requests mean (`handlers`), what the cluster decides (`controller`).
+"""
+
+import logging
+import random
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedkafka.controller.controller import Controller
+from embedkafka.group.service import GroupService
+from embedkafka.log.checkpoints import MetaProperties
+from embedkafka.log.config import LogConfig
+from embedkafka.log.manager import LogManager
+from embedkafka.net.client import BrokerClient
+from embedkafka.net.request_channel import RequestChannel
+from embedkafka.net.socket_server import SocketServer
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
+from embedkafka.purgatory.purgatory import Purgatory
+from embedkafka.purgatory.timer import Timer
+from embedkafka.replica.fetch_session import FetchManager
+from embedkafka.replica.leader_endpoint import LeaderEndPoint, OnNews
+from embedkafka.replica.local_leader import LocalLeader
+from embedkafka.replica.manager import ReplicaManager
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.event_loop import EventLoop
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.server import settings
+from embedkafka.server.adapters import (
+    CachedMetadata,
+    DiskFailures,
+    Leadership,
+    LocalPartitions,
+    StoredProducerIds,
+)
+from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.delayed_topics import DelayedTopics
+from embedkafka.server.dispatch import Dispatcher
+from embedkafka.server.dynamic_config import DynamicConfig
+from embedkafka.server.handler_pool import HandlerPool
+from embedkafka.server.markers import MarkerChannels
+from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.server.topic_admin import DEFAULT, TopicAdmin
+from embedkafka.server.topic_rules import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    is_valid_topic_name,
+)
+from embedkafka.txn.service import TxnService
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, format_uuid
+from embedkafka.zk.store import ZkStore
+
+_LOG = logging.getLogger(__name__)
+
+PeerResolver = Callable[[BrokerId], ReplicaManager | None]
+"""Finds the replicas of a broker in the same process, or None while it is down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSpec:
+    """What makes one broker different from the next."""
+
+    id: BrokerId
+    host: str
+    port: int
+    rack: str | None
+    log_dirs: Sequence[Path]
+    config: BrokerConfig
+
+
+class Broker:
+    """A running broker; made anew for every life of it."""
+
+    def __init__(
+        self,
+        spec: BrokerSpec,
+        *,
+        store: ZkStore,
+        clock: Clock,
+        failures: Failures,
+        files: Files,
+        rng: random.Random,
+        find_peer: PeerResolver,
+    ) -> None:
+        self.id = spec.id
+        self.spec = spec
+        self.cluster_id = ""
+        self.epoch = -1
+        self._clock = clock
+        self._failures = failures
+        self._rng = rng
+        self._find_peer = find_peer
+        self._zk_store = store
+        self.zk = KafkaZk(store, clock)
+        self._background = Scheduler(f"ek-b{spec.id}-background", clock, failures)
+        self.timer = Timer(clock, failures, f"ek-b{spec.id}-timer")
+        self.metadata = MetadataCache()
+        self.config = DynamicConfig(spec.id, spec.config, self.zk, self._background)
+        self.topics = TopicAdmin(self.zk, self.metadata, rng)
+        self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer)
+        self.logs = LogManager(
+            spec.log_dirs,
+            clock=clock,
+            scheduler=self._background,
+            files=files,
+            random=rng,
+            config=settings.log_manager_config(spec.config),
+            topic_config=self.config.log_config,
+            on_dir_failure=lambda directory, lost: self.replicas.on_log_dir_failure(directory),
+        )
+        self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
+            f"ek-b{spec.id}-coordinator", lambda event: event(), failures
+        )
+        self.replicas = self._make_replicas()
+        self.fetches = FetchManager(
+            clock,
+            rng,
+            slots=spec.config.integer("max.incremental.fetch.session.cache.slots"),
+        )
+        self._markers = MarkerChannels(
+            spec.id, self.metadata, settings.CLIENT_LISTENER, clock, failures
+        )
+        own_partitions = LocalPartitions(lambda: self.replicas)
+        self.groups = GroupService(
+            config=settings.group_config(spec.config),
+            loop=self._coordinator,
+            clock=clock,
+            timer=self.timer,
+            writer=own_partitions,
+            reader=own_partitions,
+            random=rng,
+        )
+        self.txns = TxnService(
+            config=settings.txn_config(spec.config),
+            loop=self._coordinator,
+            clock=clock,
+            timer=self.timer,
+            writer=own_partitions,
+            reader=own_partitions,
+            producer_id_blocks=StoredProducerIds(spec.id, self.zk),
+            markers=self._markers,
+        )
+        self.controller: Controller | None = None
+        self._dispatcher = Dispatcher(self)
+        self._channel = RequestChannel(spec.config.integer("queued.max.requests"))
+        self._pool = HandlerPool(
+            f"ek-b{spec.id}-handler",
+            spec.config.integer("num.io.threads"),
+            self._channel,
+            self._dispatcher.handle,
+            failures,
+        )
+        self._server = SocketServer(
+            settings.server_config(spec.config, host=spec.host, port=spec.port),
+            self._channel if spec.config.integer("num.io.threads") else self._dispatcher.handle,
+            clock,
+            failures,
+            spec.id,
+            control_handle=self._dispatcher.handle,
+        )
+
+    # -- lifecycle
+
+    def start(self) -> None:
+        """Loads the logs, listens, registers, and takes part in controller elections."""
+        self.zk.make_persistent_paths()
+        self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
+        self.config.start(on_topic=self._on_topic_config, on_broker=self._on_broker_config)
+        self.logs.claim(MetaProperties(broker_id=self.id, cluster_id=self.cluster_id))
+        self.logs.startup()
+        self._coordinator.start()
+        self.replicas.start()
+        self.groups.start()
+        self.txns.start()
+        self._pool.start()
+        self._server.start()
+        info = self._info()
+        epoch = self.zk.register_broker(info)
+        self.controller = Controller(
+            info,
+            epoch,
+            self.zk,
+            clock=self._clock,
+            failures=self._failures,
+            config=settings.controller_config(self.spec.config),
+            scheduler=self._background,
+            connect=self._connect,
+        )
+        self.controller.start()
+
+    def stop(self) -> None:
+        """Says goodbye: leaves the cluster, answers whoever waits, flushes and checkpoints."""
+        self._end(clean=True)
+
+    def kill(self) -> None:
+        """Dies: connections are reset, nothing is flushed, the session is left to expire."""
+        self._server.kill()
+        self._end(clean=False)
+
+    def _end(self, *, clean: bool) -> None:
+        if self.controller is not None:
+            self.controller.stop()
+        if clean:
+            self._zk_store.close()
+        self.topic_purgatory.shutdown(complete=clean)
+        self.groups.stop()
+        self.txns.stop()
+        self.replicas.shutdown(checkpoint=clean)
+        self._markers.close()
+        self._coordinator.stop(drain=clean)
+        if clean:
+            self._server.stop()
+        self._channel.close()
+        self._pool.join()
+        self._background.shutdown()
+        self.timer.shutdown()
+        if clean:
+            self.logs.shutdown()
+        else:
+            self.logs.kill()
+
+    # -- where it is
+
+    def port(self, listener: str = settings.CLIENT_LISTENER) -> int:
+        return self._server.bound_port(listener)
+
+    @property
+    def address(self) -> str:
+        """Where clients connect, as `host:port`."""
+        return f"{self.spec.host}:{self.port()}"
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller is not None and self.controller.is_active
+
+    # -- for the handlers
+
+    def require_controller(self) -> Controller:
+        """This broker's controller, if it is the active one."""
+        if self.controller is None or not self.controller.is_active:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, f"broker {self.id} is not the controller")
+        return self.controller
+
+    def is_stale(self, broker_epoch: int) -> bool:
+        """Whether a control request was meant for an earlier life of this broker."""
+        return self.controller is not None and broker_epoch < self.controller.broker_epoch
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
+        """Takes the controller's view of the cluster, and answers whoever waited for it."""
+        if not self.replicas.accept_controller(request.controller_epoch):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        before = self.metadata.snapshot.topics
+        self.metadata.update(request)
+        for topic in before.keys() - self.metadata.snapshot.topics.keys():
+            self.config.forget_topic(topic)
+        for state in request.topic_states:
+            self.topic_purgatory.check_and_complete(state.topic_name)
+        return ErrorCode.NONE
+
+    def auto_create_topics(self, names: Iterable[str]) -> None:
+        """Begins to create topics that a client asked for; what fails is logged."""
+        for name in names:
+            if name in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
+                self.create_internal_topic(name)
+            elif is_valid_topic_name(name):
+                self._create_quietly(name, DEFAULT, DEFAULT, {})
+
+    def create_internal_topic(self, name: str) -> None:
+        partitions, replication, config = settings.internal_topic_settings(
+            self.config.broker, group=name == GROUP_METADATA_TOPIC
+        )
+        self._create_quietly(name, partitions, replication, config)
+
+    def _create_quietly(
+        self, name: str, partitions: int, replication: int, config: dict[str, str]
+    ) -> None:
+        try:
+            self.topics.create(
+                self.topics.plan_topic(
+                    name,
+                    partitions=partitions,
+                    replication=replication,
+                    config=config,
+                    broker_config=self.config.broker,
+                )
+            )
+        except ApiError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                _LOG.warning("broker %d cannot create topic %s: %s", self.id, name, error)
+
+    # -- how the parts are joined
+
+    def _make_replicas(self) -> ReplicaManager:
+        leadership = Leadership(
+            {
+                GROUP_METADATA_TOPIC: (
+                    lambda partition, epoch: self.groups.on_leading(partition, epoch),
+                    lambda partition, epoch: self.groups.on_resigned(partition, epoch),
+                ),
+                TRANSACTION_STATE_TOPIC: (
+                    lambda partition, epoch: self.txns.on_leading(partition, epoch),
+                    lambda partition, epoch: self.txns.on_resigned(partition, epoch),
+                ),
+            }
+        )
+        return ReplicaManager(
+            self.id,
+            config=settings.replica_config(self.spec.config),
+            logs=self.logs,
+            configs=self.config,
+            metadata=CachedMetadata(self.metadata),
+            isr_store=self.zk,
+            leadership_listener=leadership,
+            log_dir_events=DiskFailures(self.id, self.zk),
+            connect=self._reach_leader,
+            one_fetcher_thread=True,
+            timer=self.timer,
+            tasks=self._background,
+            clock=self._clock,
+            failures=self._failures,
+        )
+
+    def _reach_leader(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
+        return LocalLeader(leader, self.id, self._find_peer, on_news)
+
+    def _connect(self, endpoint: BrokerEndpoint) -> BrokerClient:
+        return BrokerClient(
+            endpoint.host,
+            endpoint.port,
+            self._clock,
+            f"controller-{self.id}",
+            request_timeout_ms=self.spec.config.integer("controller.socket.timeout.ms"),
+        )
+
+    def _info(self) -> BrokerInfo:
+        return BrokerInfo(
+            id=self.id,
+            endpoints=tuple(
+                BrokerEndpoint(host=self.spec.host, port=self.port(name), listener=name)
+                for name in (settings.CLIENT_LISTENER, settings.CONTROL_LISTENER)
+            ),
+            rack=self.spec.rack,
+        )
+
+    def _on_topic_config(self, topic: str, config: LogConfig) -> None:
+        self.logs.update_topic_config(topic, config)
+        if config.unclean_leader_election_enable and self.controller is not None:
+            self.controller.enable_unclean_election(topic)
+
+    def _on_broker_config(self, config: BrokerConfig) -> None:
+        if config.flag("unclean.leader.election.enable") and self.controller is not None:
+            self.controller.enable_unclean_election()
+
+
+def _new_cluster_id(rng: random.Random) -> str:
+    return format_uuid(uuid.UUID(int=rng.getrandbits(128), version=4))

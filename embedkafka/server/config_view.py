@@ -1,0 +1,156 @@
+"""Settings as clients are shown them: value, source, and what would hold if it were not set.
+
+A value's synonyms are listed from the strongest to the weakest: the topic's own, this broker's, the
+cluster's, the static file's, Kafka's default. The strongest decides the source.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
+from embedkafka.server.config_def import (
+    READ_ONLY,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    format_value,
+)
+from embedkafka.server.dynamic_config import BROKERS, DynamicConfig
+from embedkafka.server.topic_config import SYNONYMS, TOPIC_KEYS, broker_default
+from embedkafka.zk.payloads import DEFAULT_ENTITY
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, numbered as on the wire."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synonym:
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One setting in a DescribeConfigs or CreateTopics answer."""
+
+    name: str
+    value: str | None
+    type: ConfigType
+    source: ConfigSource
+    read_only: bool
+    synonyms: Sequence[Synonym]
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+
+def topic_entries(own: Mapping[str, str], config: DynamicConfig) -> Iterator[ConfigEntry]:
+    """Every topic setting of a topic that has set `own`."""
+    layers = _broker_layers(config)
+    for name, key in TOPIC_KEYS.items():
+        fallbacks = [synonym.name for synonym in SYNONYMS.get(name, ())]
+        synonyms = _synonyms(fallbacks, layers)
+        if name in own:
+            value: str | None = own[name]
+            mine = Synonym(name=name, value=value, source=ConfigSource.TOPIC)
+            synonyms = [mine, *synonyms]
+        else:
+            value = _shown(key, broker_default(name, config.broker))
+        yield _entry(key, value, synonyms, read_only=False)
+
+
+def broker_entries(config: DynamicConfig, broker_id: int) -> Iterator[ConfigEntry]:
+    """Every setting of this broker."""
+    layers = _broker_layers(config)
+    for name, key in BROKER_KEYS.items():
+        value = broker_id if name == "broker.id" else config.broker[name]
+        yield _entry(
+            key,
+            _shown(key, value),
+            _synonyms(_family(name), layers),
+            read_only=key.update is READ_ONLY,
+        )
+
+
+def cluster_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
+    """What was set at run time for all brokers, and nothing else."""
+    for name, text in config.overrides(BROKERS, DEFAULT_ENTITY).items():
+        key = BROKER_KEYS.get(name)
+        if key is not None:
+            value = None if key.type is ConfigType.PASSWORD else text
+            source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+            mine = Synonym(name=name, value=value, source=source)
+            yield _entry(key, value, [mine], read_only=False)
+
+
+_Layer = tuple[ConfigSource, Mapping[str, str | None]]
+
+
+def _broker_layers(config: DynamicConfig) -> list[_Layer]:
+    return [
+        (ConfigSource.DYNAMIC_BROKER, dict(config.overrides(BROKERS, str(config.broker_id)))),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(config.overrides(BROKERS, DEFAULT_ENTITY))),
+        (ConfigSource.STATIC_BROKER, _shown_all(config.static)),
+        (ConfigSource.DEFAULT, _DEFAULTS),
+    ]
+
+
+def _shown_all(static: BrokerConfig) -> dict[str, str | None]:
+    return {name: _shown(BROKER_KEYS[name], value) for name, value in static.given.items()}
+
+
+def _shown(key: ConfigKey, value: ConfigValue) -> str | None:
+    if value is None or key.type is ConfigType.PASSWORD:
+        return None
+    return format_value(value)
+
+
+_DEFAULTS: Mapping[str, str | None] = {
+    name: _shown(key, key.default) for name, key in BROKER_KEYS.items() if key.default is not None
+}
+
+_FAMILIES: Mapping[str, Sequence[str]] = {
+    synonyms[0].name: [synonym.name for synonym in synonyms] for synonyms in SYNONYMS.values()
+}
+
+
+def _family(name: str) -> Sequence[str]:
+    """A broker key and the coarser ones it falls back on, such as hours for milliseconds."""
+    return _FAMILIES.get(name, (name,))
+
+
+def _synonyms(names: Sequence[str], layers: Iterable[_Layer]) -> list[Synonym]:
+    found = [
+        Synonym(name=name, value=values[name], source=source)
+        for source, values in layers
+        for name in names
+        if name in values
+    ]
+    # As Kafka: what comes before the first mention of the leading name is not shown.
+    for position, synonym in enumerate(found):
+        if synonym.name == names[0]:
+            return found[position:]
+    return []
+
+
+def _entry(
+    key: ConfigKey, value: str | None, synonyms: Sequence[Synonym], *, read_only: bool
+) -> ConfigEntry:
+    return ConfigEntry(
+        name=key.name,
+        value=value,
+        type=key.type,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        read_only=read_only,
+        synonyms=synonyms,
+    )

@@ -1,0 +1,51 @@
+"""Requests that wait until this broker's metadata shows what they asked for."""
+
+from collections.abc import Callable, Collection
+
+from embedkafka.purgatory.operation import DelayedOperation
+from embedkafka.server.metadata_cache import MetadataCache, MetadataSnapshot
+
+
+class DelayedTopics(DelayedOperation):
+    """Waits for `is_done(snapshot, topic)` of every topic; `reply` gets those that are not done."""
+
+    def __init__(
+        self,
+        *,
+        timeout_ms: int,
+        topics: Collection[str],
+        metadata: MetadataCache,
+        is_done: Callable[[MetadataSnapshot, str], bool],
+        reply: Callable[[frozenset[str]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._topics = topics
+        self._metadata = metadata
+        self._is_done = is_done
+        self._reply = reply
+
+    def try_complete(self) -> bool:
+        return not self._unfinished()
+
+    def on_complete(self) -> None:
+        self._reply(self._unfinished())
+
+    def _unfinished(self) -> frozenset[str]:
+        snapshot = self._metadata.snapshot
+        return frozenset(topic for topic in self._topics if not self._is_done(snapshot, topic))
+
+
+def has_leaders(count: int) -> Callable[[MetadataSnapshot, str], bool]:
+    """Whether the topic has at least `count` partitions, all with a live leader."""
+
+    def check(snapshot: MetadataSnapshot, topic: str) -> bool:
+        partitions = snapshot.topics.get(topic, {})
+        return len(partitions) >= count and all(
+            info.leader in snapshot.brokers for info in partitions.values()
+        )
+
+    return check
+
+
+def is_gone(snapshot: MetadataSnapshot, topic: str) -> bool:
+    return topic not in snapshot.topics

@@ -1,0 +1,123 @@
+"""From a frame to a handler and back: decodes, looks up, calls, encodes.
+
+A handler is `function(broker, request, context)`. It returns the response, `LATER` when somebody
+will call `context.reply` (a delayed operation, a coordinator), or `NO_REPLY`.
+Errors: an `ApiError` that a handler lets through becomes the response's top-level error code;
+anything else is our bug, is recorded, and costs that connection only.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from embedkafka.net.request_channel import Request
+from embedkafka.protocol import codec
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
+from embedkafka.protocol.headers import (
+    RequestHeader,
+    decode_request_header,
+    encode_response_header,
+)
+from embedkafka.protocol.messages.registry import request_type, response_type
+from embedkafka.server.api_table import HANDLERS, Api, load_handler
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+
+LATER: Final = object()
+"""A handler's answer when the reply comes from somewhere else."""
+
+NO_REPLY: Final = object()
+"""A handler's answer when the protocol has none (Produce with acks=0)."""
+
+
+class RequestContext:
+    """One request as its handler sees it: who asks, in which version, and how to reply."""
+
+    __slots__ = ("_request", "api_key", "client_id", "correlation_id", "version")
+
+    def __init__(self, request: Request, header: RequestHeader) -> None:
+        self._request = request
+        self.api_key = ApiKey(header.api_key)
+        self.version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id or ""
+
+    @property
+    def listener(self) -> str:
+        return self._request.listener
+
+    @property
+    def client_host(self) -> str:
+        return f"/{self._request.client_address}"
+
+    @property
+    def connection_id(self) -> str:
+        return self._request.connection_id
+
+    def reply(self, response: object) -> None:
+        """Sends the response; from any thread, once."""
+        header = encode_response_header(self.api_key, self.version, self.correlation_id)
+        self._request.reply([header, *codec.encode_parts(response, self.version)])
+
+    def no_reply(self) -> None:
+        self._request.no_reply()
+
+    def close_connection(self, reason: str) -> None:
+        self._request.close_connection(reason)
+
+
+class Dispatcher:
+    """Answers the requests of one broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def handle(self, request: Request) -> None:
+        """Answers one request, or sees to it that somebody will. Never blocks."""
+        try:
+            header, body = decode_request_header(request.frame)
+        except ProtocolError as error:
+            request.close_connection(str(error))
+            return
+        api = HANDLERS.get(header.api_key)  # type: ignore[call-overload]  # an int finds its ApiKey
+        if api is None or api.control_plane != request.is_control_plane:
+            request.close_connection(f"api key {header.api_key} is not served on this listener")
+            return
+        context = RequestContext(request, header)
+        if not api.supports(header.api_version):
+            self._refuse_version(request, context)
+            return
+        self._answer(api, body, context, request)
+
+    def _answer(
+        self, api: Api, body: memoryview, context: RequestContext, request: Request
+    ) -> None:
+        try:
+            message = codec.decode(request_type(context.api_key), context.version, body)
+        except ProtocolError as error:
+            request.close_connection(f"{context.api_key.name} v{context.version}: {error}")
+            return
+        try:
+            answer = load_handler(api.handler)(self._broker, message, context)
+        except ApiError as error:
+            answer = _error_response(context, error)
+        if answer is NO_REPLY:
+            context.no_reply()
+        elif answer is not LATER:
+            context.reply(answer)
+
+    def _refuse_version(self, request: Request, context: RequestContext) -> None:
+        """Kafka closes such a connection, but for ApiVersions: how would a client find out?"""
+        if context.api_key is not ApiKey.API_VERSIONS:
+            request.close_connection(f"{context.api_key.name} v{context.version} is not supported")
+            return
+        context.version = 0
+        answer: Callable[..., Any] = load_handler("metadata.unsupported_api_versions")
+        context.reply(answer())
+
+
+def _error_response(context: RequestContext, error: ApiError) -> object:
+    """A response that says nothing but the error."""
+    code: ErrorCode = error.code
+    return response_type(context.api_key)(error_code=code)

@@ -1,0 +1,137 @@
+"""Settings that change while the cluster runs: read from the store, told to those who obey them.
+
+Owner: `_lock` (leaf) guards the cached overrides; changes are applied on the background thread.
+Invariants: a watch on `/config/changes` is always set; every notification is read at least once.
+Not here: which keys exist (`broker_config`, `topic_config`), and the requests (`handlers.configs`).
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from embedkafka.log.config import LogConfig
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
+from embedkafka.server.config_def import ConfigValue
+from embedkafka.server.topic_config import TOPIC_KEYS, effective_topic_config
+from embedkafka.zk import paths
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import DEFAULT_ENTITY, decode_config_change
+from embedkafka.zk.store import WatchEvent, ZkError
+
+_LOG = logging.getLogger(__name__)
+
+BROKERS, TOPICS = "brokers", "topics"
+
+
+class DynamicConfig:
+    """The settings in force on one broker, for itself and for its topics."""
+
+    def __init__(
+        self, broker_id: int, static: BrokerConfig, zk: KafkaZk, background: Scheduler
+    ) -> None:
+        self.static = static
+        self.broker_id = broker_id
+        self._zk = zk
+        self._background = background
+        self._lock = threading.Lock()
+        self._overrides: dict[tuple[str, str], dict[str, str]] = {}
+        self._effective = static
+        self._log_configs: dict[str, LogConfig] = {}
+        self._seen: set[str] = set()
+        self._topic_listener: Callable[[str, LogConfig], None] = lambda topic, config: None
+        self._broker_listener: Callable[[BrokerConfig], None] = lambda config: None
+
+    def start(
+        self,
+        on_topic: Callable[[str, LogConfig], None],
+        on_broker: Callable[[BrokerConfig], None],
+    ) -> None:
+        """Reads what is set and follows it; the listeners are called on the background thread."""
+        self._topic_listener, self._broker_listener = on_topic, on_broker
+        self._seen = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
+        self._reload_broker()
+
+    @property
+    def broker(self) -> BrokerConfig:
+        """This broker's settings: its own dynamic ones over the cluster's over the static ones."""
+        return self._effective
+
+    def overrides(self, entity_type: str, name: str) -> dict[str, str]:
+        """What was set for one entity, as text; the store is asked, so it is never stale."""
+        return self._zk.config(entity_type, name)
+
+    def set_overrides(self, entity_type: str, name: str, overrides: Mapping[str, str]) -> None:
+        """Stores an entity's overrides; every broker hears of it, this one at once."""
+        self._zk.set_config(entity_type, name, overrides)
+        self._apply(entity_type, name)
+
+    def topic_values(self, topic: str) -> dict[str, ConfigValue]:
+        """The effective value of every topic key for `topic`."""
+        return effective_topic_config(_parsed(TOPICS, self.overrides(TOPICS, topic)), self.broker)
+
+    def log_config(self, topic: str) -> LogConfig:
+        """How the logs of `topic` are to be kept; remembered until it changes."""
+        with self._lock:
+            known = self._log_configs.get(topic)
+        if known is not None:
+            return known
+        config = LogConfig.of(self.topic_values(topic))
+        with self._lock:
+            return self._log_configs.setdefault(topic, config)
+
+    def forget_topic(self, topic: str) -> None:
+        """A deleted topic may come back with other settings."""
+        with self._lock:
+            self._log_configs.pop(topic, None)
+
+    def _on_change(self, event: WatchEvent) -> None:
+        self._background.once("config-change", 0, self._read_changes)
+
+    def _read_changes(self) -> None:
+        names = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
+        fresh, self._seen = sorted(names - self._seen), names
+        for name in fresh:
+            try:
+                data, _ = self._zk.store.get(f"{paths.CONFIG_CHANGES}/{name}")
+            except ZkError:
+                continue  # purged meanwhile, so it was old
+            entity_type, _, entity = decode_config_change(data).partition("/")
+            self._apply(entity_type, entity)
+
+    def _apply(self, entity_type: str, name: str) -> None:
+        if entity_type == TOPICS:
+            self.forget_topic(name)
+            self._topic_listener(name, self.log_config(name))
+        elif entity_type == BROKERS and name in (DEFAULT_ENTITY, str(self.broker_id)):
+            self._reload_broker()
+
+    def _reload_broker(self) -> None:
+        changed = {
+            **_parsed(BROKERS, self.overrides(BROKERS, DEFAULT_ENTITY)),
+            **_parsed(BROKERS, self.overrides(BROKERS, str(self.broker_id))),
+        }
+        if not changed and self._effective is self.static:
+            return
+        with self._lock:
+            self._effective = self.static.with_values(changed)
+            topics = list(self._log_configs)
+            self._log_configs.clear()
+        self._broker_listener(self._effective)
+        for topic in topics:
+            self._topic_listener(topic, self.log_config(topic))
+
+
+def _parsed(entity_type: str, overrides: Mapping[str, str]) -> dict[str, ConfigValue]:
+    """Typed values; what this broker does not know or cannot read is logged and left out."""
+    keys = TOPIC_KEYS if entity_type == TOPICS else BROKER_KEYS
+    parsed: dict[str, ConfigValue] = {}
+    for name, text in overrides.items():
+        key = keys.get(name)
+        try:
+            if key is not None:
+                parsed[name] = key.parse(text)
+        except ConfigError as error:
+            _LOG.warning("ignoring a stored setting: %s", error)
+    return parsed

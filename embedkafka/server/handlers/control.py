@@ -1,0 +1,80 @@
+"""What the controller tells this broker, and what brokers tell the controller. Control plane only.
+
+Every request carries the broker epoch the controller knows: one meant for an earlier life of this
+broker is refused with STALE_BROKER_EPOCH.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.brokers import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.dispatch import LATER
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+
+def leader_and_isr(
+    broker: "Broker", request: LeaderAndIsrRequest, context: "RequestContext"
+) -> LeaderAndIsrResponse:
+    """Makes this broker leader of some partitions and follower of others."""
+    if broker.is_stale(request.broker_epoch):
+        return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    return broker.replicas.become_leader_or_follower(request)
+
+
+def stop_replica(
+    broker: "Broker", request: StopReplicaRequest, context: "RequestContext"
+) -> StopReplicaResponse:
+    """Stops replicas, and deletes those of deleted or moved partitions."""
+    if broker.is_stale(request.broker_epoch):
+        return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, partition_errors=[])
+    return broker.replicas.stop_replicas(request)
+
+
+def update_metadata(
+    broker: "Broker", request: UpdateMetadataRequest, context: "RequestContext"
+) -> UpdateMetadataResponse:
+    """Replaces what this broker tells clients of the cluster."""
+    if broker.is_stale(request.broker_epoch):
+        return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    return UpdateMetadataResponse(error_code=broker.update_metadata(request))
+
+
+def controlled_shutdown(
+    broker: "Broker", request: ControlledShutdownRequest, context: "RequestContext"
+) -> object:
+    """Moves the leaders of a broker that is about to stop; only the active controller can."""
+
+    def reply(remaining: Sequence[TopicPartition] | ApiError) -> None:
+        context.reply(
+            ControlledShutdownResponse(
+                error_code=remaining.code if isinstance(remaining, ApiError) else ErrorCode.NONE,
+                remaining_partitions=[]
+                if isinstance(remaining, ApiError)
+                else [
+                    ControlledShutdownResponse.Partition(topic_name=topic, partition_index=index)
+                    for topic, index in remaining
+                ],
+            )
+        )
+
+    try:
+        controller = broker.require_controller()
+    except ApiError as error:
+        reply(error)
+        return LATER
+    controller.controlled_shutdown(request.broker_id, request.broker_epoch, reply)
+    return LATER

@@ -1,0 +1,191 @@
+"""Reading batches, for consumers and followers."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from embedkafka.log.log import FetchIsolation
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import FetchRequest, FetchResponse
+from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData, PartitionFetch
+from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.server.dispatch import LATER
+from embedkafka.server.handlers.leaders import find_leader, node_endpoints
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_FIRST_WITH_RACK: Final = 11
+_FIRST_BY_TOPIC_ID: Final = 13
+_FIRST_WITH_REPLICA_STATE: Final = 15
+_FIRST_WITH_LEADERS: Final = 16
+_READ_COMMITTED: Final = 1
+
+_Topic = FetchResponse.Topic
+_Partition = FetchResponse.Topic.Partition
+
+
+def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") -> object:
+    """Answers when `min_bytes` are there, when `max_wait_ms` have passed, or with an error.
+
+    Behaviour: the first batch of the first partition with data is sent whole, whatever its size.
+    Versions:  v7 sessions; v11 reads from the nearest replica; v13 topics by id.
+    """
+    by_id = context.version >= _FIRST_BY_TOPIC_ID
+    params = _params(broker, request, context)
+    session = broker.fetches.new_context(
+        session_id=request.session_id,
+        epoch=request.session_epoch,
+        uses_topic_ids=by_id,
+        is_follower=params.is_from_follower,
+        wanted=list(_wanted(request)),
+        forgotten=list(_forgotten(request, by_id=by_id)),
+        resolve=broker.metadata.snapshot.topic_names.get,
+    )
+    if session.error is not ErrorCode.NONE or not session.partitions:
+        context.reply(_response(broker, session.update_and_generate(()), context))
+        return LATER
+    known = [asked for asked in session.partitions if asked.topic_partition.topic]
+
+    def on_done(read: Sequence[PartitionData]) -> None:
+        answers = _in_order(session, read)
+        context.reply(_response(broker, session.update_and_generate(answers), context))
+
+    if known:
+        broker.replicas.fetch_messages(params, known, on_done)
+    else:
+        on_done(())
+    return LATER
+
+
+def _params(broker: "Broker", request: FetchRequest, context: "RequestContext") -> FetchParams:
+    replica_id = (
+        request.replica_state.replica_id
+        if context.version >= _FIRST_WITH_REPLICA_STATE
+        else request.replica_id
+    )
+    limit = broker.config.broker.integer("fetch.max.bytes")
+    is_consumer = replica_id < 0
+    isolation = FetchIsolation.LOG_END
+    if is_consumer:
+        committed = request.isolation_level == _READ_COMMITTED
+        isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
+    client = None
+    if is_consumer and context.version >= _FIRST_WITH_RACK:
+        client = ClientMetadata(
+            rack_id=request.rack_id,
+            client_id=context.client_id,
+            client_address=context.client_host,
+            listener=context.listener,
+        )
+    return FetchParams(
+        replica_id=BrokerId(replica_id),
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=min(request.min_bytes, limit) if is_consumer else request.min_bytes,
+        max_bytes=min(request.max_bytes, limit) if is_consumer else request.max_bytes,
+        isolation=isolation,
+        client_metadata=client,
+    )
+
+
+def _wanted(request: FetchRequest) -> Iterable[PartitionFetch]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield PartitionFetch(
+                topic_partition=TopicPartition(topic.topic, partition.partition),
+                fetch_offset=partition.fetch_offset,
+                max_bytes=partition.partition_max_bytes,
+                log_start_offset=partition.log_start_offset,
+                current_leader_epoch=partition.current_leader_epoch,
+                last_fetched_epoch=partition.last_fetched_epoch,
+                topic_id=topic.topic_id,
+            )
+
+
+def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[SessionKey]:
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            yield (topic.topic_id if by_id else topic.topic, partition)
+
+
+def _in_order(session: FetchContext, read: Sequence[PartitionData]) -> list[Answer]:
+    """One answer for each partition asked; those of unknown topic ids were not read."""
+    found = {data.topic_partition: data for data in read}
+    return [
+        (asked, found[asked.topic_partition])
+        if asked.topic_partition.topic
+        else (asked, PartitionData(asked.topic_partition, ErrorCode.UNKNOWN_TOPIC_ID))
+        for asked in session.partitions
+    ]
+
+
+def _response(broker: "Broker", answer: SessionAnswer, context: "RequestContext") -> FetchResponse:
+    topics: list[_Topic] = []
+    partitions: list[_Partition] = []
+    last: object = None
+    moved: set[int] = set()
+    for asked, data in answer.answers:
+        key = asked.topic_id if asked.topic_id != NO_UUID else asked.topic_partition.topic
+        if key != last:
+            last, partitions = key, []
+            topics.append(
+                _Topic(
+                    topic=asked.topic_partition.topic,
+                    topic_id=asked.topic_id,
+                    partitions=partitions,
+                )
+            )
+        partitions.append(_partition(broker, asked, data, context, moved))
+    return FetchResponse(
+        error_code=answer.error,
+        session_id=answer.session_id,
+        responses=topics,
+        node_endpoints=[
+            FetchResponse.NodeEndpoint(node_id=id_, host=host, port=port, rack=rack)
+            for id_, host, port, rack in node_endpoints(broker, moved, context.listener)
+        ],
+    )
+
+
+def _partition(
+    broker: "Broker",
+    asked: PartitionFetch,
+    data: PartitionData,
+    context: "RequestContext",
+    moved: set[int],
+) -> _Partition:
+    diverging = data.diverging_epoch
+    aborted = data.aborted_transactions
+    leader = _NO_LEADER
+    if data.error and context.version >= _FIRST_WITH_LEADERS:
+        found = find_leader(broker, asked.topic_partition, data.error)
+        if found is not None:
+            leader = _Partition.LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
+            moved.add(found[0])
+    return _Partition(
+        partition_index=asked.topic_partition.partition,
+        error_code=data.error,
+        high_watermark=data.high_watermark,
+        last_stable_offset=data.last_stable_offset,
+        log_start_offset=data.log_start_offset,
+        diverging_epoch=_NO_DIVERGENCE
+        if diverging is None
+        else _Partition.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
+        current_leader=leader,
+        aborted_transactions=None
+        if aborted is None
+        else [
+            _Partition.AbortedTransaction(
+                producer_id=txn.producer_id, first_offset=txn.first_offset
+            )
+            for txn in aborted
+        ],
+        preferred_read_replica=data.preferred_read_replica,
+        records=data.records,
+    )
+
+
+_NO_LEADER: Final = _Partition.LeaderIdAndEpoch()
+_NO_DIVERGENCE: Final = _Partition.EpochEndOffset()

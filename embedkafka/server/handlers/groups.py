@@ -1,0 +1,309 @@
+"""Consumer groups: finding the coordinator, membership, committed offsets.
+
+The coordinator (`group.service`) works with topic names and knows no metadata; these handlers
+translate topic ids, and answer for topics that do not exist.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.message import replace
+from embedkafka.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+)
+from embedkafka.runtime.hashing import coordinator_partition
+from embedkafka.server.delayed_topics import DelayedTopics, has_leaders
+from embedkafka.server.dispatch import LATER
+from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.operations import GROUP_OPERATIONS
+from embedkafka.server.topic_rules import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_GROUP, _TRANSACTION = 0, 1
+_FIRST_BATCHED = 4
+_FIRST_BY_TOPIC_ID = 10
+_CREATION_WAIT_MS = 2_000
+
+
+def find_coordinator(
+    broker: "Broker", request: FindCoordinatorRequest, context: "RequestContext"
+) -> object:
+    """The broker that leads the key's partition of the internal topic.
+
+    Behaviour: the first request creates the internal topic and waits for its leaders, where Kafka
+    answers COORDINATOR_NOT_AVAILABLE and lets the client try again; the client is served sooner.
+    Versions:  v4 several keys at once.
+    Left out:  share groups answer INVALID_REQUEST.
+    """
+    topic = {_GROUP: GROUP_METADATA_TOPIC, _TRANSACTION: TRANSACTION_STATE_TOPIC}.get(
+        request.key_type
+    )
+
+    def reply(late: frozenset[str]) -> None:
+        context.reply(_coordinators(broker, request, context, topic))
+
+    if topic is None or topic in broker.metadata.snapshot.topics:
+        reply(frozenset())
+        return LATER
+    broker.create_internal_topic(topic)
+    broker.topic_purgatory.try_complete_else_watch(
+        DelayedTopics(
+            timeout_ms=_CREATION_WAIT_MS,
+            topics=(topic,),
+            metadata=broker.metadata,
+            is_done=has_leaders(1),
+            reply=reply,
+        ),
+        (topic,),
+    )
+    return LATER
+
+
+def _coordinators(
+    broker: "Broker",
+    request: FindCoordinatorRequest,
+    context: "RequestContext",
+    topic: str | None,
+) -> FindCoordinatorResponse:
+    if context.version >= _FIRST_BATCHED:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _coordinator(broker, key, topic, context.listener)
+                for key in request.coordinator_keys
+            ]
+        )
+    found = _coordinator(broker, request.key, topic, context.listener)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _coordinator(
+    broker: "Broker", key: str, topic: str | None, listener: str
+) -> FindCoordinatorResponse.Coordinator:
+    def failed(error: ErrorCode, message: str | None = None) -> FindCoordinatorResponse.Coordinator:
+        return FindCoordinatorResponse.Coordinator(
+            key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
+        )
+
+    if topic is None:
+        return failed(ErrorCode.INVALID_REQUEST, "groups and transactional ids have coordinators")
+    snapshot = broker.metadata.snapshot
+    partitions = snapshot.topics.get(topic, {})
+    info = partitions.get(coordinator_partition(key, len(partitions))) if partitions else None
+    endpoint = info and snapshot.find_endpoint(info.leader, listener)
+    if info is None or not endpoint:
+        return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return FindCoordinatorResponse.Coordinator(
+        key=key, node_id=info.leader, host=endpoint.host, port=endpoint.port
+    )
+
+
+def join_group(broker: "Broker", request: JoinGroupRequest, context: "RequestContext") -> object:
+    """Joins or re-joins; answered when the rebalance has collected its members."""
+    broker.groups.join_group(
+        request, context.client_id, context.client_host, context.version, context.reply
+    )
+    return LATER
+
+
+def sync_group(broker: "Broker", request: SyncGroupRequest, context: "RequestContext") -> object:
+    """Hands in (the leader) or waits for (the others) the assignment."""
+    broker.groups.sync_group(request, context.version, context.reply)
+    return LATER
+
+
+def heartbeat(broker: "Broker", request: HeartbeatRequest, context: "RequestContext") -> object:
+    """Keeps a member alive, and tells it of rebalances."""
+    broker.groups.heartbeat(request, context.reply)
+    return LATER
+
+
+def leave_group(broker: "Broker", request: LeaveGroupRequest, context: "RequestContext") -> object:
+    """Removes members at once instead of after their session timeout."""
+    broker.groups.leave_group(request, context.version, context.reply)
+    return LATER
+
+
+def offset_commit(
+    broker: "Broker", request: OffsetCommitRequest, context: "RequestContext"
+) -> object:
+    """Commits offsets of existing partitions; the others answer an error of their own.
+
+    Versions: v10 topics by id.
+    """
+    snapshot = broker.metadata.snapshot
+    by_id = context.version >= _FIRST_BY_TOPIC_ID
+    known: list[OffsetCommitRequest.Topic] = []
+    refused: list[OffsetCommitResponse.Topic] = []
+    for topic in request.topics:
+        name = snapshot.topic_names.get(topic.topic_id, "") if by_id else topic.name
+        there = snapshot.topics.get(name, {})
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id and not name else _UNKNOWN
+        good = [p for p in topic.partitions if p.partition_index in there]
+        bad = [p for p in topic.partitions if p.partition_index not in there]
+        if good:
+            known.append(replace(topic, name=name, partitions=good))
+        if bad:
+            refused.append(
+                OffsetCommitResponse.Topic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        OffsetCommitResponse.Topic.Partition(
+                            partition_index=p.partition_index, error_code=missing
+                        )
+                        for p in bad
+                    ],
+                )
+            )
+
+    def reply(response: OffsetCommitResponse) -> None:
+        context.reply(replace(response, topics=_merged(response.topics, refused)))
+
+    if known or not request.topics:
+        broker.groups.offset_commit(replace(request, topics=known), context.version, reply)
+    else:
+        context.reply(OffsetCommitResponse(topics=refused))
+    return LATER
+
+
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _merged(
+    committed: Sequence[OffsetCommitResponse.Topic], refused: list[OffsetCommitResponse.Topic]
+) -> list[OffsetCommitResponse.Topic]:
+    """One entry per topic, with the refused partitions behind the others."""
+    merged = {(topic.name, topic.topic_id): topic for topic in committed}
+    for topic in refused:
+        key = (topic.name, topic.topic_id)
+        if key in merged:
+            partitions = [*merged[key].partitions, *topic.partitions]
+            merged[key] = replace(topic, partitions=partitions)
+        else:
+            merged[key] = topic
+    return list(merged.values())
+
+
+def offset_fetch(
+    broker: "Broker", request: OffsetFetchRequest, context: "RequestContext"
+) -> object:
+    """Committed offsets, for one group or (v8) several; v10 by topic id."""
+    if context.version < _FIRST_BY_TOPIC_ID:
+        broker.groups.offset_fetch(request, context.version, context.reply)
+        return LATER
+    snapshot = broker.metadata.snapshot
+    groups = [_with_names(group, snapshot) for group in request.groups]
+
+    def reply(response: OffsetFetchResponse) -> None:
+        context.reply(
+            replace(response, groups=[_with_ids(group, snapshot) for group in response.groups])
+        )
+
+    broker.groups.offset_fetch(replace(request, groups=groups), context.version, reply)
+    return LATER
+
+
+def _with_names(
+    group: OffsetFetchRequest.Group, snapshot: MetadataSnapshot
+) -> OffsetFetchRequest.Group:
+    if group.topics is None:
+        return group
+    return replace(
+        group,
+        topics=[
+            replace(topic, name=snapshot.topic_names.get(topic.topic_id, ""))
+            for topic in group.topics
+        ],
+    )
+
+
+def _with_ids(
+    group: OffsetFetchResponse.Group, snapshot: MetadataSnapshot
+) -> OffsetFetchResponse.Group:
+    def topic_id(topic: OffsetFetchResponse.Group.Topic) -> uuid.UUID:
+        return snapshot.topic_ids.get(topic.name, topic.topic_id)
+
+    def partitions(
+        topic: OffsetFetchResponse.Group.Topic,
+    ) -> Sequence[OffsetFetchResponse.Group.Topic.Partition]:
+        if topic.name:
+            return topic.partitions
+        return [replace(p, error_code=ErrorCode.UNKNOWN_TOPIC_ID) for p in topic.partitions]
+
+    return replace(
+        group,
+        topics=[
+            replace(topic, topic_id=topic_id(topic), partitions=partitions(topic))
+            for topic in group.topics
+        ],
+    )
+
+
+def offset_delete(
+    broker: "Broker", request: OffsetDeleteRequest, context: "RequestContext"
+) -> object:
+    """Forgets committed offsets of topics the group does not subscribe to."""
+    broker.groups.offset_delete(request, context.reply)
+    return LATER
+
+
+def list_groups(broker: "Broker", request: ListGroupsRequest, context: "RequestContext") -> object:
+    """Groups coordinated by this broker, filtered by state (v4) and type (v5)."""
+    broker.groups.list_groups(request, context.reply)
+    return LATER
+
+
+def describe_groups(
+    broker: "Broker", request: DescribeGroupsRequest, context: "RequestContext"
+) -> object:
+    """Members and assignments of groups."""
+    broker.groups.describe_groups(
+        request, context.version, _with_operations(request, context.reply)
+    )
+    return LATER
+
+
+def _with_operations(
+    request: DescribeGroupsRequest, reply: Callable[[DescribeGroupsResponse], None]
+) -> Callable[[DescribeGroupsResponse], None]:
+    if not request.include_authorized_operations:
+        return reply
+
+    def add(response: DescribeGroupsResponse) -> None:
+        groups = [replace(g, authorized_operations=GROUP_OPERATIONS) for g in response.groups]
+        reply(replace(response, groups=groups))
+
+    return add
+
+
+def delete_groups(
+    broker: "Broker", request: DeleteGroupsRequest, context: "RequestContext"
+) -> object:
+    """Deletes groups that have no members, with their offsets."""
+    broker.groups.delete_groups(request, context.reply)
+    return LATER

@@ -1,0 +1,329 @@
+"""What a client asks first: which versions, which brokers, who leads what."""
+
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.core import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from embedkafka.protocol.wire_types import NO_UUID, OPERATIONS_OMITTED
+from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.metadata_cache import NO_LEADER, MetadataSnapshot, PartitionInfo
+from embedkafka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from embedkafka.server.topic_rules import INTERNAL_TOPICS, is_valid_topic_name
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_WITH_NULL_FOR_ALL = 1
+_FIRST_BY_TOPIC_ID = 12
+_FIRST_WITH_LISTENER_ERRORS = 6
+_CONTROLLERS = 2
+
+
+def api_versions(
+    broker: "Broker", request: ApiVersionsRequest, context: "RequestContext"
+) -> ApiVersionsResponse:
+    """The APIs that clients may use, from the handler table.
+
+    Versions: v3 refuses a client whose name or version is not a plain word (INVALID_REQUEST).
+    """
+    named = (request.client_software_name, request.client_software_version)
+    if context.version >= 3 and not all(map(_SOFTWARE.fullmatch, named)):
+        return _api_versions(ErrorCode.INVALID_REQUEST)
+    return _api_versions(ErrorCode.NONE)
+
+
+def unsupported_api_versions() -> ApiVersionsResponse:
+    """The answer, in v0, to a version of ApiVersions that we do not know."""
+    return _api_versions(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
+    rows = [] if error is ErrorCode.INVALID_REQUEST else sorted(HANDLERS.items())
+    return ApiVersionsResponse(
+        error_code=error,
+        api_keys=[
+            ApiVersionsResponse.ApiVersion(
+                api_key=key, min_version=api.versions[0], max_version=api.versions[1]
+            )
+            for key, api in rows
+            if not api.control_plane
+        ],
+    )
+
+
+def metadata(
+    broker: "Broker", request: MetadataRequest, context: "RequestContext"
+) -> MetadataResponse:
+    """Brokers, controller, and the topics asked for.
+
+    Behaviour: a missing topic is created when request and broker allow it; this answer says
+    UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again.
+    Versions:  v0 an empty list means all topics; v12 topics by id.
+    """
+    snapshot = broker.metadata.snapshot
+    wants_all = request.topics is None or (
+        not request.topics and context.version < _FIRST_WITH_NULL_FOR_ALL
+    )
+    describe = _TopicDescriber(broker, snapshot, request, context)
+    if wants_all:
+        topics = [describe.known(name) for name in sorted(snapshot.topics)]
+    else:
+        topics = [describe.requested(topic) for topic in request.topics or ()]
+        broker.auto_create_topics(describe.missing)
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.Broker(
+                node_id=node.id,
+                host=node.endpoints[context.listener].host,
+                port=node.endpoints[context.listener].port,
+                rack=node.rack,
+            )
+            for node in snapshot.brokers.values()
+            if context.listener in node.endpoints
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=snapshot.controller_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else OPERATIONS_OMITTED,
+    )
+
+
+class _TopicDescriber:
+    """Shapes the topics of one Metadata answer, and notes those to create."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        snapshot: MetadataSnapshot,
+        request: MetadataRequest,
+        context: "RequestContext",
+    ) -> None:
+        self.missing: list[str] = []
+        self._snapshot = snapshot
+        self._context = context
+        self._may_create = request.allow_auto_topic_creation and broker.config.broker.flag(
+            "auto.create.topics.enable"
+        )
+        self._operations = (
+            TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_OMITTED
+        )
+
+    def requested(self, topic: MetadataRequest.Topic) -> MetadataResponse.Topic:
+        if topic.name is None:
+            return self._by_id(topic.topic_id)
+        if topic.name in self._snapshot.topics:
+            return self.known(topic.name)
+        if not is_valid_topic_name(topic.name):
+            return self._failed(ErrorCode.INVALID_TOPIC_EXCEPTION, topic.name)
+        if self._may_create:
+            self.missing.append(topic.name)
+        return self._failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic.name)
+
+    def known(self, name: str) -> MetadataResponse.Topic:
+        return MetadataResponse.Topic(
+            name=name,
+            topic_id=self._snapshot.topic_ids.get(name, NO_UUID),
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=[
+                self._partition(index, info)
+                for index, info in sorted(self._snapshot.topics[name].items())
+            ],
+            topic_authorized_operations=self._operations,
+        )
+
+    def _by_id(self, topic_id: uuid.UUID) -> MetadataResponse.Topic:
+        if self._context.version < _FIRST_BY_TOPIC_ID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "topic ids need Metadata v12")
+        name = self._snapshot.topic_names.get(topic_id)
+        if name is None:
+            return self._failed(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+        return self.known(name)
+
+    def _failed(
+        self, error: ErrorCode, name: str | None, topic_id: uuid.UUID = NO_UUID
+    ) -> MetadataResponse.Topic:
+        return MetadataResponse.Topic(
+            error_code=error,
+            name=name,
+            topic_id=topic_id,
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=[],
+        )
+
+    def _partition(self, index: int, info: PartitionInfo) -> MetadataResponse.Topic.Partition:
+        error, leader = self._leader(info)
+        return MetadataResponse.Topic.Partition(
+            error_code=error,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=info.leader_epoch,
+            replica_nodes=info.replicas,
+            isr_nodes=info.isr,
+            offline_replicas=offline_replicas(self._snapshot, info),
+        )
+
+    def _leader(self, info: PartitionInfo) -> tuple[ErrorCode, int]:
+        broker = self._snapshot.brokers.get(info.leader)
+        if broker is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+        if self._context.listener not in broker.endpoints:
+            knows_listeners = self._context.version >= _FIRST_WITH_LISTENER_ERRORS
+            return (
+                ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE
+            ), NO_LEADER
+        return ErrorCode.NONE, info.leader
+
+
+def offline_replicas(snapshot: MetadataSnapshot, info: PartitionInfo) -> Sequence[int]:
+    """Replicas on brokers that are gone, or on disks that have failed."""
+    return [
+        replica
+        for replica in info.replicas
+        if replica not in snapshot.brokers or replica in info.offline_replicas
+    ]
+
+
+def describe_cluster(
+    broker: "Broker", request: DescribeClusterRequest, context: "RequestContext"
+) -> DescribeClusterResponse:
+    """Brokers, controller and cluster id.
+
+    Left out: controller endpoints (`endpoint_type` 2) answer UNSUPPORTED_ENDPOINT_TYPE: here
+    controllers are brokers.
+    """
+    snapshot = broker.metadata.snapshot
+    unsupported = request.endpoint_type == _CONTROLLERS
+    return DescribeClusterResponse(
+        error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE if unsupported else ErrorCode.NONE,
+        error_message="brokers are the only endpoints here" if unsupported else None,
+        endpoint_type=request.endpoint_type,
+        cluster_id=broker.cluster_id,
+        controller_id=snapshot.controller_id,
+        brokers=[
+            DescribeClusterResponse.Broker(
+                broker_id=node.id,
+                host=node.endpoints[context.listener].host,
+                port=node.endpoints[context.listener].port,
+                rack=node.rack,
+            )
+            for node in snapshot.brokers.values()
+            if context.listener in node.endpoints and not unsupported
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else OPERATIONS_OMITTED,
+    )
+
+
+def describe_topic_partitions(
+    broker: "Broker", request: DescribeTopicPartitionsRequest, context: "RequestContext"
+) -> DescribeTopicPartitionsResponse:
+    """Partitions of topics, a page at a time, in the order of topic names.
+
+    Behaviour: a page holds at most `response_partition_limit` partitions, and never more than
+    `max.request.partition.size.limit`; no topics in the request means all of them.
+    """
+    snapshot = broker.metadata.snapshot
+    limit = broker.config.broker.integer("max.request.partition.size.limit")
+    page = _Page(snapshot, max(1, min(limit, request.response_partition_limit)))
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
+    asked = {topic.name for topic in request.topics} or set(snapshot.topics)
+    if cursor is not None:
+        asked = {name for name in asked if name >= cursor.topic_name}
+    for name in sorted(asked):
+        first = cursor.partition_index if cursor and cursor.topic_name == name else 0
+        if not page.add(name, first, skip_missing=not request.topics):
+            break
+    return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
+
+
+class _Page:
+    """Fills one answer of DescribeTopicPartitions."""
+
+    def __init__(self, snapshot: MetadataSnapshot, room: int) -> None:
+        self.topics: list[DescribeTopicPartitionsResponse.Topic] = []
+        self.next_cursor: DescribeTopicPartitionsResponse.Cursor | None = None
+        self._snapshot = snapshot
+        self._room = room
+
+    def add(self, name: str, first: int, *, skip_missing: bool) -> bool:
+        """Adds what fits of one topic; False when the page is full."""
+        partitions = self._snapshot.topics.get(name)
+        if partitions is None:
+            if not skip_missing:
+                self.topics.append(self._missing(name))
+            return True
+        if self._room == 0:
+            self._stop_at(name, first)
+            return False
+        ahead = [(index, info) for index, info in sorted(partitions.items()) if index >= first]
+        self.topics.append(self._topic(name, islice(ahead, self._room)))
+        if len(ahead) > self._room:
+            self._stop_at(name, ahead[self._room][0])
+            return False
+        self._room -= len(ahead)
+        return True
+
+    def _stop_at(self, name: str, partition: int) -> None:
+        self.next_cursor = DescribeTopicPartitionsResponse.Cursor(
+            topic_name=name, partition_index=partition
+        )
+
+    def _missing(self, name: str) -> DescribeTopicPartitionsResponse.Topic:
+        valid = is_valid_topic_name(name)
+        return DescribeTopicPartitionsResponse.Topic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if valid
+            else ErrorCode.INVALID_TOPIC_EXCEPTION,
+            name=name,
+            topic_id=NO_UUID,
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=[],
+        )
+
+    def _topic(
+        self, name: str, partitions: Iterable[tuple[int, PartitionInfo]]
+    ) -> DescribeTopicPartitionsResponse.Topic:
+        return DescribeTopicPartitionsResponse.Topic(
+            name=name,
+            topic_id=self._snapshot.topic_ids.get(name, NO_UUID),
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=[self._partition(index, info) for index, info in partitions],
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
+
+    def _partition(
+        self, index: int, info: PartitionInfo
+    ) -> DescribeTopicPartitionsResponse.Topic.Partition:
+        led = info.leader in self._snapshot.brokers
+        return DescribeTopicPartitionsResponse.Topic.Partition(
+            error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+            partition_index=index,
+            leader_id=info.leader if led else NO_LEADER,
+            leader_epoch=info.leader_epoch,
+            replica_nodes=info.replicas,
+            isr_nodes=info.isr,
+            # The Java client reads these without asking whether they are null.
+            eligible_leader_replicas=(),
+            last_known_elr=(),
+            offline_replicas=offline_replicas(self._snapshot, info),
+        )

@@ -1,0 +1,204 @@
+"""Where logs begin and end, by time and by epoch; deleting their beginnings; what is on disk."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from embedkafka.log.log import FetchIsolation
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.core import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from embedkafka.protocol.messages.topics import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from embedkafka.replica.deletion import DeletedRecords
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server import log_dirs
+from embedkafka.server.dispatch import LATER
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_CONSUMER: Final = -1
+_DEBUGGING: Final = -2
+_READ_COMMITTED: Final = 1
+
+
+def list_offsets(
+    broker: "Broker", request: ListOffsetsRequest, context: "RequestContext"
+) -> ListOffsetsResponse:
+    """Offsets by timestamp, for leaders only.
+
+    Behaviour: consumers see the high watermark as the end, read-committed ones the last stable
+    offset; a partition named twice answers INVALID_REQUEST.
+    Left out:  tiered-storage timestamps find nothing (-1).
+    """
+    isolation = _isolation(request.replica_id, request.isolation_level)
+    seen: set[TopicPartition] = set()
+
+    def answer(
+        name: str, partition: ListOffsetsRequest.Topic.Partition
+    ) -> ListOffsetsResponse.Topic.Partition:
+        topic_partition = TopicPartition(name, partition.partition_index)
+        try:
+            if topic_partition in seen:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is asked twice")
+            seen.add(topic_partition)
+            found = broker.replicas.require_partition(topic_partition).find_offset(
+                partition.timestamp,
+                isolation=isolation,
+                current_leader_epoch=partition.current_leader_epoch,
+                only_leader=request.replica_id != _DEBUGGING,
+            )
+        except ApiError as error:
+            return ListOffsetsResponse.Topic.Partition(
+                partition_index=partition.partition_index, error_code=error.code
+            )
+        if found is None:
+            return ListOffsetsResponse.Topic.Partition(partition_index=partition.partition_index)
+        return ListOffsetsResponse.Topic.Partition(
+            partition_index=partition.partition_index,
+            timestamp=found.timestamp,
+            offset=found.offset,
+            leader_epoch=found.leader_epoch,
+        )
+
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.Topic(
+                name=topic.name, partitions=[answer(topic.name, p) for p in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _isolation(replica_id: int, isolation_level: int) -> FetchIsolation:
+    if replica_id != _CONSUMER:
+        return FetchIsolation.LOG_END
+    if isolation_level == _READ_COMMITTED:
+        return FetchIsolation.TXN_COMMITTED
+    return FetchIsolation.HIGH_WATERMARK
+
+
+def offset_for_leader_epoch(
+    broker: "Broker", request: OffsetForLeaderEpochRequest, context: "RequestContext"
+) -> OffsetForLeaderEpochResponse:
+    """Where a leader epoch ended, or the last one before it."""
+
+    def answer(
+        name: str, asked: OffsetForLeaderEpochRequest.Topic.Partition
+    ) -> OffsetForLeaderEpochResponse.Topic.Partition:
+        try:
+            partition = broker.replicas.require_partition(TopicPartition(name, asked.partition))
+            end = partition.end_offset_for_epoch(
+                asked.leader_epoch, current_leader_epoch=asked.current_leader_epoch
+            )
+        except ApiError as error:
+            return OffsetForLeaderEpochResponse.Topic.Partition(
+                partition=asked.partition, error_code=error.code
+            )
+        return OffsetForLeaderEpochResponse.Topic.Partition(
+            partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset
+        )
+
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.Topic(
+                topic=topic.topic, partitions=[answer(topic.topic, p) for p in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def delete_records(
+    broker: "Broker", request: DeleteRecordsRequest, context: "RequestContext"
+) -> object:
+    """Moves log starts forward and answers when all live replicas have followed."""
+
+    def on_done(results: Mapping[TopicPartition, DeletedRecords]) -> None:
+        context.reply(
+            DeleteRecordsResponse(
+                topics=[
+                    DeleteRecordsResponse.Topic(
+                        name=topic.name,
+                        partitions=[
+                            _deleted(p.partition_index, results, topic.name)
+                            for p in topic.partitions
+                        ],
+                    )
+                    for topic in request.topics
+                ]
+            )
+        )
+
+    offsets = {
+        TopicPartition(topic.name, partition.partition_index): partition.offset
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    broker.replicas.delete_records(timeout_ms=request.timeout_ms, offsets=offsets, on_done=on_done)
+    return LATER
+
+
+def _deleted(
+    index: int, results: Mapping[TopicPartition, DeletedRecords], topic: str
+) -> DeleteRecordsResponse.Topic.Partition:
+    result = results[TopicPartition(topic, index)]
+    return DeleteRecordsResponse.Topic.Partition(
+        partition_index=index, low_watermark=result.low_watermark, error_code=result.error
+    )
+
+
+def describe_log_dirs(
+    broker: "Broker", request: DescribeLogDirsRequest, context: "RequestContext"
+) -> DescribeLogDirsResponse:
+    """Log directories, with the size and lag of the partitions asked for (null: all)."""
+    wanted: set[TopicPartition] | None = None
+    if request.topics is not None:
+        wanted = {
+            TopicPartition(topic.topic, partition)
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+    return DescribeLogDirsResponse(
+        results=[
+            DescribeLogDirsResponse.LogDir(
+                error_code=directory.error,
+                log_dir=directory.path,
+                topics=_log_dir_topics(
+                    [p for p in directory.partitions if wanted is None or p[0] in wanted]
+                ),
+                total_bytes=directory.total_bytes,
+                usable_bytes=directory.usable_bytes,
+            )
+            for directory in log_dirs.describe_log_dirs(broker.logs, broker.replicas)
+        ]
+    )
+
+
+def _log_dir_topics(
+    partitions: Sequence[tuple[TopicPartition, int, int]],
+) -> list[DescribeLogDirsResponse.LogDir.Topic]:
+    by_topic: dict[str, list[DescribeLogDirsResponse.LogDir.Topic.Partition]] = {}
+    for topic_partition, size, lag in sorted(partitions):
+        by_topic.setdefault(topic_partition.topic, []).append(
+            DescribeLogDirsResponse.LogDir.Topic.Partition(
+                partition_index=topic_partition.partition,
+                partition_size=size,
+                offset_lag=lag,
+                is_future_key=False,
+            )
+        )
+    return [
+        DescribeLogDirsResponse.LogDir.Topic(name=name, partitions=listed)
+        for name, listed in by_topic.items()
+    ]

@@ -1,0 +1,136 @@
+"""Appending batches."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from embedkafka.log.log import AppendOrigin
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import ProduceRequest, ProduceResponse
+from embedkafka.replica.produce import PartitionResponse
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.dispatch import LATER
+from embedkafka.server.handlers.leaders import find_leader, node_endpoints
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_FIRST_BY_TOPIC_ID: Final = 13
+_FIRST_WITH_LEADERS: Final = 10
+_NO_ACK: Final = 0
+
+_Topic = ProduceResponse.Topic
+_Partition = ProduceResponse.Topic.Partition
+
+
+def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext") -> object:
+    """Appends one batch per partition and answers as `acks` asks.
+
+    Behaviour: partitions succeed or fail by themselves; with acks=0 nothing is answered, and an
+    error closes the connection, for the client has no other way to notice it.
+    Versions:  v8 names the refused records; v10 names the new leader; v13 topics by id.
+    """
+    snapshot = broker.metadata.snapshot
+    by_id = context.version >= _FIRST_BY_TOPIC_ID
+    entries: dict[TopicPartition, memoryview] = {}
+    refused: dict[tuple[object, int], ErrorCode] = {}
+    for topic in request.topic_data:
+        name = snapshot.topic_names.get(topic.topic_id) if by_id else topic.name
+        for partition in topic.partition_data:
+            if name is None:
+                refused[topic.topic_id, partition.index] = ErrorCode.UNKNOWN_TOPIC_ID
+            elif partition.records is None or not partition.records.nbytes:
+                refused[topic.topic_id if by_id else name, partition.index] = _NO_RECORDS
+            else:
+                entries[TopicPartition(name, partition.index)] = partition.records
+
+    def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
+        if request.acks == _NO_ACK:
+            _finish_unacknowledged(results, context)
+        else:
+            context.reply(_response(broker, request, results, refused, context))
+
+    broker.replicas.append_records(
+        timeout_ms=request.timeout_ms,
+        required_acks=request.acks,
+        entries=entries,
+        on_done=on_done,
+        origin=AppendOrigin.CLIENT,
+        internal_topics_allowed=context.client_id == _ADMIN_CLIENT_ID,
+    )
+    return LATER
+
+
+_ADMIN_CLIENT_ID: Final = "__admin_client"
+"""The client id with which Kafka's own tools may write to internal topics."""
+
+_NO_RECORDS: Final = ErrorCode.INVALID_RECORD
+
+
+def _finish_unacknowledged(
+    results: Mapping[TopicPartition, PartitionResponse], context: "RequestContext"
+) -> None:
+    if any(result.error for result in results.values()):
+        context.close_connection("a produce request with acks=0 failed")
+    else:
+        context.no_reply()
+
+
+def _response(
+    broker: "Broker",
+    request: ProduceRequest,
+    results: Mapping[TopicPartition, PartitionResponse],
+    refused: Mapping[tuple[object, int], ErrorCode],
+    context: "RequestContext",
+) -> ProduceResponse:
+    snapshot = broker.metadata.snapshot
+    by_id = context.version >= _FIRST_BY_TOPIC_ID
+    moved: set[int] = set()
+    topics = []
+    for topic in request.topic_data:
+        name = snapshot.topic_names.get(topic.topic_id) if by_id else topic.name
+        partitions = []
+        for partition in topic.partition_data:
+            result = results.get(TopicPartition(name, partition.index)) if name else None
+            if result is None:
+                key = (topic.topic_id if by_id else name, partition.index)
+                error = refused.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                result = PartitionResponse(error=error)
+            leader = _NO_LEADER
+            if result.error and name and context.version >= _FIRST_WITH_LEADERS:
+                found = find_leader(broker, TopicPartition(name, partition.index), result.error)
+                if found is not None:
+                    leader = _Partition.LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
+                    moved.add(found[0])
+            partitions.append(_partition(partition.index, result, leader))
+        topics.append(
+            _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+        )
+    return ProduceResponse(
+        responses=topics,
+        node_endpoints=[
+            ProduceResponse.NodeEndpoint(node_id=id_, host=host, port=port, rack=rack)
+            for id_, host, port, rack in node_endpoints(broker, moved, context.listener)
+        ],
+    )
+
+
+_NO_LEADER: Final = _Partition.LeaderIdAndEpoch()
+
+
+def _partition(
+    index: int, result: PartitionResponse, leader: _Partition.LeaderIdAndEpoch
+) -> _Partition:
+    return _Partition(
+        index=index,
+        error_code=result.error,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+        record_errors=[
+            _Partition.RecordError(batch_index=e.batch_index, batch_index_error_message=e.message)
+            for e in result.record_errors
+        ],
+        error_message=result.error_message,
+        current_leader=leader,
+    )

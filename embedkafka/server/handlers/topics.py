@@ -1,0 +1,234 @@
+"""Creating, growing and deleting topics."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.server.config_view import topic_entries
+from embedkafka.server.delayed_topics import DelayedTopics, has_leaders, is_gone
+from embedkafka.server.dispatch import LATER
+from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.topic_admin import NewTopic
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_DELETE_BY_ID = 6
+
+
+def create_topics(
+    broker: "Broker", request: CreateTopicsRequest, context: "RequestContext"
+) -> object:
+    """Creates topics and answers when they have leaders.
+
+    Behaviour: each topic succeeds or fails by itself; a topic that has no leaders within
+    `timeout_ms` answers REQUEST_TIMED_OUT, though it is being made.
+    """
+    results: dict[str, CreateTopicsResponse.Topic] = {}
+    waits_for: dict[str, int] = {}
+    repeated = {name for name, n in Counter(t.name for t in request.topics).items() if n > 1}
+    for topic in request.topics:
+        try:
+            if topic.name in repeated:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            planned = _plan(broker, topic)
+            if not request.validate_only:
+                broker.topics.create(planned)
+                waits_for[topic.name] = len(planned.assignment)
+            results[topic.name] = _created(broker, planned, validate_only=request.validate_only)
+        except ApiError as error:
+            results[topic.name] = CreateTopicsResponse.Topic(
+                name=topic.name, error_code=error.code, error_message=error.message or None
+            )
+
+    def reply(late: frozenset[str]) -> None:
+        timed_out = {name: _timed_out_topic(name) for name in late}
+        context.reply(CreateTopicsResponse(topics=list((results | timed_out).values())))
+
+    def is_done(snapshot: MetadataSnapshot, name: str) -> bool:
+        return has_leaders(waits_for[name])(snapshot, name)
+
+    _wait(broker, waits_for, request.timeout_ms, is_done, reply)
+    return LATER
+
+
+def _plan(broker: "Broker", topic: CreateTopicsRequest.Topic) -> NewTopic:
+    return broker.topics.plan_topic(
+        topic.name,
+        partitions=topic.num_partitions,
+        replication=topic.replication_factor,
+        assignment={a.partition_index: a.broker_ids for a in topic.assignments},
+        config={config.name: config.value for config in topic.configs},
+        broker_config=broker.config.broker,
+    )
+
+
+def _created(
+    broker: "Broker", topic: NewTopic, *, validate_only: bool
+) -> CreateTopicsResponse.Topic:
+    return CreateTopicsResponse.Topic(
+        name=topic.name,
+        topic_id=NO_UUID if validate_only else topic.topic_id,
+        num_partitions=len(topic.assignment),
+        replication_factor=topic.replication_factor,
+        configs=[
+            CreateTopicsResponse.Topic.Config(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in topic_entries(topic.config, broker.config)
+        ],
+    )
+
+
+def _timed_out_topic(name: str) -> CreateTopicsResponse.Topic:
+    return CreateTopicsResponse.Topic(
+        name=name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=_TIMED_OUT
+    )
+
+
+_TIMED_OUT = "The request timed out."
+
+
+def create_partitions(
+    broker: "Broker", request: CreatePartitionsRequest, context: "RequestContext"
+) -> object:
+    """Adds partitions and answers when they have leaders."""
+    errors: dict[str, tuple[ErrorCode, str | None]] = {}
+    waits_for: dict[str, int] = {}
+    repeated = {name for name, n in Counter(t.name for t in request.topics).items() if n > 1}
+    for topic in request.topics:
+        try:
+            if topic.name in repeated:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            assignments = topic.assignments
+            planned = broker.topics.plan_partitions(
+                topic.name,
+                count=topic.count,
+                assignments=None
+                if assignments is None
+                else [assignment.broker_ids for assignment in assignments],
+            )
+            if not request.validate_only:
+                broker.topics.create_partitions(planned)
+                waits_for[topic.name] = topic.count
+            errors[topic.name] = (ErrorCode.NONE, None)
+        except ApiError as error:
+            errors[topic.name] = (error.code, error.message or None)
+
+    def reply(late: frozenset[str]) -> None:
+        timed_out = dict.fromkeys(late, (ErrorCode.REQUEST_TIMED_OUT, _TIMED_OUT))
+        context.reply(
+            CreatePartitionsResponse(
+                results=[
+                    CreatePartitionsResponse.Topic(
+                        name=name, error_code=code, error_message=message
+                    )
+                    for name, (code, message) in (errors | timed_out).items()
+                ]
+            )
+        )
+
+    def is_done(snapshot: MetadataSnapshot, name: str) -> bool:
+        return has_leaders(waits_for[name])(snapshot, name)
+
+    _wait(broker, waits_for, request.timeout_ms, is_done, reply)
+    return LATER
+
+
+def delete_topics(
+    broker: "Broker", request: DeleteTopicsRequest, context: "RequestContext"
+) -> object:
+    """Deletes topics and answers when this broker has forgotten them.
+
+    Versions: v6 by name or id, not both.
+    """
+    by_id = context.version >= _DELETE_BY_ID
+    asked = (
+        request.topics
+        if by_id
+        else [
+            DeleteTopicsRequest.Topic(name=name, topic_id=NO_UUID) for name in request.topic_names
+        ]
+    )
+    results: list[DeleteTopicsResponse.Topic] = []
+    doomed: dict[str, int] = {}
+    for topic in asked:
+        result = _delete(broker, topic)
+        results.append(result)
+        if result.error_code == ErrorCode.NONE and result.name is not None:
+            doomed[result.name] = len(results) - 1
+
+    def reply(late: frozenset[str]) -> None:
+        for name in late:
+            results[doomed[name]] = DeleteTopicsResponse.Topic(
+                name=name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=_TIMED_OUT
+            )
+        context.reply(DeleteTopicsResponse(responses=results))
+
+    _wait(broker, doomed, request.timeout_ms, is_gone, reply)
+    return LATER
+
+
+def _delete(broker: "Broker", topic: DeleteTopicsRequest.Topic) -> DeleteTopicsResponse.Topic:
+    snapshot = broker.metadata.snapshot
+    name, topic_id = topic.name, topic.topic_id
+    try:
+        if name is not None and topic_id != NO_UUID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and id.")
+        if name is None and topic_id == NO_UUID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        if name is None:
+            name = snapshot.topic_names.get(topic_id)
+            if name is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "")
+        topic_id = snapshot.topic_ids.get(name, topic_id)
+        if not broker.config.broker.flag("delete.topic.enable"):
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+        broker.topics.delete(name)
+    except ApiError as error:
+        return DeleteTopicsResponse.Topic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_code=error.code,
+            error_message=error.message or error.code.message,
+        )
+    return DeleteTopicsResponse.Topic(name=name, topic_id=topic_id)
+
+
+def _wait(
+    broker: "Broker",
+    topics: Mapping[str, int],
+    timeout_ms: int,
+    is_done: Callable[[MetadataSnapshot, str], bool],
+    reply: Callable[[frozenset[str]], None],
+) -> None:
+    """Replies at once when there is nothing to wait for, else when it is done or time is up."""
+    if not topics:
+        reply(frozenset())
+        return
+    operation = DelayedTopics(
+        timeout_ms=timeout_ms,
+        topics=tuple(topics),
+        metadata=broker.metadata,
+        is_done=is_done,
+        reply=reply,
+    )
+    if timeout_ms <= 0:
+        operation.force_complete()
+    else:
+        broker.topic_purgatory.try_complete_else_watch(operation, tuple(topics))

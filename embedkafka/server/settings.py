@@ -1,0 +1,137 @@
+"""The broker's settings as each of its parts wants them."""
+
+from embedkafka.controller.loop import ControllerConfig
+from embedkafka.group.config import GroupConfig
+from embedkafka.log.manager import LogManagerConfig
+from embedkafka.net.limits import Limits
+from embedkafka.net.socket_server import ListenerConfig, ServerConfig
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.txn.config import TxnConfig
+
+CLIENT_LISTENER = "PLAINTEXT"
+CONTROL_LISTENER = "CONTROLLER"
+
+_MINUTE_MS = 60_000
+
+
+def server_config(config: BrokerConfig, *, host: str, port: int) -> ServerConfig:
+    idle_ms = config.integer("connections.max.idle.ms")
+    return ServerConfig(
+        listeners=[
+            ListenerConfig(name=CLIENT_LISTENER, host=host, port=port),
+            ListenerConfig(name=CONTROL_LISTENER, host=host, is_control_plane=True),
+        ],
+        limits=Limits(
+            max_connections=config.integer("max.connections"),
+            max_connections_per_ip=config.integer("max.connections.per.ip"),
+            max_connections_per_ip_overrides=_overrides(
+                config.text("max.connections.per.ip.overrides")
+            ),
+            max_request_bytes=config.integer("socket.request.max.bytes"),
+            max_idle_ms=idle_ms if idle_ms >= 0 else None,
+        ),
+        num_network_threads=config.integer("num.network.threads"),
+    )
+
+
+def _overrides(text: str) -> dict[str, int]:
+    pairs = (item.rpartition(":") for item in text.split(",") if item.strip())
+    return {host.strip(): int(count) for host, _, count in pairs}
+
+
+def replica_config(config: BrokerConfig) -> ReplicaConfig:
+    return ReplicaConfig(
+        lag_time_max_ms=config.integer("replica.lag.time.max.ms"),
+        fetch_wait_max_ms=config.integer("replica.fetch.wait.max.ms"),
+        fetch_min_bytes=config.integer("replica.fetch.min.bytes"),
+        fetch_max_bytes=config.integer("replica.fetch.max.bytes"),
+        fetch_response_max_bytes=config.integer("replica.fetch.response.max.bytes"),
+        fetch_backoff_ms=config.integer("replica.fetch.backoff.ms"),
+        high_watermark_checkpoint_interval_ms=config.integer(
+            "replica.high.watermark.checkpoint.interval.ms"
+        ),
+        selector_class=config.text("replica.selector.class") or None,
+        max_incremental_fetch_session_cache_slots=config.integer(
+            "max.incremental.fetch.session.cache.slots"
+        ),
+    )
+
+
+def controller_config(config: BrokerConfig) -> ControllerConfig:
+    return ControllerConfig(
+        inter_broker_listener=CLIENT_LISTENER,
+        control_plane_listener=CONTROL_LISTENER,
+        auto_leader_rebalance_enable=config.flag("auto.leader.rebalance.enable"),
+        leader_imbalance_check_interval_ms=1000
+        * config.integer("leader.imbalance.check.interval.seconds"),
+        leader_imbalance_per_broker_percentage=config.integer(
+            "leader.imbalance.per.broker.percentage"
+        ),
+        delete_topic_enable=config.flag("delete.topic.enable"),
+        unclean_leader_election_enable=config.flag("unclean.leader.election.enable"),
+    )
+
+
+def log_manager_config(config: BrokerConfig) -> LogManagerConfig:
+    return LogManagerConfig(
+        log_retention_check_interval_ms=config.integer("log.retention.check.interval.ms"),
+        log_flush_scheduler_interval_ms=config.integer("log.flush.scheduler.interval.ms"),
+        log_flush_offset_checkpoint_interval_ms=config.integer(
+            "log.flush.offset.checkpoint.interval.ms"
+        ),
+        log_flush_start_offset_checkpoint_interval_ms=config.integer(
+            "log.flush.start.offset.checkpoint.interval.ms"
+        ),
+        producer_id_expiration_ms=config.integer("producer.id.expiration.ms"),
+        producer_id_expiration_check_interval_ms=config.integer(
+            "producer.id.expiration.check.interval.ms"
+        ),
+    )
+
+
+def group_config(config: BrokerConfig) -> GroupConfig:
+    return GroupConfig(
+        offsets_topic_num_partitions=config.integer("offsets.topic.num.partitions"),
+        group_min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
+        group_max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
+        group_initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        group_max_size=config.integer("group.max.size"),
+        offset_metadata_max_bytes=config.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.integer("offsets.retention.minutes") * _MINUTE_MS,
+        offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+    )
+
+
+def txn_config(config: BrokerConfig) -> TxnConfig:
+    return TxnConfig(
+        num_partitions=config.integer("transaction.state.log.num.partitions"),
+        max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+        transactional_id_expiration_ms=config.integer("transactional.id.expiration.ms"),
+        abort_timed_out_interval_ms=config.integer(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+        ),
+        remove_expired_interval_ms=config.integer(
+            "transaction.remove.expired.transaction.cleanup.interval.ms"
+        ),
+    )
+
+
+def internal_topic_settings(
+    config: BrokerConfig, *, group: bool
+) -> tuple[int, int, dict[str, str]]:
+    """Partitions, replicas and topic settings of an internal topic, as Kafka creates it."""
+    prefix = "offsets.topic" if group else "transaction.state.log"
+    topic = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer" if group else "uncompressed",
+        "segment.bytes": str(config.integer(f"{prefix}.segment.bytes")),
+    }
+    if not group:
+        topic["min.insync.replicas"] = str(config.integer(f"{prefix}.min.isr"))
+        topic["unclean.leader.election.enable"] = "false"
+    return (
+        config.integer(f"{prefix}.num.partitions"),
+        config.integer(f"{prefix}.replication.factor"),
+        topic,
+    )

@@ -1,0 +1,206 @@
+"""Makes, grows and deletes topics by writing to the store; the controller does the rest.
+
+Owner: nobody; each call reads what it needs. Any broker may serve these requests, as in today's
+Kafka, because the store orders the writers.
+"""
+
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from embedkafka.controller.placement import BrokerRack, assign_replicas
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.config_def import format_value
+from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.server.topic_config import parse_topic_settings
+from embedkafka.server.topic_rules import (
+    check_assignment,
+    check_collision,
+    check_counts,
+    check_topic_name,
+)
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import ReplicaAssignment, TopicAssignment
+from embedkafka.zk.store import NodeExists
+
+Assignment = Mapping[int, Sequence[int]]
+
+DEFAULT = -1
+"""A count that the client leaves to the broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic as it was, or would be, created."""
+
+    name: str
+    topic_id: uuid.UUID
+    assignment: Assignment
+    config: Mapping[str, str]
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.assignment[0])
+
+
+class TopicAdmin:
+    """Topic changes as one broker carries them out."""
+
+    def __init__(self, zk: KafkaZk, metadata: MetadataCache, rng: random.Random) -> None:
+        self._zk = zk
+        self._metadata = metadata
+        self._rng = rng
+
+    def plan_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = DEFAULT,
+        replication: int = DEFAULT,
+        assignment: Assignment | None = None,
+        config: Mapping[str, str | None] | None = None,
+        broker_config: BrokerConfig,
+    ) -> NewTopic:
+        """Checks everything and places the replicas; raises ApiError and writes nothing."""
+        check_topic_name(name)
+        existing = self._zk.topics()
+        if name in existing:
+            raise _already_exists(name)
+        check_collision(name, existing)
+        settings = _checked_config(config or {})
+        if assignment:
+            if partitions != DEFAULT or replication != DEFAULT:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                    "Both cannot be used at the same time.",
+                )
+            check_assignment(assignment, self._racks())
+            placed: Assignment = {partition: tuple(r) for partition, r in assignment.items()}
+        else:
+            placed = self._place(
+                broker_config.integer("num.partitions") if partitions == DEFAULT else partitions,
+                broker_config.integer("default.replication.factor")
+                if replication == DEFAULT
+                else replication,
+            )
+        return NewTopic(name=name, topic_id=uuid.uuid4(), assignment=placed, config=settings)
+
+    def create(self, topic: NewTopic) -> None:
+        try:
+            self._zk.create_topic(
+                topic.name, topic.assignment, topic_id=topic.topic_id, config=topic.config
+            )
+        except NodeExists:
+            raise _already_exists(topic.name) from None
+
+    def plan_partitions(
+        self, name: str, *, count: int, assignments: Sequence[Sequence[int]] | None
+    ) -> TopicAssignment:
+        """The topic with `count` partitions; raises ApiError and writes nothing."""
+        topic = self._zk.find_topic(name)
+        if topic is None or self._zk.is_marked_for_deletion(name):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' is unknown.")
+        if any(replicas.is_being_reassigned for replicas in topic.partitions.values()):
+            raise ApiError(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"A partition reassignment is in progress for the topic '{name}'.",
+            )
+        old = len(topic.partitions)
+        _check_growth(name, old, count)
+        replication = len(topic.partitions[0].replicas)
+        if assignments is None:
+            added = self._place(count - old, replication, first=old, after=topic)
+        else:
+            added = self._assigned(assignments, old, count, replication)
+        return TopicAssignment(
+            topic=name,
+            topic_id=topic.topic_id,
+            partitions={
+                **topic.partitions,
+                **{p: ReplicaAssignment(replicas=tuple(r)) for p, r in added.items()},
+            },
+        )
+
+    def create_partitions(self, topic: TopicAssignment) -> None:
+        self._zk.set_topic_assignment(topic.topic, topic.partitions, topic_id=topic.topic_id)
+
+    def delete(self, name: str) -> None:
+        """Asks for the deletion; that it was asked for before is no error."""
+        if not self._zk.topic_exists(name):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        try:
+            self._zk.request_topic_deletion(name)
+        except NodeExists:
+            pass
+
+    def _assigned(
+        self, assignments: Sequence[Sequence[int]], old: int, count: int, replication: int
+    ) -> Assignment:
+        if len(assignments) != count - old:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {count - old} additional partition(s), but only "
+                f"{len(assignments)} assignment(s) were specified.",
+            )
+        added = {old + index: tuple(replicas) for index, replicas in enumerate(assignments)}
+        check_assignment(added, self._racks(), first=old, replication=replication)
+        return added
+
+    def _place(
+        self,
+        partitions: int,
+        replication: int,
+        *,
+        first: int = 0,
+        after: TopicAssignment | None = None,
+    ) -> Assignment:
+        racks = self._racks()
+        check_counts(partitions, replication, len(racks))
+        brokers = [BrokerRack(id=id_, rack=rack) for id_, rack in sorted(racks.items())]
+        if any(broker.rack is None for broker in brokers):
+            brokers = [BrokerRack(id=broker.id) for broker in brokers]  # as Kafka: all or none
+        return assign_replicas(
+            brokers,
+            partitions=partitions,
+            replication_factor=replication,
+            rng=self._rng,
+            fixed_start=-1 if after is None else _position_of_first_leader(after, brokers),
+            first_partition=first,
+        )
+
+    def _racks(self) -> dict[int, str | None]:
+        return {node.id: node.rack for node in self._metadata.snapshot.brokers.values()}
+
+
+def _position_of_first_leader(topic: TopicAssignment, brokers: Sequence[BrokerRack]) -> int:
+    """Where the topic's round-robin started, so that new partitions go on with it."""
+    leader = topic.partitions[0].replicas[0]
+    return max(0, next((i for i, broker in enumerate(brokers) if broker.id >= leader), 0))
+
+
+def _check_growth(name: str, old: int, count: int) -> None:
+    if count == old:
+        reason = f"Topic already has {old} partition(s)."
+    elif count < old:
+        reason = (
+            f"The topic {name} currently has {old} partition(s); {count} would not be an increase."
+        )
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
+
+
+def _checked_config(config: Mapping[str, str | None]) -> dict[str, str]:
+    try:
+        parsed = parse_topic_settings(config)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return {name: format_value(value) for name, value in parsed.items()}
+
+
+def _already_exists(name: str) -> ApiError:
+    return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")

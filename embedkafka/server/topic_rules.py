@@ -1,0 +1,112 @@
+"""Which topics may be made: names, counts and assignments, with Kafka's errors and words."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+
+GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
+
+_MAX_NAME_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION for a name that no topic can have."""
+    reason = _name_fault(name)
+    if reason:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def is_valid_topic_name(name: str) -> bool:
+    return _name_fault(name) is None
+
+
+def _name_fault(name: str) -> str | None:
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > _MAX_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def check_collision(name: str, existing: Iterable[str]) -> None:
+    """Refuses a name that differs from another only by `.` and `_`: metrics could not tell."""
+    if "." not in name and "_" not in name:
+        return
+    plain = name.replace(".", "_")
+    colliding = sorted(other for other in existing if other.replace(".", "_") == plain)
+    if colliding:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {colliding[0]}",
+        )
+
+
+def check_counts(partitions: int, replication: int, alive: int) -> None:
+    """Refuses counts that are not positive, or more replicas than there are brokers."""
+    if partitions < 1:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if replication < 1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor was set to an invalid non-positive value.",
+        )
+    if replication > alive:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication} time(s): The target replication "
+            f"factor of {replication} cannot be reached because only {alive} broker(s) are "
+            "registered.",
+        )
+
+
+def check_assignment(
+    assignment: Mapping[int, Sequence[int]],
+    alive: Iterable[int],
+    *,
+    first: int = 0,
+    replication: int | None = None,
+) -> None:
+    """Refuses a manual assignment that is not whole.
+
+    Partitions are consecutive from `first`, all with the same number (`replication`, when given) of
+    different, registered brokers.
+    """
+    if sorted(assignment) != list(range(first, first + len(assignment))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    known = set(alive)
+    expected = replication or len(assignment[first])
+    for partition, replicas in assignment.items():
+        if not replicas:
+            raise _bad_assignment(f"partition {partition} has no replicas")
+        if len(set(replicas)) != len(replicas):
+            raise _bad_assignment(f"partition {partition} repeats a replica: {list(replicas)}")
+        unknown = sorted(set(replicas) - known)
+        if unknown:
+            raise _bad_assignment(f"partition {partition} names unknown brokers {unknown}")
+        if len(replicas) != expected:
+            raise _bad_assignment(
+                f"partition {partition} has {len(replicas)} replica(s), but this is not consistent "
+                f"with the {expected} replica(s) of the other partitions"
+            )
+
+
+def _bad_assignment(reason: str) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"The manual partition assignment is not valid: {reason}.",
+    )
