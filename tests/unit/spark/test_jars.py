@@ -1,0 +1,250 @@
+"""Where the connector is looked for, in which order, and what is said when it is nowhere."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from embedkafka.spark.installed import SparkNotFound, require_installed_spark
+from embedkafka.spark.jars import ConnectorNotFound, require_connector
+
+CONNECTOR = "spark-sql-kafka-0-10_2.13"
+TOKENS = "spark-token-provider-kafka-0-10_2.13"
+
+
+@pytest.fixture
+def find(machine):
+    """Looks for the connector on the pretended machine; keeps the progress lines."""
+
+    def find(jars=None, **environ):
+        return require_connector(
+            jars, progress=find.said.append, environ={**machine.environ, **environ}
+        )
+
+    find.said = []
+    return find
+
+
+def names(connector):
+    return [jar.name for jar in connector.jars]
+
+
+def test_spark_is_known_by_its_own_jars(machine):
+    machine.install_spark("3.5.4", "2.12")
+    spark = require_installed_spark(machine.environ)
+    assert (spark.release, spark.scala) == ("3.5.4", "2.12")
+    assert spark.jars_dir == machine.spark_jars
+
+
+def test_the_pyspark_package_is_found_without_spark_home():
+    spark = require_installed_spark({})
+    assert "pyspark" in str(spark.jars_dir)
+    assert spark.release[0] in "34"
+
+
+def test_a_pyspark_without_jars_is_told_apart(machine):
+    for jar in machine.spark_jars.iterdir():
+        jar.unlink()
+    with pytest.raises(SparkNotFound, match="not a full PySpark"):
+        require_installed_spark(machine.environ)
+
+
+def test_given_jars_are_used_before_anything_else(machine, find, tmp_path):
+    machine.fill_maven_store("4.0.0")
+    given = machine.fill_flat(tmp_path / "given", "4.0.0")
+    found = find(given)
+    assert list(found.jars) == given
+    assert find([str(tmp_path / "given")]).jars == tuple(sorted(given))
+
+
+@pytest.mark.parametrize("separator", [os.pathsep, ","])
+def test_the_environment_names_jars_too(machine, find, tmp_path, separator):
+    given = machine.fill_flat(tmp_path / "given", "4.0.0")
+    found = find(EMBEDKAFKA_SPARK_JARS=separator.join(map(str, given)))
+    assert list(found.jars) == given
+    assert found.found_in == "EMBEDKAFKA_SPARK_JARS"
+
+
+def test_one_jar_may_hold_all_four(machine, find, tmp_path):
+    with zipfile.ZipFile(tmp_path / "everything.jar", "w") as jar:
+        for artifact in machine.artifacts:
+            jar.writestr(artifact.marker, b"")
+    assert names(find([tmp_path / "everything.jar"])) == ["everything.jar"]
+
+
+def test_given_jars_that_will_not_do_are_refused_with_every_reason(machine, find, tmp_path):
+    given = machine.fill_flat(tmp_path / "given", "4.0.0")
+    with pytest.raises(ConnectorNotFound, match="kafka-clients is missing"):
+        find([jar for jar in given if "clients" not in jar.name])
+    given[-1].write_bytes(b"this is not a jar")
+    with pytest.raises(ConnectorNotFound) as refused:
+        find([*given, tmp_path / "absent.jar"])
+    assert "commons-pool2-2.12.0.jar is not a readable jar" in str(refused.value)
+    assert "absent.jar is not a readable jar" in str(refused.value)
+
+
+def test_a_connector_newer_than_spark_is_refused(machine, find, tmp_path):
+    given = machine.fill_flat(tmp_path / "given", "4.1.0")
+    with pytest.raises(ConnectorNotFound, match=r"newer than Spark 4\.0\.0"):
+        find(given)
+
+
+def test_a_connector_for_another_scala_is_refused(machine, find, tmp_path):
+    given = machine.fill_flat(tmp_path / "given", "4.0.0")
+    machine.install_spark("4.0.0", "2.12")
+    with pytest.raises(ConnectorNotFound, match=r"for Scala 2\.13, and Spark has Scala 2\.12"):
+        find(given)
+
+
+def test_the_order_is_cache_then_spark_then_maven_then_ivy(machine, find):
+    machine.fill_ivy_store("4.0.0")
+    assert "Ivy" in find().found_in
+    machine.fill_maven_store("4.0.0")
+    assert "Maven" in find().found_in
+    machine.fill_flat(machine.spark_jars, "4.0.0")
+    assert "Spark's own" in find().found_in
+    machine.fill_flat(machine.cache / "spark-jars" / "spark-4.0.0_2.13", "4.0.0")
+    assert "cache" in find().found_in
+    assert find.said == []
+
+
+def test_jars_that_spark_retrieved_with_ivy_are_found(machine, find):
+    for jar in machine.fill_flat(machine.home / ".ivy2.5.2" / "jars", "4.0.0"):
+        group = next(a.group for a in machine.artifacts if jar.name.startswith(a.name))
+        jar.rename(jar.with_name(f"{group}_{jar.name}"))
+    assert names(find())[0] == f"org.apache.spark_{CONNECTOR}-4.0.0.jar"
+
+
+def test_the_pom_beside_the_connector_chooses_its_companions(machine, find):
+    machine.fill_maven_store("4.0.0")
+    store = machine.home / ".m2" / "repository" / "org" / "apache"
+    clients = store / "kafka" / "kafka-clients"
+    newer = clients / "4.2.0"
+    newer.mkdir()
+    (newer / "kafka-clients-4.2.0.jar").write_bytes(
+        (clients / "3.9.0" / "kafka-clients-3.9.0.jar").read_bytes()
+    )
+    assert "kafka-clients-3.9.0.jar" in names(find())
+    (store / "spark" / CONNECTOR / "4.0.0" / f"{CONNECTOR}-4.0.0.pom").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><dependencies><dependency>'
+        "<groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId>"
+        "<version>4.2.0</version></dependency></dependencies></project>"
+    )
+    assert "kafka-clients-4.2.0.jar" in names(find())
+
+
+def test_an_incomplete_store_is_passed_over(machine, find):
+    machine.fill_maven_store("4.0.0")
+    pool = machine.home / ".m2" / "repository" / "org" / "apache" / "commons" / "commons-pool2"
+    next(pool.rglob("*.jar")).unlink()
+    machine.fill_ivy_store("4.0.0")
+    assert "Ivy" in find().found_in
+
+
+def test_maven_fetches_once_and_the_cache_serves_from_then_on(machine, find):
+    machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
+    assert "Maven" in find().found_in
+    assert len(find.said) == 1
+    again = find(PATH="/nowhere")
+    assert "cache" in again.found_in
+    assert sorted(names(again)) == sorted(p.name for p in again.jars[0].parent.iterdir())
+    assert machine.maven_calls == 1
+    assert [
+        p.name for p in (machine.cache / "spark-jars").iterdir() if "-4.0.0_2.13-" in p.name
+    ] == []
+
+
+def test_the_nearest_lower_release_stands_in_with_a_warning(machine, find, caplog):
+    machine.install_spark("4.2.1")
+    machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
+    assert find().release == "4.1.0"
+    assert f"using {CONNECTOR}-4.1.0.jar" in caplog.text
+    assert find(PATH="/nowhere").release == "4.1.0"
+    assert machine.maven_calls == 3, "4.2.1, 4.2.0 and 4.1.0, and never again"
+
+
+def test_only_the_token_provider_steps_down_when_only_it_is_absent(machine, find):
+    machine.install_spark("4.2.0")
+    machine.install_maven(f"{CONNECTOR}-4.2.0", f"{TOKENS}-4.0.0")
+    assert names(find())[:2] == [f"{CONNECTOR}-4.2.0.jar", f"{TOKENS}-4.0.0.jar"]
+
+
+def test_a_lower_release_at_hand_is_better_than_fetching_one(machine, find):
+    machine.install_spark("4.2.0")
+    machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
+    machine.fill_maven_store("4.0.0")
+    assert find().release == "4.0.0"
+    assert machine.maven_calls == 1
+
+
+def test_another_major_line_never_stands_in(machine, find):
+    machine.install_spark("4.0.0")
+    machine.fill_maven_store("3.5.4")
+    machine.install_maven(f"{CONNECTOR}-3.5.4", f"{TOKENS}-3.5.4")
+    with pytest.raises(ConnectorNotFound):
+        find()
+
+
+def test_without_a_network_older_releases_are_not_asked_for(machine, find):
+    machine.install_spark("4.2.0")
+    machine.install_maven()
+    with pytest.raises(ConnectorNotFound, match="Connection refused"):
+        find()
+    assert machine.maven_calls == 1
+
+
+def test_a_failure_names_every_place_and_the_command_to_run(machine, find):
+    with pytest.raises(ConnectorNotFound) as failed:
+        find()
+    message = str(failed.value)
+    for place in (
+        "Spark 4.0.0 (Scala 2.13)",
+        "jars= argument",
+        "EMBEDKAFKA_SPARK_JARS",
+        str(machine.cache),
+        str(machine.spark_jars),
+        str(machine.home / ".m2"),
+        str(machine.home / ".ivy2"),
+        "no mvn on the PATH",
+        "no Java",
+        "embedkafka spark-jars",
+    ):
+        assert place in message
+
+
+def test_a_cache_that_cannot_be_written_is_told(machine, find):
+    machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
+    machine.cache.write_text("a file, not a folder")
+    with pytest.raises(ConnectorNotFound, match="EMBEDKAFKA_CACHE: should name another folder"):
+        find()
+
+
+def test_processes_that_race_fetch_once(machine):
+    machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
+    program = (
+        "import json, sys; from embedkafka.spark.jars import require_connector\n"
+        "found = require_connector(environ=json.loads(sys.argv[1]))\n"
+        "print(*found.jars, sep='\\n')"
+    )
+    command = [sys.executable, "-c", program, json.dumps(machine.environ)]
+    racing = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    printed = [process.communicate(timeout=60) for process in racing]
+    assert all(process.returncode == 0 for process in racing), printed
+    assert len({out for out, _ in printed}) == 1
+    assert all(Path(jar).exists() for jar in printed[0][0].split())
+    assert machine.maven_calls == 1
+
+
+def test_looking_for_jars_does_not_import_pyspark():
+    program = (
+        "import sys; from embedkafka.spark import frames, jars, session\n"
+        "assert not any(name.startswith('pyspark') for name in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

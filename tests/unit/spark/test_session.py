@@ -1,0 +1,115 @@
+"""What a session is told, and what a user is told when there is none. No JVM starts here."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from embedkafka.spark import session
+from embedkafka.spark.installed import require_installed_spark
+from embedkafka.spark.jars import Connector
+
+START = """
+import sys
+from embedkafka.spark.session import SparkStartFailed, local_session
+try:
+    with local_session(jars=sys.argv[1:]):
+        sys.exit("started")
+except SparkStartFailed as failed:
+    print(failed)
+"""
+
+
+@pytest.fixture
+def settings(machine, tmp_path):
+    """The settings for a connector whose last jar lies among Spark's own."""
+    machine.fill_flat(tmp_path / "given", "4.0.0")
+    own = machine.spark_jars / "commons-pool2-2.12.0.jar"
+    jars = (tmp_path / "given" / "kafka-clients-3.9.0.jar", own)
+    connector = Connector(release="4.0.0", jars=jars, found_in="here")
+    spark = require_installed_spark(machine.environ)
+
+    def settings(**config):
+        spelled = {key.replace("_", "."): value for key, value in config.items()}
+        return session._settings("app", connector, spark, tmp_path, spelled)
+
+    return settings
+
+
+def test_a_session_stays_on_the_loopback_and_in_its_folder(settings, tmp_path):
+    made = settings()
+    assert made["spark.driver.host"] == made["spark.driver.bindAddress"] == "127.0.0.1"
+    assert made["spark.app.name"] == "app"
+    for key in ("spark.local.dir", "spark.sql.warehouse.dir", session.LOG_FILE_KEY):
+        assert made[key].startswith(str(tmp_path))
+    assert f"-Djava.io.tmpdir={tmp_path}" in made["spark.driver.extraJavaOptions"]
+
+
+def test_jars_that_spark_has_are_not_given_twice(settings, tmp_path):
+    assert settings()["spark.driver.extraClassPath"] == str(
+        tmp_path / "given" / "kafka-clients-3.9.0.jar"
+    )
+
+
+def test_the_callers_settings_have_the_last_word(settings):
+    made = settings(spark_master="local[1]", spark_sql_shuffle_partitions=7)
+    assert made["spark.master"] == "local[1]"
+    assert made["spark.sql.shuffle.partitions"] == "7"
+
+
+def test_java_options_and_class_path_are_added_to_ours(settings):
+    made = settings(spark_driver_extraJavaOptions="-Xmx1g", spark_driver_extraClassPath="/x.jar")
+    assert made["spark.driver.extraJavaOptions"].endswith(" -Xmx1g")
+    assert "-XX:+UseSerialGC" in made["spark.driver.extraJavaOptions"]
+    assert made["spark.driver.extraClassPath"].endswith(f"{os.pathsep}/x.jar")
+
+
+def start(given, **environ):
+    """Starts a session in a process of its own and returns what it printed."""
+    kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", START, *map(str, given)],
+        env={**kept, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def real_spark_jars(machine, tmp_path):
+    """Jars that pass the checks beside the PySpark that is really installed."""
+    installed = require_installed_spark({})
+    if installed.scala != machine.scala:
+        pytest.skip(f"the installed Spark has Scala {installed.scala}")
+    return machine.fill_flat(tmp_path / "given", installed.release)
+
+
+def test_a_missing_java_is_told_before_spark_starts(real_spark_jars, tmp_path):
+    said = start(real_spark_jars, PATH="/nowhere")
+    assert "needs Java" in said
+    assert "no java on the PATH" in said
+    assert "JAVA_HOME=/there has no bin/java" in start(real_spark_jars, JAVA_HOME="/there")
+
+
+def test_a_jvm_that_dies_is_told_with_its_last_words(real_spark_jars, tmp_path):
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.4\", too old for you' >&2\nexit 1\n")
+    java.chmod(0o755)
+    said = start(real_spark_jars, JAVA_HOME=str(tmp_path / "jdk"))
+    assert "ended before it answered" in said
+    assert "too old for you" in said
+    assert str(java) in said
+
+
+def test_the_tail_of_a_log_starts_where_it_is_told_to(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("one\ntwo\nthree\nfour\n")
+    assert session.log_tail(log, lines=2) == "three\nfour"
+    assert session.log_tail(log, start=14) == "four"
+    assert session.log_tail(tmp_path / "absent") == ""
