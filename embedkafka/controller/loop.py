@@ -212,6 +212,7 @@ class ControllerCore:
         """Rebuilds the context from ZooKeeper and finishes what the last controller left."""
         context, zk, watch = self.context, self._zk, self._on_watch
         version = context.epoch_version
+        zk.make_feature_znode()
         zk.watch_preferred_election(watch)
         zk.watch_reassignment(watch)
         zk.delete_log_dir_events(zk.log_dir_events(watch), epoch_version=version)

@@ -185,6 +185,21 @@ class KafkaZk:
     def delete_controller(self, *, epoch_version: int) -> None:
         self._controller_write([DeleteOp(paths.CONTROLLER)], epoch_version, ignore=NoNode)
 
+    def make_feature_znode(self) -> None:
+        """Every cluster since Kafka 2.7 has one; ours finalizes no features by itself."""
+        if self.store.exists(paths.FEATURE) is None:
+            self._create_with_parents(paths.FEATURE, payloads.encode_features({}), exist_ok=True)
+
+    def features(self) -> dict[str, int]:
+        """The finalized features with their levels."""
+        data = self._find(paths.FEATURE)
+        return {} if data is None else payloads.decode_features(data)
+
+    def set_features(self, features: Mapping[str, int]) -> int:
+        """Replaces the finalized features; the new epoch, which is the znode's version."""
+        self.make_feature_znode()
+        return self.store.set(paths.FEATURE, payloads.encode_features(features)).version
+
     # --- topics ---
 
     def topics(self, watch: Watch | None = None) -> set[str]:

@@ -23,7 +23,7 @@ PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 
-CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups")
+CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
 """Kinds of entities with dynamic settings, each a child of `/config`."""
 
 PERSISTENT: Final = (

@@ -210,6 +210,17 @@ def decode_controller(data: bytes) -> int:
     return int(json.loads(data)["brokerid"])
 
 
+def encode_features(features: Mapping[str, int]) -> bytes:
+    """`/feature`, version 2: the finalized features, versioning enabled."""
+    levels = {name: {"max_version_level": level} for name, level in features.items()}
+    return _dump({"features": levels, "version": 2, "status": 1})
+
+
+def decode_features(data: bytes) -> dict[str, int]:
+    js = json.loads(data)
+    return {name: level["max_version_level"] for name, level in js["features"].items()}
+
+
 def encode_cluster_id(cluster_id: str) -> bytes:
     return _dump({"version": "1", "id": cluster_id})
 
@@ -223,7 +234,7 @@ def decode_cluster_id(data: bytes) -> str:
 
 def encode_topic(topic_id: uuid.UUID | None, partitions: Mapping[int, ReplicaAssignment]) -> bytes:
     """Version 3: the topic id, and replicas being added and removed."""
-    order = hash_order([str(p) for p in partitions])
+    order = _scala_order([str(p) for p in partitions])
     replicas = {p: partitions[int(p)].replicas for p in order}
     moving = [p for p in order if partitions[int(p)].is_being_reassigned]
     adding = {p: partitions[int(p)].adding for p in moving if partitions[int(p)].adding}
@@ -231,10 +242,10 @@ def encode_topic(topic_id: uuid.UUID | None, partitions: Mapping[int, ReplicaAss
     named = {} if topic_id is None else {"topic_id": format_uuid(topic_id)}
     return _dump(
         {
-            "removing_replicas": removing,
             "partitions": replicas,
             **named,
             "adding_replicas": adding,
+            "removing_replicas": removing,
             "version": 3,
         }
     )
@@ -286,7 +297,7 @@ def decode_partition_state(data: bytes, zk_version: int) -> LeaderAndIsr:
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    order = hash_order(list(config))
+    order = _java_order(list(config))
     return _dump({"version": 1, "config": {key: config[key] for key in order}})
 
 
@@ -384,20 +395,34 @@ def parse_uuid(text: str) -> uuid.UUID:
     return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
-def hash_order(keys: Sequence[str]) -> list[str]:
-    """`keys` in the order in which a Java or Scala hash map that grew to hold them yields them."""
+def _scala_order(keys: Sequence[str]) -> list[str]:
+    """The order in which a Scala `mutable.HashMap` that grew to hold `keys` yields them."""
+    buckets = _bucket_count(len(keys))
+    hashes = {key: _spread_hash(key) for key in keys}
+    return sorted(keys, key=lambda key: (hashes[key] % buckets, hashes[key]))
+
+
+def _java_order(keys: Sequence[str]) -> list[str]:
+    """The order in which `java.util.Properties` yields `keys` put in one after the other."""
+    buckets = _bucket_count(len(keys))
+    return sorted(keys, key=lambda key: _spread_hash(key) % buckets)
+
+
+def _bucket_count(keys: int) -> int:
+    """Both start with sixteen buckets and double when three quarters are used."""
     buckets = 16
-    while len(keys) >= buckets * 3 // 4:
+    while keys >= buckets * 3 // 4:
         buckets *= 2
-    spread = {key: _spread_hash(key) for key in keys}
-    return sorted(keys, key=lambda key: (spread[key] & (buckets - 1), spread[key]))
+    return buckets
 
 
 def _spread_hash(text: str) -> int:
+    """`String.hashCode`, its halves mixed as both kinds of map do, as a signed number."""
     value = 0
     for char in text:
         value = (31 * value + ord(char)) & 0xFFFFFFFF
-    return value ^ (value >> 16)
+    value ^= value >> 16
+    return value - (1 << 32) if value >> 31 else value
 
 
 def _dump(value: Mapping[str, Any]) -> bytes:  # Any: JSON has no better type
