@@ -22,6 +22,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.epoch_cache import EpochCache, EpochEndOffset
 from embedkafka.log.loader import DELETED_SUFFIX, Loader, rebuild_producers
 from embedkafka.log.offset_index import OffsetPosition
+from embedkafka.log.ports import Tasks
 from embedkafka.log.producer_state import (
     ActiveProducer,
     AppendOrigin,
@@ -47,7 +48,6 @@ from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import FileRegion, Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK, ranked_lock
-from embedkafka.runtime.scheduler import Scheduler
 
 __all__ = [
     "AbortedTransaction",
@@ -151,7 +151,7 @@ class Log:
         *,
         clock: Clock,
         files: Files,
-        scheduler: Scheduler,
+        scheduler: Tasks,
         random: Random,
         topic_id: uuid.UUID | None = None,
         producer_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS,

@@ -20,13 +20,13 @@ from embedkafka.log import checkpoints
 from embedkafka.log.checkpoints import CorruptCheckpoint, MetaProperties
 from embedkafka.log.config import LogConfig
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
+from embedkafka.log.ports import ScheduledTask, Tasks
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import ranked_lock
-from embedkafka.runtime.scheduler import Scheduler, Task
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class LogManager:
         log_dirs: Sequence[Path | str],
         *,
         clock: Clock,
-        scheduler: Scheduler,
+        scheduler: Tasks,
         files: Files,
         random: Random,
         config: LogManagerConfig | None = None,
@@ -83,7 +83,7 @@ class LogManager:
         self._lock = threading.Lock()
         self._offline: set[Path] = set()
         self._logs: dict[TopicPartition, Log] = {}
-        self._tasks: list[Task] = []
+        self._tasks: list[ScheduledTask] = []
 
     # -- life
 

@@ -1,0 +1,165 @@
+"""Message sets of magic 0 and 1, and the way from and to magic 2."""
+
+import gzip
+import zlib
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import read_batches
+from embedkafka.records.builder import build_batch
+from embedkafka.records.compression import Compression
+from embedkafka.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+)
+from embedkafka.records.conversion import down_convert, up_convert
+from embedkafka.records.legacy import LegacyBatch, build_message_set
+from embedkafka.records.record import Record, TimestampType
+
+LEGACY_CODECS = [codec for codec in Compression if codec is not Compression.ZSTD]
+MAYBE_BYTES = st.none() | st.binary(max_size=30)
+
+
+@st.composite
+def record_runs(draw: st.DrawFn) -> Sequence[Record]:
+    base = draw(st.integers(min_value=0, max_value=2**40))
+    contents = draw(
+        st.lists(
+            st.tuples(st.integers(min_value=0, max_value=2**41), MAYBE_BYTES, MAYBE_BYTES),
+            min_size=1,
+            max_size=10,
+        )
+    )
+    return [
+        Record(base + index, timestamp, key, value)
+        for index, (timestamp, key, value) in enumerate(contents)
+    ]
+
+
+def all_records(data: bytes) -> list[Record]:
+    found: list[Record] = []
+    for batch in read_batches(data):
+        batch.ensure_valid()
+        found.extend(batch.records())
+    return found
+
+
+@pytest.mark.parametrize("codec", LEGACY_CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+@settings(max_examples=20)
+@given(records=record_runs())
+def test_message_sets_are_read_back_with_absolute_offsets(
+    magic: int, codec: Compression, records: Sequence[Record]
+) -> None:
+    data = build_message_set(records, magic=magic, compression=codec)
+    expected = records if magic else [record._replace(timestamp=-1) for record in records]
+    assert all_records(data) == expected
+    batches = list(read_batches(data))
+    assert len(batches) == (len(records) if codec is Compression.NONE else 1)
+    assert (batches[0].base_offset, batches[-1].last_offset) == (
+        records[0].offset,
+        records[-1].offset,
+    )
+
+
+def test_a_message_of_magic_1_has_its_known_bytes() -> None:
+    data = build_message_set([Record(7, 1000, b"k", b"v")], magic=1)
+    assert data[:12].hex() == "000000000000000700000018"
+    assert data[16:].hex() == "010000000000000003e8000000016b0000000176"
+    assert int.from_bytes(data[12:16], "big") == zlib.crc32(data[16:])
+
+
+def test_inner_offsets_are_relative_in_magic_1_and_absolute_in_magic_0() -> None:
+    records = [Record(100, 5, None, b"a"), Record(101, 6, None, b"b")]
+    for magic, inner_offsets in ((0, [100, 101]), (1, [0, 1])):
+        data = build_message_set(records, magic=magic, compression=Compression.GZIP)
+        (wrapper,) = read_batches(data)
+        assert isinstance(wrapper, LegacyBatch)
+        assert wrapper.last_offset == 101
+        value_position = 26 + 8 * magic
+        inner = gzip.decompress(data[value_position:])
+        assert [batch.last_offset for batch in read_batches(inner)] == inner_offsets
+
+
+def test_the_append_time_of_a_wrapper_holds_for_all_inside() -> None:
+    records = [Record(0, 5, None, b"a"), Record(1, 6, None, b"b")]
+    data = build_message_set(
+        records,
+        magic=1,
+        compression=Compression.GZIP,
+        timestamp_type=TimestampType.LOG_APPEND_TIME,
+    )
+    assert [record.timestamp for record in all_records(data)] == [6, 6]
+
+
+@given(record_runs(), st.data())
+def test_a_damaged_message_is_corrupt(records: Sequence[Record], data: st.DataObject) -> None:
+    message = bytearray(build_message_set(records[:1], magic=1))
+    position = data.draw(
+        st.integers(min_value=12, max_value=len(message) - 1).filter(lambda at: at != 16)
+    )
+    message[position] ^= 1 << data.draw(st.integers(min_value=0, max_value=7))
+    with pytest.raises(ApiError) as caught:
+        all_records(bytes(message))
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_message_sets_know_no_zstd() -> None:
+    with pytest.raises(ApiError) as caught:
+        build_message_set([Record(0, 1, None, b"a")], magic=1, compression=Compression.ZSTD)
+    assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("codec", LEGACY_CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_down_conversion_keeps_offsets_keys_and_values(magic: int, codec: Compression) -> None:
+    content = [(10 + index, b"k%d" % index, b"v" * index, [("h", b"x")]) for index in range(5)]
+    data = build_batch(content, base_offset=40, compression=codec)
+    converted = down_convert(read_batches(data), magic=magic)
+    assert {batch.magic for batch in read_batches(converted)} == {magic}
+    assert [(r.offset, r.key, r.value, r.headers) for r in all_records(converted)] == [
+        (40 + index, key, value, ()) for index, (_, key, value, _) in enumerate(content)
+    ]
+
+
+def test_down_conversion_starts_at_the_first_offset_wanted() -> None:
+    data = build_batch([(1, None, b"%d" % index, ()) for index in range(5)], base_offset=10)
+    converted = down_convert(read_batches(data), magic=1, first_offset=13)
+    assert [record.offset for record in all_records(converted)] == [13, 14]
+
+
+def test_down_conversion_leaves_out_control_batches() -> None:
+    marker = EndTransactionMarker(control_type=ControlType.COMMIT, coordinator_epoch=0)
+    data = build_batch([(1, None, b"a", ())]) + build_end_transaction_marker(
+        marker, timestamp=2, producer_id=1, producer_epoch=0, base_offset=1
+    )
+    assert [r.value for r in all_records(down_convert(read_batches(data), magic=1))] == [b"a"]
+
+
+def test_zstd_cannot_be_down_converted() -> None:
+    data = build_batch([(1, None, b"a", ())], compression=Compression.ZSTD)
+    with pytest.raises(ApiError) as caught:
+        down_convert(read_batches(data), magic=1)
+    assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@settings(max_examples=20)
+@given(records=record_runs())
+def test_up_conversion_makes_one_batch_at_new_offsets(
+    magic: int, records: Sequence[Record]
+) -> None:
+    data = build_message_set(records, magic=magic)
+    converted = up_convert(
+        list(read_batches(data)), base_offset=500, leader_epoch=4, compression=Compression.LZ4
+    )
+    (batch,) = read_batches(converted)
+    assert (batch.magic, batch.partition_leader_epoch) == (2, 4)
+    assert [(r.offset, r.key, r.value) for r in batch.records()] == [
+        (500 + index, record.key, record.value) for index, record in enumerate(records)
+    ]
