@@ -67,7 +67,7 @@ class TopicAdmin:
         """Checks everything and places the replicas; raises ApiError and writes nothing."""
         check_topic_name(name)
         existing = self._zk.topics()
-        if name in existing:
+        if name in existing or self._zk.is_marked_for_deletion(name):
             raise _already_exists(name)
         check_collision(name, existing)
         settings = _checked_config(config or {})

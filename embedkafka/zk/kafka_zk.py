@@ -370,6 +370,10 @@ class KafkaZk:
     def is_marked_for_deletion(self, topic: str) -> bool:
         return self.store.exists(paths.delete_topic(topic)) is not None
 
+    def watch_topic_deletion(self, topic: str, watch: Watch) -> bool:
+        """Leaves a watch for the end of a deletion; whether it is still under way."""
+        return self.store.exists(paths.delete_topic(topic), watch) is not None
+
     def topic_deletions(self, watch: Watch | None = None) -> set[str]:
         return set(self._children(paths.DELETE_TOPICS, watch))
 

@@ -13,9 +13,12 @@ SEAMS = {
     "socket.create_connection": {"net/transport.py"},
     "open": {"runtime/files.py"},
     "os.open": {"runtime/files.py"},
-    "random": set(),
+    "random.*": set(),
 }
-"""Name -> the modules that may use it: a module's whole content when only it is named."""
+"""Name -> the modules that may use it; a module's name stands for everything in it."""
+
+HARMLESS = {"random.Random"}
+"""A generator that is passed in, or made from a printed seed, is the seam itself."""
 
 USERS_SIDE = ("cli.py", "spark/")
 """The shell around the library, which has no cluster to ask for its clock or files."""
@@ -27,7 +30,9 @@ def used_names(tree: ast.AST) -> set[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             names.add(node.func.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names |= {f"{node.value.id}.{node.attr}", node.value.id}
+            name = f"{node.value.id}.{node.attr}"
+            if name not in HARMLESS:
+                names |= {name, node.value.id, f"{node.value.id}.*"}
     return names
 
 

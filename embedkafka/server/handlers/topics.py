@@ -19,6 +19,7 @@ from embedkafka.server.delayed_topics import DelayedTopics, has_leaders, is_gone
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topic_admin import NewTopic
+from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -153,9 +154,11 @@ def create_partitions(
 def delete_topics(
     broker: "Broker", request: DeleteTopicsRequest, context: "RequestContext"
 ) -> object:
-    """Deletes topics and answers when this broker has forgotten them.
+    """Deletes topics and answers when their names are free again.
 
-    Versions: v6 by name or id, not both.
+    Behaviour: a topic with a replica on a dead broker is answered for when this broker has
+    forgotten it; its name is free when that broker is back.
+    Versions:  v6 by name or id, not both.
     """
     by_id = context.version >= _DELETE_BY_ID
     asked = (
@@ -167,8 +170,9 @@ def delete_topics(
     )
     results: list[DeleteTopicsResponse.Topic] = []
     doomed: dict[str, int] = {}
+    deletions = _Deletions(broker)
     for topic in asked:
-        result = _delete(broker, topic)
+        result = _delete(broker, topic, deletions)
         results.append(result)
         if result.error_code == ErrorCode.NONE and result.name is not None:
             doomed[result.name] = len(results) - 1
@@ -180,11 +184,47 @@ def delete_topics(
             )
         context.reply(DeleteTopicsResponse(responses=results))
 
-    _wait(broker, doomed, request.timeout_ms, is_gone, reply)
+    _wait(broker, doomed, request.timeout_ms, deletions.is_done, reply)
     return LATER
 
 
-def _delete(broker: "Broker", topic: DeleteTopicsRequest.Topic) -> DeleteTopicsResponse.Topic:
+class _Deletions:
+    """Follows topics to the end of their deletion, which the store sees last."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._unfinished: set[str] = set()
+
+    def begin(self, topic: str) -> None:
+        """Asks for the deletion; raises ApiError when there is no such topic."""
+        if self._all_replicas_alive(topic):
+            self._unfinished.add(topic)
+        self._broker.topics.delete(topic)
+        self._watch(topic)
+
+    def is_done(self, snapshot: MetadataSnapshot, topic: str) -> bool:
+        return topic not in self._unfinished and is_gone(snapshot, topic)
+
+    def _watch(self, topic: str) -> None:
+        def on_change(event: WatchEvent) -> None:
+            self._watch(topic)
+            self._broker.topic_purgatory.check_and_complete(topic)
+
+        if topic in self._unfinished and not self._broker.zk.watch_topic_deletion(topic, on_change):
+            self._unfinished.discard(topic)
+
+    def _all_replicas_alive(self, topic: str) -> bool:
+        snapshot = self._broker.metadata.snapshot
+        return all(
+            replica in snapshot.brokers
+            for info in snapshot.topics.get(topic, {}).values()
+            for replica in info.replicas
+        )
+
+
+def _delete(
+    broker: "Broker", topic: DeleteTopicsRequest.Topic, deletions: _Deletions
+) -> DeleteTopicsResponse.Topic:
     snapshot = broker.metadata.snapshot
     name, topic_id = topic.name, topic.topic_id
     try:
@@ -199,7 +239,7 @@ def _delete(broker: "Broker", topic: DeleteTopicsRequest.Topic) -> DeleteTopicsR
         topic_id = snapshot.topic_ids.get(name, topic_id)
         if not broker.config.broker.flag("delete.topic.enable"):
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-        broker.topics.delete(name)
+        deletions.begin(name)
     except ApiError as error:
         return DeleteTopicsResponse.Topic(
             name=topic.name,

@@ -1,0 +1,131 @@
+"""A cluster comes and goes without a trace, and tells when something inside it failed."""
+
+import os
+import socket
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from embedkafka import BackgroundFailure, ConfigError, EmbeddedKafka, EmbedKafkaError, TopicSpec
+
+
+def our_threads():
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("ek-")}
+
+
+def open_descriptors():
+    """What the descriptors of this process refer to; a pipe or socket counts by its number."""
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:
+            continue  # the descriptor of the listing itself
+    return sorted(links)
+
+
+def our_directories():
+    return set(Path(tempfile.gettempdir()).glob("embedkafka-*"))
+
+
+def test_nothing_outlives_a_cluster():
+    with EmbeddedKafka(brokers=3):  # imports, and whatever they open, are not the cluster's
+        pass
+    threads, files, descriptors = our_threads(), our_directories(), open_descriptors()
+    with EmbeddedKafka(brokers=3, topics={"orders": 3}) as kafka:
+        addresses = kafka.bootstrap_servers.split(",")
+        assert our_threads() > threads
+        assert our_directories() > files
+    assert our_threads() == threads
+    assert our_directories() == files
+    assert open_descriptors() == descriptors
+    for address in addresses:
+        host, port = address.split(":")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_closing_twice_does_nothing():
+    kafka = EmbeddedKafka().start()
+    kafka.close()
+    kafka.close()
+    kafka.check()
+
+
+def test_a_cluster_starts_once():
+    with EmbeddedKafka() as kafka, pytest.raises(EmbedKafkaError, match="started already"):
+        kafka.start()
+
+
+def test_two_clusters_do_not_meet():
+    with EmbeddedKafka(brokers=2) as one, EmbeddedKafka(brokers=2) as other:
+        one.topic("orders").send("for one")
+        other.topic("orders").send("for the other")
+        assert one.cluster_id != other.cluster_id
+        assert [m.text for m in one.existing_topic("orders").read()] == ["for one"]
+        assert [m.text for m in other.existing_topic("orders").read()] == ["for the other"]
+
+
+def test_a_failure_in_the_background_fails_the_test():
+    with pytest.raises(BackgroundFailure, match="disk on fire"), EmbeddedKafka() as kafka:
+        kafka._failures.record("thread ek-b1-test", OSError("disk on fire"))
+
+
+def test_an_exception_in_the_body_is_not_replaced():
+    with pytest.raises(KeyError, match="mine"), EmbeddedKafka() as kafka:
+        kafka._failures.record("thread ek-b1-test", OSError("disk on fire"))
+        raise KeyError("mine")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"brokers": 0}, "at least one broker"),
+        ({"config": {"num.partition": 3}}, "did you mean num.partitions"),
+        ({"config": {"num.partitions": "many"}}, "Not a number of type INT"),
+        ({"topics": {"orders": 0}}, "at least one partition"),
+        ({"port": 65_535, "brokers": 3}, "leaves no room"),
+        ({"racks": ["a"], "brokers": 2}, "1 racks for 2 brokers"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(arguments, message):
+    before = our_threads()
+    with pytest.raises(ConfigError, match=message):
+        EmbeddedKafka(**arguments)
+    assert our_threads() == before
+
+
+def test_topics_are_there_when_the_cluster_is():
+    spec = TopicSpec(partitions=2, replication=2, config={"retention.ms": 1000})
+    with EmbeddedKafka(brokers=2, topics={"orders": 6, "prices": spec}) as kafka:
+        text = kafka.describe()
+    assert "orders-5" in text
+    assert "prices-1" in text
+
+
+def test_a_topic_that_exists_is_an_error_that_names_it():
+    with EmbeddedKafka(topics={"orders": 1}) as kafka:
+        with pytest.raises(EmbedKafkaError, match="orders: TOPIC_ALREADY_EXISTS"):
+            kafka.topic("orders")
+        with pytest.raises(ConfigError, match="Unknown topic config name: retention"):
+            kafka.topic("prices", config={"retention": 1})
+
+
+def test_a_fixed_port_is_used_by_the_brokers_in_turn():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with EmbeddedKafka(port=port) as kafka:
+        assert kafka.bootstrap_servers == f"127.0.0.1:{port}"
+
+
+def test_a_port_in_use_is_an_error_and_leaves_nothing_behind():
+    before = our_threads(), our_directories()
+    with EmbeddedKafka() as kafka:
+        port = int(kafka.bootstrap_servers.rpartition(":")[2])
+        with pytest.raises(OSError, match="in use"):
+            EmbeddedKafka(port=port).start()
+        assert kafka.topic().send("still there").offset == 0
+    assert (our_threads(), our_directories()) == before

@@ -1,0 +1,74 @@
+"""What a test author does with a topic handle."""
+
+import pytest
+
+from embedkafka import AwaitTimeout, EmbeddedKafka
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    with EmbeddedKafka(brokers=3) as kafka:
+        yield kafka
+
+
+def test_a_record_comes_back_with_all_its_parts(kafka):
+    topic = kafka.topic(partitions=3)
+    sent = topic.send(
+        "value", key="key", partition=2, headers={"trace": "1", "empty": None}, timestamp_ms=1234
+    )
+    assert (sent.partition, sent.offset) == (2, 0)
+    (message,) = topic.read()
+    assert message.key == b"key"
+    assert message.text == "value"
+    assert message.timestamp_ms == 1234
+    assert message.headers == (("trace", b"1"), ("empty", None))
+
+
+def test_json_goes_in_and_comes_out(kafka):
+    topic = kafka.topic()
+    topic.send_json({"id": 1})
+    topic.send(None, key="tombstone")
+    assert topic.read_json() == [{"id": 1}, None]
+
+
+def test_reading_an_empty_topic_is_quick_and_gives_nothing(kafka):
+    assert kafka.topic(partitions=5).read() == []
+
+
+def test_many_records_keep_their_order(kafka):
+    topic = kafka.topic()
+    topic.send_many(str(n) for n in range(10_000))
+    assert [message.text for message in topic.read()] == [str(n) for n in range(10_000)]
+
+
+def test_waiting_in_vain_says_what_was_seen(kafka):
+    topic = kafka.topic()
+    topic.send("only one")
+    with pytest.raises(AwaitTimeout, match=rf"{topic.name} and saw 1; .*only one"):
+        topic.wait_for(2, timeout_s=0.2)
+
+
+def test_waiting_ends_when_the_condition_holds(kafka):
+    topic = kafka.topic()
+    topic.send_many("abc")
+    assert len(topic.wait_for(lambda messages: messages and messages[-1].text == "c")) == 3
+
+
+def test_a_topic_grows_and_goes(kafka):
+    topic = kafka.topic(partitions=1)
+    kafka.add_partitions(topic.name, 4)
+    assert topic.send("x", partition=3).partition == 3
+    kafka.delete_topic(topic.name)
+    assert topic.name not in kafka.describe()  # no broker has a replica of it left
+    again = kafka.topic(topic.name)
+    assert again.read() == []
+
+
+def test_spark_is_told_where_to_read(kafka):
+    topic = kafka.topic()
+    assert topic.spark_options(failOnDataLoss="false") == {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "subscribe": topic.name,
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "false",
+    }
