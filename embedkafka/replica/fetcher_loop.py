@@ -93,8 +93,15 @@ class FetcherLoop:
 
     # -- the thread
 
-    def run_once(self) -> bool:
-        """Does all that is due, one round per leader; True when something is due again at once."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do before news comes or time passes."""
+        deadline_ms = self._deadline_ms()
+        is_due = deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms()
+        return not (self._inbox or self._news or self._due or is_due)
+
+    def run_once(self) -> None:
+        """Does all that is due, one round per leader."""
         self._take_orders()
         now_ms = self._clock.monotonic_ms()
         if self._put_off:
@@ -105,7 +112,6 @@ class FetcherLoop:
             self._unsettled = set()
         for fetcher, topic_partitions in self._due_by_fetcher():
             self._run_round(fetcher, topic_partitions)
-        return bool(self._due)
 
     def _run(self) -> None:
         while self._await_work():
@@ -114,12 +120,11 @@ class FetcherLoop:
     def _await_work(self) -> bool:
         """False when the thread should end: closed, or nothing left to follow."""
         with self._condition:
-            while self._open and not (self._inbox or self._news or self._due):
+            while self._open and self.is_idle:
                 if not self._fetcher_of:
                     self._thread = None
                     return False
-                if not self._clock.wait_until(self._condition, self._deadline_ms()):
-                    break
+                self._clock.wait_until(self._condition, self._deadline_ms())
             return self._open
 
     def _deadline_ms(self) -> float | None:

@@ -74,13 +74,14 @@ class FetcherManager:
         loop = self._loop_of.get(topic_partition)
         return loop.find_state(topic_partition) if loop else None
 
-    def run_until_idle(self) -> None:
-        """Without threads: does what is due until nothing is."""
-        busy = True
-        while busy:
-            busy = False
-            for loop in list(self._loops.values()):
-                busy |= loop.run_once()
+    def run_until_idle(self) -> bool:
+        """Without threads: does all that is due; whether there was anything."""
+        busy = False
+        for loop in list(self._loops.values()):
+            while not loop.is_idle:
+                loop.run_once()
+                busy = True
+        return busy
 
     def stop(self) -> None:
         with self._lock:

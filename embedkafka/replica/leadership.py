@@ -186,7 +186,9 @@ class Leadership:
     def _open_log(self, order: "_Order") -> Log:
         topic_id = None if order.topic_id == ZERO_ID else order.topic_id
         config = self._configs.log_config(order.topic_partition.topic)
-        return self._logs.get_or_create(order.topic_partition, topic_id, config)
+        log = self._logs.get_or_create(order.topic_partition, topic_id, config)
+        log.update_config(config)
+        return log
 
     def _judge_stop(self, stop: "_Stop") -> ErrorCode:
         if self._hosted.is_offline(stop.topic_partition):

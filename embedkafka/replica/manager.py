@@ -132,11 +132,7 @@ class ReplicaManager:
     # -- lifecycle
 
     def start(self) -> None:
-        """Takes over the high watermarks of the last run and begins the periodic work."""
-        for topic_partition, offset in self._logs.read_high_watermarks().items():
-            log = self._logs.find(topic_partition)
-            if log is not None:
-                log.update_high_watermark(offset)
+        """Begins the periodic work."""
         self._periodic = [
             self._tasks.every(
                 "isr-expiration", self.config.lag_time_max_ms / 2, self.isr_updates.shrink_lagging
@@ -149,11 +145,14 @@ class ReplicaManager:
         ]
 
     def shutdown(self, *, checkpoint: bool = True) -> None:
-        """Stops following and answers whoever waits; `checkpoint=False` is a crash."""
+        """Stops following and answers whoever waits; `checkpoint=False` is a crash.
+
+        The logs outlive this: their manager is closed afterwards.
+        """
         for task in self._periodic:
             task.cancel()
         self.fetchers.stop()
-        self.waiters.shutdown()
+        self.waiters.shutdown(complete=checkpoint)
         if checkpoint:
             self._logs.checkpoint_high_watermarks()
 
@@ -250,16 +249,16 @@ class ReplicaManager:
 
     # -- disks
 
-    def on_log_dir_failure(self, directory: Path) -> None:
-        """Gives up the partitions in `directory`, soon: whoever noticed may hold their locks."""
-        self._tasks.once(f"log-dir-failure {directory}", 0, lambda: self._take_offline(directory))
+    def on_log_dir_failure(self, directory: Path, lost: Sequence[TopicPartition]) -> None:
+        """`LogManager.on_dir_failure`: gives up what was in `directory`, soon.
 
-    def _take_offline(self, directory: Path) -> None:
-        lost = [
-            partition.topic_partition
-            for partition in self.hosted.online()
-            if partition.log is not None and partition.log.directory.parent == directory
-        ]
+        Not at once, for whoever met the failure may hold a partition's lock.
+        """
+        self._tasks.once(
+            f"log-dir-failure {directory}", 0, lambda: self._take_offline(directory, lost)
+        )
+
+    def _take_offline(self, directory: Path, lost: Sequence[TopicPartition]) -> None:
         _LOG.error("Broker %d loses %d partitions in %s", self.broker_id, len(lost), directory)
         self._leadership.take_offline(lost)
         self._log_dir_events.on_log_dir_failure(str(directory), lost)

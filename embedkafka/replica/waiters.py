@@ -72,12 +72,13 @@ class Waiters:
         self.fetch.check_and_complete(topic_partition)
         self.delete_records.check_and_complete(topic_partition)
 
-    def shutdown(self) -> None:
+    def shutdown(self, *, complete: bool) -> None:
+        """Answers whoever waits, or drops them; followers find out that this broker has gone."""
         for topic_partition in list(self._listeners):
             self._wake_followers(topic_partition)
-        self.fetch.shutdown()
-        self.produce.shutdown()
-        self.delete_records.shutdown()
+        self.fetch.shutdown(complete=complete)
+        self.produce.shutdown(complete=complete)
+        self.delete_records.shutdown(complete=complete)
 
     def _wake_followers(self, topic_partition: TopicPartition) -> None:
         for listener in self._listeners.get(topic_partition, ()):

@@ -1,0 +1,312 @@
+"""One broker alone: appends, fetches with and without waiting, offsets, deleted records."""
+
+import uuid
+
+import pytest
+
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import FetchIsolation
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.builder import build_batch
+from embedkafka.replica.fetch import FetchParams, PartitionFetch
+from embedkafka.runtime.ids import TopicPartition
+
+TP = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
+
+
+def batch(*values):
+    return memoryview(bytearray(build_batch([(5, None, v.encode(), ()) for v in values])))
+
+
+# -- produce
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_append_alone_is_acknowledged_at_once(single, acks):
+    produced = single.produce("a", "b", acks=acks)
+    assert produced.error is ErrorCode.NONE
+    assert (produced.response.base_offset, produced.response.log_start_offset) == (0, 0)
+    assert single.log().high_watermark == 2
+
+
+def test_other_acks_are_refused_without_appending(single):
+    assert single.produce("a", acks=2).error is ErrorCode.INVALID_REQUIRED_ACKS
+    assert single.log().log_end_offset == 0
+
+
+def test_partition_that_nobody_has_is_unknown(single):
+    assert single.produce("a", to=OTHER).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_partition_of_another_broker_is_not_led_here(make_cluster):
+    cluster = make_cluster(brokers=2)
+    cluster.elect(1, [1])
+    assert cluster[2].produce("a").error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_internal_topics_are_for_coordinators_only(make_cluster):
+    offsets = TopicPartition("__consumer_offsets", 0)
+    cluster = make_cluster(brokers=1)
+    cluster.elect(1, of=offsets)
+    assert cluster[1].produce("a", to=offsets).error is ErrorCode.INVALID_TOPIC_EXCEPTION
+    answers = []
+    cluster[1].manager.append_records(
+        timeout_ms=1_000,
+        required_acks=-1,
+        entries={offsets: batch("a")},
+        on_done=answers.append,
+        internal_topics_allowed=True,
+    )
+    assert answers[0][offsets].error is ErrorCode.NONE
+
+
+def test_each_partition_of_a_request_has_its_own_error(single):
+    answers = []
+    single.manager.append_records(
+        timeout_ms=1_000,
+        required_acks=-1,
+        entries={TP: batch("a"), OTHER: batch("b")},
+        on_done=answers.append,
+    )
+    assert {tp: answer.error for tp, answer in answers[0].items()} == {
+        TP: ErrorCode.NONE,
+        OTHER: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+def test_refused_batch_tells_where_the_log_starts(single):
+    single.produce("a")
+    refused = single.produce("b", producer_id=9, producer_epoch=0, base_sequence=7)
+    again = single.produce("b", producer_id=9, producer_epoch=0, base_sequence=9)
+    assert refused.error is ErrorCode.NONE
+    assert again.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert again.response.log_start_offset == 0
+
+
+# -- fetch
+
+
+def test_fetch_returns_what_is_there(single):
+    single.produce("a", "b")
+    fetched = single.fetch(0)
+    assert fetched.values == ["a", "b"]
+    assert (fetched.data.high_watermark, fetched.data.last_stable_offset) == (2, 2)
+
+
+def test_fetch_at_the_end_waits_for_the_next_append(single):
+    single.produce("a")
+    fetched = single.fetch(1, max_wait_ms=500)
+    assert not fetched.is_done
+    single.produce("b")
+    assert fetched.values == ["b"]
+
+
+def test_fetch_waits_no_longer_than_it_said(single, make_cluster):
+    fetched = single.fetch(0, max_wait_ms=500)
+    single.cluster.pass_time(499)
+    assert not fetched.is_done
+    single.cluster.pass_time(1)
+    assert fetched.values == []
+    assert fetched.data.error is ErrorCode.NONE
+
+
+def test_fetch_waits_until_its_minimum_is_there(single):
+    fetched = single.fetch(0, max_wait_ms=500, min_bytes=150)
+    single.produce("a")
+    assert not fetched.is_done
+    single.produce("b")
+    single.produce("c")
+    assert fetched.values == ["a", "b", "c"]
+
+
+def test_minimum_is_counted_over_all_partitions(single):
+    single.cluster.elect(1, of=OTHER)
+    answers = []
+    single.manager.fetch_messages(
+        FetchParams(
+            max_wait_ms=500,
+            min_bytes=100,
+            max_bytes=1 << 20,
+            isolation=FetchIsolation.HIGH_WATERMARK,
+        ),
+        [PartitionFetch(TP, 0, 1 << 20), PartitionFetch(OTHER, 0, 1 << 20)],
+        answers.append,
+    )
+    single.produce("a")
+    assert not answers
+    single.produce("b", to=OTHER)
+    assert [data.size > 0 for data in answers[0]] == [True, True]
+
+
+def test_fetch_is_answered_when_one_partition_has_an_error(single):
+    answers = []
+    single.manager.fetch_messages(
+        FetchParams(
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation=FetchIsolation.HIGH_WATERMARK,
+        ),
+        [PartitionFetch(TP, 0, 1 << 20), PartitionFetch(OTHER, 0, 1 << 20)],
+        answers.append,
+    )
+    assert [data.error for data in answers[0]] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_waiting_fetch_is_answered_when_its_partition_is_deleted(single):
+    fetched = single.fetch(0, max_wait_ms=500)
+    single.cluster.metadata.partitions.clear()
+    single.cluster.stop_replica(1, delete=True, leader_epoch=-2)
+    assert fetched.data.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_first_batch_comes_whole_and_the_rest_of_the_request_stays_below_the_limit(single):
+    single.cluster.elect(1, of=OTHER)
+    single.produce("a" * 100)
+    single.produce("b", to=OTHER)
+    answers = []
+    single.manager.fetch_messages(
+        FetchParams(
+            max_wait_ms=0, min_bytes=1, max_bytes=10, isolation=FetchIsolation.HIGH_WATERMARK
+        ),
+        [PartitionFetch(TP, 0, 1 << 20), PartitionFetch(OTHER, 0, 1 << 20)],
+        answers.append,
+    )
+    first, second = answers[0]
+    assert first.size > 100
+    assert (second.size, second.high_watermark) == (0, 1)
+
+
+def test_old_clients_get_nothing_above_their_limit(single):
+    single.produce("a" * 100)
+    answers = []
+    single.manager.fetch_messages(
+        FetchParams(
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=10,
+            isolation=FetchIsolation.HIGH_WATERMARK,
+            hard_max_bytes=True,
+        ),
+        [PartitionFetch(TP, 0, 1 << 20)],
+        answers.append,
+    )
+    assert answers[0][0].size <= 10
+
+
+def test_offset_beyond_the_log_is_out_of_range(single):
+    single.produce("a")
+    fetched = single.fetch(5, max_wait_ms=500)
+    assert fetched.data.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert fetched.data.high_watermark == -1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH), (1, ErrorCode.NONE)],
+)
+def test_leader_epoch_of_a_fetch_must_be_the_leaders(single, epoch, error):
+    single.cluster.elect(1)
+    assert single.fetch(0, current_leader_epoch=epoch).data.error is error
+
+
+def test_waiting_fetch_is_fenced_by_a_new_leader_epoch(single):
+    fetched = single.fetch(0, max_wait_ms=500, current_leader_epoch=0)
+    single.cluster.elect(1)
+    assert fetched.data.error is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_fetch_by_the_id_of_another_topic_is_refused(single):
+    fetched = single.fetch(0, topic_id=uuid.UUID(int=1))
+    assert fetched.data.error is ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_fetcher_that_read_from_another_log_learns_where_they_part(single):
+    single.produce("a")
+    single.cluster.elect(1)
+    single.produce("b")
+    fetched = single.fetch(2, last_fetched_epoch=0, current_leader_epoch=1)
+    assert fetched.data.diverging_epoch == (0, 1)
+    assert fetched.values == []
+
+
+# -- offsets
+
+
+def find(node, timestamp, isolation=FetchIsolation.HIGH_WATERMARK, **options):
+    return node.manager.find_offset(TP, timestamp, isolation=isolation, **options)
+
+
+def test_offsets_by_their_special_timestamps(single):
+    single.produce("a", "b", "c")
+    assert (find(single, -2).offset, find(single, -1).offset) == (0, 3)
+    latest = find(single, -3)
+    assert (latest.offset, latest.timestamp) == (2, 1_002)
+    assert (find(single, -4).offset, find(single, -5).offset) == (0, -1)
+
+
+def test_offset_by_time_is_the_first_record_not_older(single):
+    single.produce("a", "b", "c")
+    found = find(single, 1_001)
+    assert (found.offset, found.timestamp, found.leader_epoch) == (1, 1_001, 0)
+    assert find(single, 1_003) is None
+
+
+def test_readers_of_committed_records_see_the_last_stable_offset(single):
+    single.produce("a")
+    single.produce("t", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    assert find(single, -1).offset == 2
+    assert find(single, -1, FetchIsolation.TXN_COMMITTED).offset == 1
+
+
+def test_offset_of_another_epoch_is_fenced(single):
+    with pytest.raises(ApiError) as raised:
+        find(single, -1, current_leader_epoch=3)
+    assert raised.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_end_of_an_epoch_is_the_start_of_the_next(single):
+    single.produce("a", "b")
+    single.cluster.elect(1)
+    single.produce("c")
+    end = single.manager.end_offset_for_epoch
+    assert end(TP, 0) == (0, 2)
+    assert end(TP, 1) == (1, 3)
+    assert end(TP, 9) == (-1, -1)
+
+
+# -- delete records
+
+
+def delete(node, offset):
+    answers = []
+    node.manager.delete_records(timeout_ms=1_000, offsets={TP: offset}, on_done=answers.append)
+    return answers[0][TP]
+
+
+def test_deleted_records_are_gone_at_once(single):
+    single.produce("a", "b", "c")
+    assert delete(single, 2) == (2, ErrorCode.NONE)
+    assert single.fetch(1).data.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert single.fetch(2).data.log_start_offset == 2
+
+
+def test_minus_one_deletes_up_to_the_high_watermark(single):
+    single.produce("a", "b", "c")
+    assert delete(single, -1) == (3, ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("offset", [4, -2])
+def test_deletion_stays_within_the_high_watermark(single, offset):
+    single.produce("a", "b", "c")
+    assert delete(single, offset).error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_compacted_topics_keep_their_records(make_cluster):
+    cluster = make_cluster(brokers=1, topic_config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    cluster.elect(1)
+    assert delete(cluster[1], 0).error is ErrorCode.POLICY_VIOLATION
