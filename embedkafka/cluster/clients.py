@@ -16,6 +16,8 @@ Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
 
 _POLL_S = 0.1
+_QUIET = {"log_level": 2, "log.connection.close": False}
+"""A cluster that ends is no news to the test that ended it."""
 _REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
 
 
@@ -91,6 +93,7 @@ class Clients:
 
         consumer = confluent_kafka.Consumer(
             {
+                **_QUIET,
                 "bootstrap.servers": self._bootstrap_servers,
                 "group.id": f"embedkafka-read-{topic}",  # demanded by the client, never joined
                 "enable.auto.commit": False,
@@ -155,6 +158,7 @@ class Clients:
 
                 self._producer = confluent_kafka.Producer(
                     {
+                        **_QUIET,
                         "bootstrap.servers": self._bootstrap_servers,
                         "acks": "all",
                         "linger.ms": 0,
