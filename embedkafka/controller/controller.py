@@ -41,13 +41,13 @@ from embedkafka.controller.events import (
 from embedkafka.controller.loop import ControllerConfig, ControllerCore
 from embedkafka.controller.ports import Connect, Timers
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
-from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerInfo
+from embedkafka.zk.retrying import RetryingStore
 from embedkafka.zk.store import SessionState
 
 
@@ -66,7 +66,8 @@ class Controller:
         scheduler: Timers,
         connect: Connect,
     ) -> None:
-        self._zk = zk
+        self._store = RetryingStore(zk.store)
+        self._stopping = False
         self._loop: EventLoop[Event] = EventLoop(
             f"ek-b{broker.id}-controller", self._handle, failures
         )
@@ -85,7 +86,7 @@ class Controller:
         self._core = ControllerCore(
             broker,
             broker_epoch,
-            zk,
+            KafkaZk(self._store, clock),
             config,
             channels=open_channels,
             timers=scheduler,
@@ -113,13 +114,15 @@ class Controller:
 
     def start(self) -> None:
         """Takes part in elections from now on."""
-        self._zk.store.on_session_change(self._on_session)
+        self._store.on_session_change(self._on_session)
         self._loop.start()
         self._loop.post(events.Startup())
 
     def stop(self) -> None:
         """Ends the thread and the channels; `/controller` goes when the broker's session closes."""
-        self._loop.stop(drain=False)
+        self._stopping = True
+        self._store.give_up()
+        self._loop.stop()
         self._core.resign()
 
     def elect_leaders(
@@ -129,10 +132,8 @@ class Controller:
         reply: ElectionReply,
     ) -> None:
         """Elects leaders of `partitions`, or of every partition."""
-        event = events.ReplicaLeaderElection(partitions, kind, ElectionTrigger.ADMIN, reply)
-        if not self._loop.post(event):
-            gone = ApiError(ErrorCode.NOT_CONTROLLER)
-            reply(dict.fromkeys(partitions or (), gone))
+        trigger = ElectionTrigger.ADMIN
+        self._submit(events.ReplicaLeaderElection(partitions, kind, trigger, reply))
 
     def alter_partition_reassignments(
         self,
@@ -140,27 +141,31 @@ class Controller:
         reply: ReassignmentReply,
     ) -> None:
         """Begins reassignments; None as target cancels the one in progress."""
-        if not self._loop.post(events.ApiPartitionReassignment(wanted, reply)):
-            reply(ApiError(ErrorCode.NOT_CONTROLLER))
+        self._submit(events.ApiPartitionReassignment(wanted, reply))
 
     def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None, reply: ListReply
     ) -> None:
-        if not self._loop.post(events.ListPartitionReassignments(partitions, reply)):
-            reply(ApiError(ErrorCode.NOT_CONTROLLER))
+        self._submit(events.ListPartitionReassignments(partitions, reply))
 
     def controlled_shutdown(self, broker: int, broker_epoch: int, reply: ShutdownReply) -> None:
         """Moves leaders off `broker`; the reply has the partitions that it still leads."""
-        if not self._loop.post(events.ControlledShutdown(broker, broker_epoch, reply)):
-            reply(ApiError(ErrorCode.NOT_CONTROLLER))
+        self._submit(events.ControlledShutdown(broker, broker_epoch, reply))
 
     def enable_unclean_election(self, topic: str | None = None) -> None:
         """Unclean election was turned on, for `topic` or by default: try leaderless partitions."""
         self._loop.post(events.UncleanLeaderElectionEnable(topic))
 
+    def _submit(self, event: Event) -> None:
+        if not self._loop.post(event):
+            events.refuse(event)
+
     def _handle(self, event: Event) -> None:
         self._loop.assert_inside()
-        self._core.handle(event)
+        if self._stopping:
+            events.refuse(event)
+        else:
+            self._core.handle(event)
 
     def _on_response(self, sent: Outgoing, response: ControlResponse) -> None:
         self._loop.post(events.ResponseReceived(sent, response))

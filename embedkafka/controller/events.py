@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
-from embedkafka.protocol.errors import ApiError
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk import paths
 from embedkafka.zk.payloads import ReplicaAssignment
@@ -204,6 +204,18 @@ _CREATED_EVENTS: Mapping[str, Event] = {
         None, ElectionType.PREFERRED, ElectionTrigger.ZOOKEEPER
     ),
 }
+
+
+def refuse(event: Event) -> None:
+    """Answers whoever waits for the event's outcome that this is no controller."""
+    refusal = ApiError(ErrorCode.NOT_CONTROLLER)
+    if isinstance(event, ReplicaLeaderElection):
+        if event.reply is not None:
+            event.reply(dict.fromkeys(event.partitions or (), refusal))
+    elif isinstance(
+        event, ApiPartitionReassignment | ListPartitionReassignments | ControlledShutdown
+    ):
+        event.reply(refusal)
 
 
 def event_of(seen: WatchEvent) -> Event | None:

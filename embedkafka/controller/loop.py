@@ -19,20 +19,22 @@ from typing import Any
 
 from embedkafka.controller import events, membership, partition_machine, replica_machine
 from embedkafka.controller.context import ControllerContext, Replica
-from embedkafka.controller.election import Candidates, Strategy, elect
-from embedkafka.controller.events import ElectionTrigger, ElectionType, Event
+from embedkafka.controller.election import Strategy
+from embedkafka.controller.elections import Elections
+from embedkafka.controller.events import ElectionTrigger, Event
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.ports import Cancellable, Channels, Timers
 from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
-from embedkafka.controller.request_batch import Outgoing, RequestBatch
-from embedkafka.controller.state_changes import MoveResult, StateChangeFailed, StateChanges
+from embedkafka.controller.request_batch import Outgoing
+from embedkafka.controller.sender import RequestSender
+from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
 from embedkafka.controller.topic_deletion import TopicDeletion
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrResponse, StopReplicaResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
-from embedkafka.zk.payloads import NO_LEADER, BrokerInfo, TopicAssignment
+from embedkafka.zk.payloads import BrokerInfo, TopicAssignment
 from embedkafka.zk.store import SessionExpired, WatchEvent
 
 _LOG = logging.getLogger(__name__)
@@ -79,37 +81,26 @@ class ControllerCore:
         self.context = ControllerContext()
         self._zk = zk
         self._config = config
-        self._open_channels = channels
-        self._channels: Channels | None = None
         self._timers = timers
         self._post = post
         self._new_topic_id = new_topic_id
         self._balance_check: Cancellable | None = None
-        self._changes = StateChanges(
+        self._sender = RequestSender(
             self.context,
-            zk,
-            new_batch=self._new_batch,
-            send=self._send,
-            unclean_topics=self._unclean_topics,
+            controller_id=broker.id,
+            listener=config.inter_broker_listener,
+            open_channels=channels,
+        )
+        self._changes = StateChanges(
+            self.context, zk, self._sender, unclean_topics=self._unclean_topics
         )
         self._deletion = TopicDeletion(
-            self.context,
-            zk,
-            self._changes,
-            enabled=config.delete_topic_enable,
-            update_metadata=self._update_metadata_everywhere,
+            self.context, zk, self._changes, self._sender, enabled=config.delete_topic_enable
         )
         self._reassignments = Reassignments(
-            self.context,
-            zk,
-            self._changes,
-            self._deletion,
-            new_batch=self._new_batch,
-            send=self._send,
-            watch=self._on_watch,
-            expect_znode=self._expect_reassignment,
+            self.context, zk, self._changes, self._deletion, self._sender, watch=self._on_watch
         )
-
+        self._elections = Elections(self.context, zk, self._changes, watch=self._on_watch)
         self._handlers: dict[type, Callable[[Any], None]] = {  # Any: each takes its own event
             events.Startup: self._on_startup,
             events.ControllerChange: self._on_controller_change,
@@ -140,12 +131,15 @@ class ControllerCore:
     def handle(self, event: Event) -> None:
         """Handles one event; an event for a controller does nothing on one that is not active."""
         try:
-            self._handlers[type(event)](event)
-        except ControllerMoved as moved:
-            _LOG.info("Controller %d was replaced: %s", self.broker.id, moved)
-            self._maybe_resign()
+            try:
+                self._handlers[type(event)](event)
+            except ControllerMoved as moved:
+                _LOG.info("Controller %d was replaced: %s", self.broker.id, moved)
+                events.refuse(event)
+                self._maybe_resign()
         except SessionExpired:
             _LOG.info("Controller %d lost its session while handling %s", self.broker.id, event)
+            events.refuse(event)
 
     def resign(self) -> None:
         """Stops being controller without telling ZooKeeper; closing the session does that."""
@@ -153,9 +147,7 @@ class ControllerCore:
         if self._balance_check is not None:
             self._balance_check.cancel()
             self._balance_check = None
-        if self._channels is not None:
-            self._channels.close()
-            self._channels = None
+        self._sender.close()
         self.context.clear()
 
     # --- becoming controller, and ceasing to be ---
@@ -217,11 +209,11 @@ class ControllerCore:
         zk.watch_reassignment(watch)
         zk.delete_log_dir_events(zk.log_dir_events(watch), epoch_version=version)
         zk.delete_isr_changes(zk.isr_changes(watch), epoch_version=version)
-        self._channels = self._open_channels()
+        self._sender.open()
         for info, epoch in zk.brokers(watch).values():
             context.add_broker(info, epoch)
             zk.find_broker(info.id, watch)
-            self._channels.add_broker(info)
+            self._sender.add_broker(info)
         self._add_topics(zk.topics(watch))
         context.leadership.update(zk.partition_states(list(context.partitions())))
         for partition in context.partitions():
@@ -229,14 +221,12 @@ class ControllerCore:
                 context.reassigning[partition] = None
         self._deletion.start(zk.topic_deletions(watch), self._topics_halted())
         # Brokers need to know the live brokers before they can follow LeaderAndIsr requests.
-        self._update_metadata(context.brokers, ())
+        self._sender.update_metadata()
         self._start_machines()
         begun = self._reassignments.submit_znode()
         self._reassignments.resume(lambda partition, _: partition not in begun)
         self._deletion.go_on()
-        self._run_election(
-            self._pending_preferred_elections(), ElectionType.PREFERRED, ElectionTrigger.ZOOKEEPER
-        )
+        self._elections.run_znode()
         if self._config.auto_leader_rebalance_enable:
             self._schedule_balance_check(_FIRST_BALANCE_CHECK_MS)
 
@@ -263,7 +253,7 @@ class ControllerCore:
     # --- brokers ---
 
     def _on_broker_change(self, event: events.BrokerChange) -> None:
-        if not self.is_active or self._channels is None:
+        if not self.is_active:
             return
         registered = self._zk.brokers(self._on_watch)
         epochs = {broker: epoch for broker, (_, epoch) in registered.items()}
@@ -272,9 +262,9 @@ class ControllerCore:
             return
         _LOG.info("Controller %d sees %s", self.broker.id, change)
         for broker in (*change.bounced, *change.gone):
-            self._channels.remove_broker(broker)
+            self._sender.remove_broker(broker)
         for broker in (*change.joined, *change.bounced):
-            self._channels.add_broker(registered[broker][0])
+            self._sender.add_broker(registered[broker][0])
         if change.joined:
             self._join(change.joined, registered)
         if change.bounced:
@@ -290,7 +280,7 @@ class ControllerCore:
         now = self._zk.find_broker(event.broker, self._on_watch)
         if known is not None and now is not None and now != known:
             self.context.brokers[event.broker] = now
-            self._update_metadata(self.context.brokers, ())
+            self._sender.update_metadata()
 
     def _join(
         self, brokers: Collection[int], registered: Mapping[int, tuple[BrokerInfo, int]]
@@ -301,8 +291,8 @@ class ControllerCore:
             context.add_broker(*registered[broker])
             context.offline_dirs.pop(broker, None)
         others = [broker for broker in context.brokers if broker not in brokers]
-        self._update_metadata(others, ())
-        self._update_metadata(brokers, context.leadership)
+        self._sender.update_metadata(brokers=others)
+        self._sender.update_metadata(context.leadership, brokers=brokers)
         replicas = context.replicas_on(brokers)
         self._changes.move_replicas(replicas, ReplicaState.ONLINE)
         self._changes.bring_online()
@@ -330,7 +320,7 @@ class ControllerCore:
         self._changes.move_replicas(others, ReplicaState.OFFLINE)
         self._deletion.on_failed(doomed)
         if not others and all(isinstance(r, StateChangeFailed) for r in elected.values()):
-            self._update_metadata(context.brokers, ())
+            self._sender.update_metadata()
 
     def _on_log_dir_event_notification(self, event: events.LogDirEventNotification) -> None:
         """Asks brokers that lost a directory about every replica; the answers tell which."""
@@ -430,7 +420,7 @@ class ControllerCore:
         known = [tp for tp in partitions if self.context.assignment(tp).replicas]
         if known:
             self.context.leadership.update(self._zk.partition_states(known))
-            self._update_metadata(self.context.brokers, known)
+            self._sender.update_metadata(known)
             for partition in known:
                 self._reassignments.on_isr_change(partition)
         self._zk.delete_isr_changes(found, epoch_version=self.context.epoch_version)
@@ -489,109 +479,25 @@ class ControllerCore:
 
     def _on_replica_leader_election(self, event: events.ReplicaLeaderElection) -> None:
         if not self.is_active:
-            if event.reply is not None:
-                moved = ApiError(ErrorCode.NOT_CONTROLLER)
-                event.reply(dict.fromkeys(event.partitions or (), moved))
+            events.refuse(event)
             return
-        by_admin = event.trigger is ElectionTrigger.ADMIN
-        if not by_admin and not self._zk.watch_preferred_election(self._on_watch):
+        if event.trigger is not ElectionTrigger.ADMIN:
+            self._elections.run_znode()
             return
         asked = event.partitions
         if asked is None:
-            by_znode = not by_admin
-            asked = self._zk.preferred_election() if by_znode else list(self.context.partitions())
-        answers = self._run_election(asked, event.type, event.trigger)
+            asked = list(self.context.partitions())
+        answers = self._elections.run(asked, event.type, event.trigger)
         if event.reply is not None:
             event.reply(answers)
-
-    def _run_election(
-        self, partitions: Iterable[TopicPartition], kind: ElectionType, trigger: ElectionTrigger
-    ) -> dict[TopicPartition, int | ApiError]:
-        """Elects where the wanted leader does not lead yet; an answer for every partition."""
-        answers: dict[TopicPartition, int | ApiError] = {}
-        electable: list[TopicPartition] = []
-        for partition in partitions:
-            refusal = self._refuse_election(partition, kind)
-            if refusal is None:
-                electable.append(partition)
-            else:
-                answers[partition] = refusal
-        if kind is ElectionType.PREFERRED:
-            strategy = Strategy.PREFERRED
-        elif trigger is ElectionTrigger.ADMIN:
-            strategy = Strategy.OFFLINE_ALLOW_UNCLEAN
-        else:
-            strategy = Strategy.OFFLINE
-        results = self._changes.move_partitions(electable, PartitionState.ONLINE, strategy)
-        answers.update({tp: _election_answer(kind, results.get(tp)) for tp in electable})
-        if trigger is ElectionTrigger.ZOOKEEPER:
-            self._end_znode_election()
-        return answers
-
-    def _refuse_election(self, partition: TopicPartition, kind: ElectionType) -> ApiError | None:
-        context = self.context
-        assignment = context.assignment(partition)
-        if not assignment.replicas:
-            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
-        if context.is_queued_for_deletion(partition.topic):
-            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
-        state = context.leadership.get(partition)
-        leader = NO_LEADER if state is None else state.leader
-        if kind is ElectionType.PREFERRED:
-            needed = leader != assignment.replicas[0]
-        else:
-            needed = leader == NO_LEADER or not context.is_live(leader)
-        return None if needed else ApiError(ErrorCode.ELECTION_NOT_NEEDED)
-
-    def _pending_preferred_elections(self) -> list[TopicPartition]:
-        return [
-            partition
-            for partition in self._zk.preferred_election()
-            if self._refuse_election(partition, ElectionType.PREFERRED) is None
-        ]
-
-    def _end_znode_election(self) -> None:
-        """Removes the request, and looks once more: another may have come in between."""
-        there = self._zk.watch_preferred_election(self._on_watch)
-        if there:
-            self._zk.delete_preferred_election(epoch_version=self.context.epoch_version)
-            self._zk.watch_preferred_election(self._on_watch)
 
     def _on_auto_leader_balance(self, event: events.AutoLeaderBalance) -> None:
         if not self.is_active:
             return
         try:
-            self._balance_leaders()
+            self._elections.balance(self._config.leader_imbalance_per_broker_percentage)
         finally:
             self._schedule_balance_check(self._config.leader_imbalance_check_interval_ms)
-
-    def _balance_leaders(self) -> None:
-        """Elects preferred leaders for brokers that lead too few of the partitions they should."""
-        context = self.context
-        preferred: dict[int, list[TopicPartition]] = {}
-        for partition in context.partitions():
-            replicas = context.assignment(partition).replicas
-            if replicas and not context.is_queued_for_deletion(partition.topic):
-                preferred.setdefault(replicas[0], []).append(partition)
-        allowed = self._config.leader_imbalance_per_broker_percentage / 100
-        for broker, partitions in preferred.items():
-            elsewhere = [
-                tp
-                for tp in partitions
-                if tp in context.leadership and context.leadership[tp].leader != broker
-            ]
-            if len(elsewhere) / len(partitions) > allowed:
-                able = [tp for tp in elsewhere if self._can_prefer(tp)]
-                self._run_election(able, ElectionType.PREFERRED, ElectionTrigger.AUTO)
-
-    def _can_prefer(self, partition: TopicPartition) -> bool:
-        assignment = self.context.assignment(partition)
-        candidates = Candidates(
-            assignment=assignment,
-            state=self.context.leadership[partition],
-            online=[r for r in assignment.replicas if self.context.is_online(r, partition)],
-        )
-        return elect(Strategy.PREFERRED, candidates) is not None
 
     def _schedule_balance_check(self, delay_ms: int) -> None:
         self._balance_check = self._timers.once(
@@ -621,19 +527,19 @@ class ControllerCore:
     # --- requests that brokers and admin clients make of the controller ---
 
     def _on_controlled_shutdown(self, event: events.ControlledShutdown) -> None:
+        if not self.is_active:
+            events.refuse(event)
+            return
         try:
-            event.reply(self._shut_down(event.broker, event.broker_epoch))
+            remaining = self._shut_down(event.broker, event.broker_epoch)
         except ApiError as error:
             event.reply(error)
-        except (ControllerMoved, SessionExpired):
-            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
-            raise
+        else:
+            event.reply(remaining)
 
     def _shut_down(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         """Moves leaders off a broker, stops its followers, and tells what it still leads."""
         context = self.context
-        if not self.is_active:
-            raise ApiError(ErrorCode.NOT_CONTROLLER)
         if broker not in context.brokers:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker} does not exist.")
         if UNKNOWN_BROKER_EPOCH != broker_epoch < context.broker_epochs[broker]:
@@ -650,36 +556,28 @@ class ControllerCore:
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker]
         self._changes.move_partitions(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
         # Followers are stopped first, in a batch of their own, and leave the ISR after that.
-        batch = self._new_batch()
+        batch = self._sender.new_batch()
         for partition in followed:
             batch.add_stop_replica(broker, partition, delete=False)
-        self._send(batch.build())
+        self._sender.send(batch)
         self._changes.move_replicas([Replica(tp, broker) for tp in followed], ReplicaState.OFFLINE)
         return context.partitions_led_by(broker)
 
     def _on_api_partition_reassignment(self, event: events.ApiPartitionReassignment) -> None:
-        if not self.is_active:
-            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
-            return
-        try:
-            answers = self._reassignments.submit(event.wanted)
-        except (ControllerMoved, SessionExpired):
-            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
-            raise
-        event.reply(answers)
+        if self.is_active:
+            event.reply(self._reassignments.submit(event.wanted))
+        else:
+            events.refuse(event)
 
     def _on_list_partition_reassignments(self, event: events.ListPartitionReassignments) -> None:
         if self.is_active:
             event.reply(self._reassignments.in_progress(event.partitions))
         else:
-            event.reply(ApiError(ErrorCode.NOT_CONTROLLER))
+            events.refuse(event)
 
     def _on_zk_partition_reassignment(self, event: events.ZkPartitionReassignment) -> None:
         if self.is_active:
             self._reassignments.submit_znode()
-
-    def _expect_reassignment(self) -> None:
-        self._post(events.ZkPartitionReassignment())
 
     def _on_reassignment_isr_change(self, event: events.ReassignmentIsrChange) -> None:
         if self.is_active:
@@ -692,35 +590,3 @@ class ControllerCore:
         event = events.event_of(seen)
         if event is not None:
             self._post(event)
-
-    def _new_batch(self) -> RequestBatch:
-        return RequestBatch(
-            self.context,
-            controller_id=self.broker.id,
-            listener=self._config.inter_broker_listener,
-        )
-
-    def _send(self, requests: list[Outgoing]) -> None:
-        assert self._channels is not None or not requests, "only an active controller sends"
-        for outgoing in requests:
-            if self._channels is not None:
-                self._channels.send(outgoing)
-
-    def _update_metadata(
-        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
-    ) -> None:
-        batch = self._new_batch()
-        batch.add_update_metadata(brokers, partitions)
-        self._send(batch.build())
-
-    def _update_metadata_everywhere(self, partitions: Collection[TopicPartition]) -> None:
-        self._update_metadata(self.context.brokers, partitions)
-
-
-def _election_answer(kind: ElectionType, result: MoveResult | None) -> int | ApiError:
-    if result is not None and not isinstance(result, StateChangeFailed):
-        return result.leader
-    code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    if kind is ElectionType.PREFERRED:
-        code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    return ApiError(code, str(result) if result is not None else "")

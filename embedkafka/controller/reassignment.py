@@ -23,7 +23,7 @@ from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.election import Strategy
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
-from embedkafka.controller.request_batch import Outgoing, RequestBatch
+from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
 from embedkafka.controller.topic_deletion import TopicDeletion
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -91,20 +91,16 @@ class Reassignments:
         zk: KafkaZk,
         changes: StateChanges,
         deletion: TopicDeletion,
+        sender: RequestSender,
         *,
-        new_batch: Callable[[], RequestBatch],
-        send: Callable[[list[Outgoing]], None],
         watch: Watch,
-        expect_znode: Callable[[], None],
     ) -> None:
         self._context = context
         self._zk = zk
         self._changes = changes
         self._deletion = deletion
-        self._new_batch = new_batch
-        self._send = send
+        self._sender = sender
         self._watch = watch
-        self._expect_znode = expect_znode
 
     def submit(
         self, wanted: Mapping[TopicPartition, Sequence[int] | None]
@@ -201,9 +197,7 @@ class Reassignments:
         self._write(partition, settled)
         self._drop_from_znode(lambda tp, target: tp == partition and target == settled.replicas)
         self._context.reassigning.pop(partition, None)
-        batch = self._new_batch()
-        batch.add_update_metadata(self._context.brokers, [partition])
-        self._send(batch.build())
+        self._sender.update_metadata([partition])
         self._deletion.resume([partition.topic])
 
     def _record(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
@@ -224,10 +218,10 @@ class Reassignments:
         """The leader takes the new replica list with the new epoch; new replicas may pick any
         working log directory, which `is_new` says."""
         self._changes.bump_leader_epoch(partition)
-        batch = self._new_batch()
+        batch = self._sender.new_batch()
         batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
         batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
-        self._send(batch.build())
+        self._sender.send(batch)
 
     def _move_leader(self, partition: TopicPartition, settled: ReplicaAssignment) -> None:
         leader = self._context.leadership[partition].leader
@@ -254,12 +248,10 @@ class Reassignments:
 
     def _drop_from_znode(self, matches: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
         """Takes partitions out of `/admin/reassign_partitions`, which goes when it is empty."""
+        if not self._zk.watch_reassignment(self._watch):
+            return
         listed = self._zk.reassignment()
-        if not listed and not self._zk.watch_reassignment(self._watch):
-            return
         rest = {tp: target for tp, target in listed.items() if not matches(tp, target)}
-        if rest == listed and rest:
-            return
-        self._zk.set_reassignment(rest, epoch_version=self._context.epoch_version)
-        if not rest:
-            self._expect_znode()
+        if rest != listed or not rest:
+            self._zk.set_reassignment(rest, epoch_version=self._context.epoch_version)
+            self._zk.watch_reassignment(self._watch)

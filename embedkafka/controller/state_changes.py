@@ -16,7 +16,8 @@ from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.election import Strategy, without_replica
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
-from embedkafka.controller.request_batch import Outgoing, RequestBatch
+from embedkafka.controller.request_batch import RequestBatch
+from embedkafka.controller.sender import RequestSender
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import LeaderAndIsr
@@ -41,15 +42,13 @@ class StateChanges:
         self,
         context: ControllerContext,
         zk: KafkaZk,
+        sender: RequestSender,
         *,
-        new_batch: Callable[[], RequestBatch],
-        send: Callable[[list[Outgoing]], None],
         unclean_topics: UncleanTopics,
     ) -> None:
         self._context = context
         self._zk = zk
-        self._new_batch = new_batch
-        self._send = send
+        self._sender = sender
         self._unclean_topics = unclean_topics
 
     def move_partitions(
@@ -68,12 +67,12 @@ class StateChanges:
             for partition in may:
                 partition_machine.move(context, partition, target)
             return {}
-        batch = self._new_batch()
+        batch = self._sender.new_batch()
         new = [tp for tp in may if context.partition_states[tp] is PartitionState.NEW]
         led_before = [tp for tp in may if context.partition_states[tp] is not PartitionState.NEW]
         self._initialize(new, batch)
         results = self._elect(led_before, strategy, batch)
-        self._send(batch.build())
+        self._sender.send(batch)
         return results
 
     def bring_online(self, topic: str | None = None) -> dict[TopicPartition, MoveResult]:
@@ -88,10 +87,10 @@ class StateChanges:
             by_broker.setdefault(replica.broker, []).append(replica)
         if not by_broker:
             return
-        batch = self._new_batch()
+        batch = self._sender.new_batch()
         for broker, listed in by_broker.items():
             self._move_replicas_of(broker, listed, target, batch)
-        self._send(batch.build())
+        self._sender.send(batch)
 
     def bump_leader_epoch(self, partition: TopicPartition) -> None:
         """Writes the next leader epoch and nothing else, so that the leader takes new replicas."""

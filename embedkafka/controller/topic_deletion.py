@@ -10,14 +10,14 @@ Not here: the states of replicas (`replica_machine`).
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
+from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChanges
-from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 
 _LOG = logging.getLogger(__name__)
@@ -59,15 +59,15 @@ class TopicDeletion:
         context: ControllerContext,
         zk: KafkaZk,
         changes: StateChanges,
+        sender: RequestSender,
         *,
         enabled: bool,
-        update_metadata: Callable[[Collection[TopicPartition]], None],
     ) -> None:
         self._context = context
         self._zk = zk
         self._changes = changes
+        self._sender = sender
         self._enabled = enabled
-        self._update_metadata = update_metadata
 
     def start(self, topics: Collection[str], ineligible: Collection[str]) -> None:
         """Takes over the queue as a new controller finds it."""
@@ -147,7 +147,7 @@ class TopicDeletion:
         self._changes.move_partitions(partitions, PartitionState.NON_EXISTENT)
         context.topics_with_deletion_started.update(unseen)
         # Brokers that hear of a leader "during delete" stop serving these partitions at once.
-        self._update_metadata(context.partitions_of(topics))
+        self._sender.update_metadata(context.partitions_of(topics))
         self._delete_replicas(topics)
 
     def _delete_replicas(self, topics: Collection[str]) -> None:
