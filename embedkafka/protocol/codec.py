@@ -116,9 +116,9 @@ def _compile(what: str, cls: type[Any], version: int) -> Callable[[Any], Any]:
     if not first <= version <= last:
         raise ProtocolError(f"{cls.__qualname__} has versions {first} to {last}, not {version}")
     write = encoder_source if what == "encode" else decoder_source
-    source, namespace = write(schema, version)
-    exec(compile(source, f"<{what} {cls.__qualname__} v{version}>", "exec"), namespace)
-    function: Callable[[Any], Any] = namespace[what]
+    function: Callable[[Any], Any] = write(schema, version).compile(
+        what, f"{what} {cls.__qualname__} v{version}"
+    )
     return function
 
 

@@ -3,64 +3,66 @@
 Neighbouring fixed-size fields are read by one `struct` call, straight into the object, and so is
 the length of a string or array that follows them:
 
-    o1 = Draft()
-    n2, = unpack_h(data, pos); pos += 2
-    ...
-    o1.generation_id, n3 = unpack_ih(data, pos)
+    o1.generation_id, n3, = unpack_ih(data, pos)
+    pos += 6
+    if n3 < 0:
+     raise negative('member_id', n3)
+    o1.member_id = data[pos:pos + n3].decode()
+    pos += n3
 
-Bounds are checked where it matters only: `struct` and indexing fail at the end of the data by
-themselves, a slice that was cut short leaves the position beyond the end, which the next read or
-the last line notices, and array lengths are compared with the bytes that are left, so that no
-claim of a client allocates memory.
+Bounds are checked only where it matters.  `struct` and indexing fail at the end of the data by
+themselves; a slice that was cut short leaves the position beyond the end, which the next read or
+the last line notices; array lengths are compared with the bytes that are left, so that a client
+cannot make us allocate more than it sends.
 
 Not here: running it.  `codec` compiles the source on first use and keeps the function.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct as StructFormat
 from struct import error as StructError
 from struct import unpack_from
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import Field, Schema, schema_of
-from embedkafka.protocol.varint import decode_uvarint
-from embedkafka.protocol.wire_types import UUID_BYTES, Array, Fixed, Struct, Variable, WireType
+from embedkafka.protocol.source import Source
+from embedkafka.protocol.varint import decode_uvarint, skip_tagged_fields
+from embedkafka.protocol.wire_types import (
+    INT8,
+    INT16,
+    INT32,
+    UUID_BYTES,
+    Array,
+    Fixed,
+    Struct,
+    Variable,
+    WireType,
+)
 
-_LENGTH_CODE: Final = {Variable.STRING: "h", Variable.BYTES: "i", Variable.RECORDS: "i"}
-_SIZE: Final = {"b": 1, "B": 1, "h": 2, "i": 4}
 
-
-def decoder_source(schema: Schema, version: int) -> tuple[str, dict[str, Any]]:
-    """Source of `decode(data) -> message`, and the names it refers to."""
+def decoder_source(schema: Schema, version: int) -> Source:
+    """Source of `decode(data) -> message`."""
+    source = Source({**_NAMES, "what": f"{schema.cls.__qualname__} v{version}"})
+    has_records = _has_records(schema, version)
     writer = _DecoderWriter(
-        version=version,
-        flexible=schema.is_flexible_in(version),
-        keeps_views=_has_records(schema, version),
-        namespace={
-            **_NAMES,
-            "what": f"{schema.cls.__qualname__} v{version}",
-        },
+        source, version, flexible=schema.is_flexible_in(version), keeps_views=has_records
     )
-    writer.line("def decode(data):")
-    writer.indent = 1
-    writer.line(f"data = {'memoryview' if writer.keeps_views else 'bytes'}(data)")
-    writer.line("end = len(data)")
-    writer.line("pos = 0")
-    writer.line("try:")
-    writer.indent = 2
-    result = writer.struct(schema)
-    writer.line("if pos != end:")
-    writer.line(" raise wrong_end(pos, end)")
-    writer.line(f"return {result}")
-    writer.indent = 1
-    writer.line("except failures as failure:")
-    writer.line(" raise malformed(what, pos, end, failure) from failure")
-    return "\n".join(writer.lines), writer.namespace
+    with source.block("def decode(data):"):
+        source.line(f"data = {'memoryview' if has_records else 'bytes'}(data)")
+        source.line("end = len(data)")
+        source.line("pos = 0")
+        with source.block("try:"):
+            result = writer.struct(schema)
+            source.line("if pos != end:")
+            source.line(" raise wrong_end(pos, end)")
+            source.line(f"return {result}")
+        source.line("except failures as failure:")
+        source.line(" raise malformed(what, pos, end, failure) from failure")
+    return source
 
 
 def _has_records(schema: Schema, version: int) -> bool:
@@ -75,15 +77,6 @@ def _holds_records(wire_type: WireType, version: int) -> bool:
             return _has_records(schema_of(wire_type.cls), version)
         case _:
             return wire_type is Variable.RECORDS
-
-
-def skip_tagged_fields(data: bytes | memoryview, position: int, count: int) -> int:
-    """Step over `count` tagged fields, whatever they are, and return the position after them."""
-    for _ in range(count):
-        _, position = decode_uvarint(data, position)
-        size, position = decode_uvarint(data, position)
-        position += size
-    return position
 
 
 def _negative(name: str, length: int) -> ProtocolError:
@@ -121,7 +114,10 @@ def _uuid(raw: bytes) -> UUID:
     return UUID(bytes=raw)
 
 
-_NAMES: Final[dict[str, Any]] = {
+_LENGTH_TYPE: Final = {Variable.STRING: INT16, Variable.BYTES: INT32, Variable.RECORDS: INT32}
+_BYTE: Final = Fixed("B", 1)
+
+_NAMES: Final[Mapping[str, object]] = {
     "decode_uvarint": decode_uvarint,
     "failures": (ProtocolError, StructError, IndexError, UnicodeDecodeError),
     "malformed": _malformed,
@@ -135,88 +131,85 @@ _NAMES: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
 class _DecoderWriter:
-    """Collects statements; holds back fixed-size reads that one `struct` call can do together."""
+    """Writes statements; holds back fixed-size reads that one `struct` call can do together."""
 
-    version: int
-    flexible: bool
-    keeps_views: bool
-    namespace: dict[str, Any]
-    lines: list[str] = field(default_factory=list)
-    indent: int = 0
-    _names: int = 0
-    _format: str = ""
-    _size: int = 0
-    _targets: list[str] = field(default_factory=list)
-    _conversions: list[str] = field(default_factory=list)
+    __slots__ = (
+        "_conversions",
+        "_flexible",
+        "_format",
+        "_keeps_views",
+        "_size",
+        "_source",
+        "_targets",
+        "_version",
+    )
 
-    def line(self, text: str) -> None:
-        self.lines.append(" " * self.indent + text)
+    def __init__(self, source: Source, version: int, *, flexible: bool, keeps_views: bool) -> None:
+        self._source = source
+        self._version = version
+        self._flexible = flexible
+        self._keeps_views = keeps_views
+        self._format = ""
+        self._size = 0
+        self._targets: list[str] = []
+        self._conversions: list[str] = []
 
-    def fresh(self, prefix: str) -> str:
-        self._names += 1
-        return f"{prefix}{self._names}"
+    def struct(self, schema: Schema) -> str:
+        """Read a struct into a variable, and return its name."""
+        self._flush()
+        result = self._source.fresh("o")
+        self._source.line(f"{result} = {self._source.constant('draft', schema.draft)}()")
+        tagged = []
+        for field in schema.fields:
+            target = f"{result}.{field.name}"
+            if field.is_in(self._version) and field.tag is None:
+                nullable = field.is_nullable_in(self._version)
+                self._value(target, field.type, nullable=nullable)
+                continue
+            default = self._source.constant("default", field.default)
+            self._source.line(f"{target} = {default}")
+            if field.is_in(self._version):
+                tagged.append(field)
+        if self._flexible:
+            self._tagged_section(result, tagged)
+        self._flush()
+        self._source.line(f"{result}.__class__ = {self._source.constant('frozen', schema.cls)}")
+        return result
 
-    def constant(self, prefix: str, value: object) -> str:
-        name = self.fresh(prefix)
-        self.namespace[name] = value
-        return name
-
-    @contextmanager
-    def _block(self, opening: str) -> Iterator[None]:
-        """An indented block.  What is held back never crosses its borders."""
-        self.flush()
-        self.line(opening)
-        self.indent += 1
-        yield
-        self.flush()
-        self.indent -= 1
-
-    def fixed(self, code: str, size: int, target: str) -> None:
-        self._format += code
-        self._size += size
+    def _fixed(self, kind: Fixed, target: str) -> None:
+        """Hold back the read of a fixed-size value."""
+        self._format += kind.code
+        self._size += kind.size
         self._targets.append(target)
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Read what was held back."""
         if not self._format:
             return
         if self._format == "B":
-            self.line(f"{self._targets[0]} = data[pos]")
+            self._source.line(f"{self._targets[0]} = data[pos]")
         else:
             name = "unpack_" + self._format.replace("?", "o")
-            self.namespace[name] = StructFormat(">" + self._format).unpack_from
-            self.line(f"{', '.join(self._targets)}, = {name}(data, pos)")
-        self.line(f"pos += {self._size}")
-        self.lines += [" " * self.indent + each for each in self._conversions]
+            self._source.namespace[name] = StructFormat(">" + self._format).unpack_from
+            self._source.line(f"{', '.join(self._targets)}, = {name}(data, pos)")
+        self._source.line(f"pos += {self._size}")
+        for conversion in self._conversions:
+            self._source.line(conversion)
         self._format, self._size, self._targets, self._conversions = "", 0, [], []
 
-    def struct(self, schema: Schema) -> str:
-        """Read a struct into a variable, and return its name."""
-        self.flush()
-        result = self.fresh("o")
-        self.line(f"{result} = {self.constant('draft', schema.draft)}()")
-        tags = []
-        for each in schema.fields:
-            target = f"{result}.{each.name}"
-            if each.is_in(self.version) and each.tag is None:
-                nullable = each.is_nullable_in(self.version)
-                self.value(target, each.type, nullable=nullable)
-            else:
-                self.line(f"{target} = {self.constant('default', each.default)}")
-                if each.is_in(self.version):
-                    tags.append(each)
-        if self.flexible:
-            self._tagged_section(result, tags)
-        self.flush()
-        self.line(f"{result}.__class__ = {self.constant('frozen', schema.cls)}")
-        return result
+    @contextmanager
+    def _block(self, opening: str) -> Iterator[None]:
+        """An indented block.  What is held back never crosses its borders."""
+        self._flush()
+        with self._source.block(opening):
+            yield
+            self._flush()
 
-    def value(self, target: str, wire_type: WireType, *, nullable: bool) -> None:
+    def _value(self, target: str, wire_type: WireType, *, nullable: bool) -> None:
         match wire_type:
             case Fixed():
-                self.fixed(wire_type.code, wire_type.size, target)
+                self._fixed(wire_type, target)
                 if wire_type is UUID_BYTES:
                     self._conversions.append(f"{target} = uuid({target})")
             case Variable():
@@ -226,110 +219,110 @@ class _DecoderWriter:
             case Struct():
                 self._nested(target, schema_of(wire_type.cls), nullable=nullable)
 
-    def _length(self, code: str) -> str:
+    def _length(self, kind: Fixed) -> str:
         """Read a length, -1 for null, into a variable and return its name."""
-        length = self.fresh("n")
-        if self.flexible:
-            self.fixed("B", 1, length)
-            self.flush()
-            self.line(f"if {length} > 127:")
-            self.line(f" {length}, pos = decode_uvarint(data, pos - 1)")
-            self.line(f"{length} -= 1")
-        else:
-            self.fixed(code, _SIZE[code], length)
-            self.flush()
+        length = self._source.fresh("n")
+        self._fixed(_BYTE if self._flexible else kind, length)
+        self._flush()
+        if self._flexible:
+            self._source.line(f"if {length} > 127:")
+            self._source.line(f" {length}, pos = decode_uvarint(data, pos - 1)")
+            self._source.line(f"{length} -= 1")
         return length
-
-    def _run_of_bytes(self, target: str, kind: Variable, *, nullable: bool) -> None:
-        length = self._length(_LENGTH_CODE[kind])
-        with self._unless_null(target, length, nullable=nullable):
-            self.line(f"{target} = {self._slice(kind, f'data[pos:pos + {length}]')}")
-            self.line(f"pos += {length}")
-
-    def _slice(self, kind: Variable, data: str) -> str:
-        if kind is Variable.STRING:
-            return f"str({data}, 'utf-8')" if self.keeps_views else f"{data}.decode()"
-        if kind is Variable.BYTES and self.keeps_views:
-            return f"bytes({data})"
-        return data
 
     @contextmanager
     def _unless_null(self, target: str, length: str, *, nullable: bool) -> Iterator[None]:
         """What is done with a value whose length has been read, when it is not null."""
-        self.line(f"if {length} < 0:")
+        self._source.line(f"if {length} < 0:")
         if not nullable:
-            self.line(f" raise negative({_field_name(target)}, {length})")
+            self._source.line(f" raise negative({_field_name(target)}, {length})")
             yield
             return
-        self.line(f" {target} = None")
+        self._source.line(f" {target} = None")
         with self._block("else:"):
             yield
 
+    def _run_of_bytes(self, target: str, kind: Variable, *, nullable: bool) -> None:
+        length = self._length(_LENGTH_TYPE[kind])
+        with self._unless_null(target, length, nullable=nullable):
+            self._source.line(f"{target} = {self._slice(kind, f'data[pos:pos + {length}]')}")
+            self._source.line(f"pos += {length}")
+
+    def _slice(self, kind: Variable, data: str) -> str:
+        """Text, or bytes, or a view, of a slice of the data."""
+        if kind is Variable.STRING:
+            return f"str({data}, 'utf-8')" if self._keeps_views else f"{data}.decode()"
+        if kind is Variable.BYTES and self._keeps_views:
+            return f"bytes({data})"
+        return data
+
     def _array(self, target: str, element: WireType, *, nullable: bool) -> None:
-        length = self._length("i")
+        length = self._length(INT32)
         with self._unless_null(target, length, nullable=nullable):
             if isinstance(element, Fixed) and element is not UUID_BYTES:
-                self._array_of_fixed(target, length, element)
+                self._array_of_numbers(target, length, element)
             else:
                 self._array_by_element(target, length, element)
 
-    def _array_of_fixed(self, target: str, length: str, element: Fixed) -> None:
-        self.line(f"if {length} * {element.size} > end - pos:")
-        self.line(f" raise too_long({_field_name(target)}, {length}, end - pos)")
-        self.line(f"{target} = list(unpack_from(f'>{{{length}}}{element.code}', data, pos))")
-        self.line(f"pos += {length} * {element.size}")
+    def _array_of_numbers(self, target: str, length: str, element: Fixed) -> None:
+        self._source.line(f"if {length} * {element.size} > end - pos:")
+        self._source.line(f" raise too_long({_field_name(target)}, {length}, end - pos)")
+        numbers = f"unpack_from(f'>{{{length}}}{element.code}', data, pos)"
+        self._source.line(f"{target} = list({numbers})")
+        self._source.line(f"pos += {length} * {element.size}")
 
     def _array_by_element(self, target: str, length: str, element: WireType) -> None:
-        items = self.fresh("a")
-        self.line(f"if {length} > end - pos:")
-        self.line(f" raise too_long({_field_name(target)}, {length}, end - pos)")
-        self.line(f"{target} = {items} = []")
+        items = self._source.fresh("a")
+        self._source.line(f"if {length} > end - pos:")
+        self._source.line(f" raise too_long({_field_name(target)}, {length}, end - pos)")
+        self._source.line(f"{target} = {items} = []")
         with self._block(f"for _ in range({length}):"):
             if isinstance(element, Struct):
                 item = self.struct(schema_of(element.cls))
             else:
-                item = self.fresh("e")
-                self.value(item, element, nullable=False)
-                self.flush()
-            self.line(f"{items}.append({item})")
+                item = self._source.fresh("e")
+                self._value(item, element, nullable=False)
+                self._flush()
+            self._source.line(f"{items}.append({item})")
 
     def _nested(self, target: str, schema: Schema, *, nullable: bool) -> None:
         if not nullable:
-            self.line(f"{target} = {self.struct(schema)}")
+            self._source.line(f"{target} = {self.struct(schema)}")
             return
-        present = self.fresh("n")
-        self.fixed("b", 1, present)
+        present = self._source.fresh("n")
+        self._fixed(INT8, present)
         with self._block(f"if {present} < 0:"):
-            self.line(f"{target} = None")
+            self._source.line(f"{target} = None")
         with self._block("else:"):
-            self.line(f"{target} = {self.struct(schema)}")
+            self._source.line(f"{target} = {self.struct(schema)}")
 
     def _tagged_section(self, result: str, fields: list[Field]) -> None:
-        count = self.fresh("n")
-        self.fixed("B", 1, count)
+        count = self._source.fresh("n")
+        self._fixed(_BYTE, count)
         with self._block(f"if {count}:"):
-            self.line(f"if {count} > 127:")
-            self.line(f" {count}, pos = decode_uvarint(data, pos - 1)")
             if not fields:
-                self.line(f"pos = skip_tagged_fields(data, pos, {count})")
+                self._source.line("pos = skip_tagged_fields(data, pos - 1)")
                 return
+            self._source.line(f"{count}, pos = decode_uvarint(data, pos - 1)")
             with self._block(f"for _ in range({count}):"):
                 self._tagged_field(result, fields)
 
     def _tagged_field(self, result: str, fields: list[Field]) -> None:
-        tag, size, start = self.fresh("tag"), self.fresh("n"), self.fresh("start")
-        self.line(f"{tag}, pos = decode_uvarint(data, pos)")
-        self.line(f"{size}, pos = decode_uvarint(data, pos)")
-        self.line(f"{start} = pos")
-        for number, each in enumerate(fields):
-            with self._block(f"{'el' if number else ''}if {tag} == {each.tag}:"):
-                target = f"{result}.{each.name}"
-                self.value(target, each.type, nullable=each.is_nullable_in(self.version))
-                self.flush()
-                self.line(f"if pos - {start} != {size}:")
-                self.line(f" raise wrong_tag_size({each.name!r}, {size}, pos - {start})")
-        self.line("else:")
-        self.line(f" pos += {size}")
+        """Read one tagged field, if it is one of `fields`, or step over it."""
+        tag, size, start = (self._source.fresh(prefix) for prefix in ("tag", "n", "start"))
+        self._source.line(f"{tag}, pos = decode_uvarint(data, pos)")
+        self._source.line(f"{size}, pos = decode_uvarint(data, pos)")
+        self._source.line(f"{start} = pos")
+        for number, field in enumerate(fields):
+            with self._block(f"{'el' if number else ''}if {tag} == {field.tag}:"):
+                nullable = field.is_nullable_in(self._version)
+                self._value(f"{result}.{field.name}", field.type, nullable=nullable)
+                self._flush()
+                self._source.line(f"if pos - {start} != {size}:")
+                mismatch = f"{field.name!r}, {size}, pos - {start}"
+                self._source.line(f" raise wrong_tag_size({mismatch})")
+        self._source.line("else:")
+        self._source.line(f" pos += {size}")
 
 
 def _field_name(target: str) -> str:

@@ -1,46 +1,45 @@
 """Writing the source of one encoder: straight-line Python for one message class in one version.
 
-Neighbouring fixed-size fields are packed by one `struct` call, and lengths of strings and arrays
-join them.  The pieces of bytes between two loops are added to the output in one statement:
+Neighbouring fixed-size fields are packed by one `struct` call, and the lengths of strings and
+arrays join them.  The pieces between two loops are added to the output in one statement:
 
     b1 = m.group_id.encode()
-    b2 = m.member_id.encode()
-    out += (pack_h(len(b1)), b1, pack_ih(m.generation_id, len(b2)), b2)
+    n2 = len(b1)
+    b3 = m.member_id.encode()
+    n4 = len(b3)
+    out += (pack_h(n2), b1, pack_ih(m.generation_id, n4), b3)
 
 Not here: running it.  `codec` compiles the source on first use and keeps the function.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from struct import Struct as StructFormat
 from struct import pack
 from typing import Any, Final
 
 from embedkafka.protocol.message import Field, Schema, schema_of
+from embedkafka.protocol.source import Source
 from embedkafka.protocol.varint import encode_uvarint
 from embedkafka.protocol.wire_types import UUID_BYTES, Array, Fixed, Struct, Variable, WireType
 
-_LENGTH_CODE: Final = {Variable.STRING: "h", Variable.BYTES: "i", Variable.RECORDS: "i"}
-_SMALL: Final = tuple(encode_uvarint(n) for n in range(128))
+
+def encoder_source(schema: Schema, version: int) -> Source:
+    """Source of `encode(m) -> list[Part]`."""
+    source = Source(_NAMES)
+    writer = _EncoderWriter(source, version, flexible=schema.is_flexible_in(version))
+    with source.block("def encode(m):"):
+        source.line("parts = []")
+        source.line("out = []")
+        writer.struct("m", schema)
+        writer.flush()
+        source.line("if out:")
+        source.line(" parts.append(join(out))")
+        source.line("return parts")
+    return source
 
 
-def encoder_source(schema: Schema, version: int) -> tuple[str, dict[str, Any]]:
-    """Source of `encode(m) -> list[Part]`, and the names it refers to."""
-    writer = _EncoderWriter(version=version, flexible=schema.is_flexible_in(version))
-    writer.line("def encode(m):")
-    writer.indent += 1
-    writer.line("parts = []")
-    writer.line("out = []")
-    writer.struct("m", schema)
-    writer.flush()
-    writer.line("if out:")
-    writer.line(" parts.append(join(out))")
-    writer.line("return parts")
-    return "\n".join(writer.lines), writer.namespace
-
-
-def size_of(records: Any) -> int:  # Any: bytes-like or with a `size`, see wire_types.Part
+def _size_of(records: Any) -> int:  # Any: bytes-like or with a `size`, see wire_types.Part
     """Bytes in a records value, which need not be in memory."""
     if isinstance(records, memoryview):
         return records.nbytes
@@ -51,70 +50,70 @@ def size_of(records: Any) -> int:  # Any: bytes-like or with a `size`, see wire_
 
 
 def _tag_section(fields: tuple[bytes, ...]) -> bytes:
-    """The tagged section for (tag, size, value) triples in one flat tuple."""
+    """The tagged section for triples of tag, size and value in one flat tuple."""
     return b"".join((encode_uvarint(len(fields) // 3), *fields))
 
 
-@dataclass(slots=True, kw_only=True)
+_LENGTH_CODE: Final = {Variable.STRING: "h", Variable.BYTES: "i", Variable.RECORDS: "i"}
+
+_NAMES: Final[Mapping[str, object]] = {
+    "join": b"".join,
+    "pack": pack,
+    "size_of": _size_of,
+    "small": tuple(encode_uvarint(n) for n in range(128)),
+    "tag_section": _tag_section,
+    "uvarint": encode_uvarint,
+}
+
+
 class _EncoderWriter:
-    """Collects statements; holds back values that one statement can put out together."""
+    """Writes statements; holds back values that one statement can put out together."""
 
-    version: int
-    flexible: bool
-    lines: list[str] = field(default_factory=list)
-    indent: int = 0
-    sink: str = "out"
-    namespace: dict[str, Any] = field(
-        default_factory=lambda: {
-            "join": b"".join,
-            "pack": pack,
-            "small": _SMALL,
-            "uvarint": encode_uvarint,
-            "size_of": size_of,
-            "tag_section": _tag_section,
-        }
-    )
-    _names: int = 0
-    _format: str = ""
-    _arguments: list[str] = field(default_factory=list)
-    _pieces: list[str] = field(default_factory=list)
+    __slots__ = ("_arguments", "_flexible", "_format", "_pieces", "_sink", "_source", "_version")
 
-    def line(self, text: str) -> None:
-        self.lines.append(" " * self.indent + text)
+    def __init__(self, source: Source, version: int, *, flexible: bool) -> None:
+        self._source = source
+        self._version = version
+        self._flexible = flexible
+        self._sink = "out"
+        self._format = ""
+        self._arguments: list[str] = []
+        self._pieces: list[str] = []
 
-    def fresh(self, prefix: str) -> str:
-        self._names += 1
-        return f"{prefix}{self._names}"
-
-    def constant(self, prefix: str, value: object) -> str:
-        name = self.fresh(prefix)
-        self.namespace[name] = value
-        return name
-
-    def fixed(self, code: str, argument: str | None = None) -> None:
-        """Hold back a value of constant size; a pad byte (`x`) takes no argument."""
-        self._format += code
-        if argument is not None:
-            self._arguments.append(argument)
-
-    def piece(self, expression: str) -> None:
-        """Hold back an expression of type bytes."""
-        self._end_fixed_run()
-        self._pieces.append(expression)
+    def struct(self, value: str, schema: Schema) -> None:
+        """Write the fields of the struct in the variable `value`."""
+        fields = [field for field in schema.fields if field.is_in(self._version)]
+        for field in fields:
+            if field.tag is None:
+                nullable = field.is_nullable_in(self._version)
+                self._value(f"{value}.{field.name}", field.type, nullable=nullable)
+        if self._flexible:
+            self._tagged_section(value, [field for field in fields if field.tag is not None])
 
     def flush(self) -> None:
         """Write out what was held back."""
         self._end_fixed_run()
         if self._pieces:
-            self.line(f"{self.sink} += ({', '.join(self._pieces)},)")
+            self._source.line(f"{self._sink} += ({', '.join(self._pieces)},)")
             self._pieces = []
+
+    def _fixed(self, code: str, argument: str | None = None) -> None:
+        """Hold back a value of constant size; a pad byte (`x`) takes no argument."""
+        self._format += code
+        if argument is not None:
+            self._arguments.append(argument)
+
+    def _piece(self, expression: str) -> None:
+        """Hold back an expression of type bytes."""
+        self._end_fixed_run()
+        self._pieces.append(expression)
 
     def _end_fixed_run(self) -> None:
         if not self._format:
             return
         if self._arguments:
             name = "pack_" + self._format.replace("?", "o")
-            self.namespace[name] = StructFormat(">" + self._format).pack
+            self._source.namespace[name] = StructFormat(">" + self._format).pack
             self._pieces.append(f"{name}({', '.join(self._arguments)})")
         else:
             self._pieces.append(repr(bytes(len(self._format))))
@@ -125,142 +124,123 @@ class _EncoderWriter:
     def _block(self, opening: str) -> Iterator[None]:
         """An indented block.  What is held back never crosses its borders."""
         self.flush()
-        self.line(opening)
-        self.indent += 1
-        yield
-        self.flush()
-        self.indent -= 1
+        with self._source.block(opening):
+            yield
+            self.flush()
 
     @contextmanager
     def _aside(self, sink: str) -> Iterator[None]:
         """Write to another list for a while; what is held back for this one stays so."""
-        held = self.sink, self._format, self._arguments, self._pieces
-        self.sink, self._format, self._arguments, self._pieces = sink, "", [], []
+        held = self._sink, self._format, self._arguments, self._pieces
+        self._sink, self._format, self._arguments, self._pieces = sink, "", [], []
         yield
         self.flush()
-        self.sink, self._format, self._arguments, self._pieces = held
+        self._sink, self._format, self._arguments, self._pieces = held
 
-    def struct(self, source: str, schema: Schema) -> None:
-        fields = [f for f in schema.fields if f.is_in(self.version)]
-        for each in fields:
-            if each.tag is None:
-                nullable = each.is_nullable_in(self.version)
-                self.value(f"{source}.{each.name}", each.type, nullable=nullable)
-        if self.flexible:
-            self._tagged_section(source, [f for f in fields if f.tag is not None])
-
-    def value(self, source: str, wire_type: WireType, *, nullable: bool) -> None:
+    def _value(self, value: str, wire_type: WireType, *, nullable: bool) -> None:
         match wire_type:
             case Fixed():
-                is_uuid = wire_type is UUID_BYTES
-                self.fixed(wire_type.code, f"{source}.bytes" if is_uuid else source)
+                self._fixed(wire_type.code, f"{value}.bytes" if wire_type is UUID_BYTES else value)
             case Variable.RECORDS:
-                self._records(source, nullable=nullable)
+                self._records(value, nullable=nullable)
             case Variable():
-                self._run_of_bytes(source, wire_type, nullable=nullable)
+                self._run_of_bytes(value, wire_type, nullable=nullable)
             case Array():
-                self._array(source, wire_type.element, nullable=nullable)
+                self._array(value, wire_type.element, nullable=nullable)
             case Struct():
-                self._nested(source, schema_of(wire_type.cls), nullable=nullable)
+                self._nested(value, schema_of(wire_type.cls), nullable=nullable)
 
     def _length(self, name: str, code: str) -> None:
         """The length in variable `name`: -1 for null, or one more and unsigned when compact."""
-        if self.flexible:
-            self.piece(f"small[{name} + 1] if {name} < 127 else uvarint({name} + 1)")
+        if self._flexible:
+            self._piece(f"small[{name} + 1] if {name} < 127 else uvarint({name} + 1)")
         else:
-            self.fixed(code, name)
+            self._fixed(code, name)
 
-    def _run_of_bytes(self, source: str, kind: Variable, *, nullable: bool) -> None:
-        data, length = self.fresh("b"), self.fresh("n")
-        encode = ".encode()" if kind is Variable.STRING else ""
+    def _null_as(self, empty: str, data: str, length: str) -> None:
+        """Replace a null in `data` by an empty value of length -1, and open the other case."""
+        self._source.line(f"if {data} is None:")
+        self._source.line(f" {data} = {empty}")
+        self._source.line(f" {length} = -1")
+        self._source.line("else:")
+
+    def _run_of_bytes(self, value: str, kind: Variable, *, nullable: bool) -> None:
+        data, length = self._source.fresh("b"), self._source.fresh("n")
+        self._source.line(f"{data} = {value}")
         if nullable:
-            self.line(f"{data} = {source}")
-            self.line(f"if {data} is None:")
-            self.line(f" {data} = b''")
-            self.line(f" {length} = -1")
-            self.line("else:")
-            if encode:
-                self.line(f" {data} = {data}{encode}")
-            self.line(f" {length} = len({data})")
-        else:
-            self.line(f"{data} = {source}{encode}")
-            self.line(f"{length} = len({data})")
+            self._null_as("b''", data, length)
+        indent = " " if nullable else ""
+        if kind is Variable.STRING:
+            self._source.line(f"{indent}{data} = {data}.encode()")
+        self._source.line(f"{indent}{length} = len({data})")
         self._length(length, _LENGTH_CODE[kind])
-        self.piece(data)
+        self._piece(data)
 
-    def _records(self, source: str, *, nullable: bool) -> None:
-        if self.sink != "out":
+    def _records(self, value: str, *, nullable: bool) -> None:
+        if self._sink != "out":
             raise TypeError("records cannot be in a tagged field")
-        data, length = self.fresh("r"), self.fresh("n")
-        self.line(f"{data} = {source}")
-        or_null = f"-1 if {data} is None else " if nullable else ""
-        self.line(f"{length} = {or_null}size_of({data})")
+        data, length = self._source.fresh("r"), self._source.fresh("n")
+        self._source.line(f"{data} = {value}")
+        null = f"-1 if {data} is None else " if nullable else ""
+        self._source.line(f"{length} = {null}size_of({data})")
         self._length(length, _LENGTH_CODE[Variable.RECORDS])
         with self._block(f"if {length} > 0:"):
-            self.line(f"parts += (join(out), {data})")
-            self.line("out.clear()")
+            self._source.line(f"parts += (join(out), {data})")
+            self._source.line("out.clear()")
 
-    def _array(self, source: str, element: WireType, *, nullable: bool) -> None:
-        items, length = self.fresh("a"), self.fresh("n")
-        self.line(f"{items} = {source}")
+    def _array(self, value: str, element: WireType, *, nullable: bool) -> None:
+        items, length = self._source.fresh("a"), self._source.fresh("n")
+        self._source.line(f"{items} = {value}")
         if nullable:
-            self.line(f"if {items} is None:")
-            self.line(f" {items} = ()")
-            self.line(f" {length} = -1")
-            self.line("else:")
-            self.line(f" {length} = len({items})")
-        else:
-            self.line(f"{length} = len({items})")
+            self._null_as("()", items, length)
+        self._source.line(f"{' ' if nullable else ''}{length} = len({items})")
         self._length(length, "i")
         if isinstance(element, Fixed) and element is not UUID_BYTES:
-            self.piece(f"pack(f'>{{len({items})}}{element.code}', *{items})")
+            self._piece(f"pack(f'>{{len({items})}}{element.code}', *{items})")
             return
-        item = self.fresh("m")
+        item = self._source.fresh("m")
         with self._block(f"for {item} in {items}:"):
             if isinstance(element, Struct):
                 self.struct(item, schema_of(element.cls))
             else:
-                self.value(item, element, nullable=False)
+                self._value(item, element, nullable=False)
 
-    def _nested(self, source: str, schema: Schema, *, nullable: bool) -> None:
-        nested = self.fresh("m")
-        self.line(f"{nested} = {source}")
+    def _nested(self, value: str, schema: Schema, *, nullable: bool) -> None:
+        nested = self._source.fresh("m")
+        self._source.line(f"{nested} = {value}")
         if not nullable:
             self.struct(nested, schema)
             return
         with self._block(f"if {nested} is None:"):
-            self.fixed("b", "-1")
+            self._fixed("b", "-1")
         with self._block("else:"):
-            self.fixed("b", "1")
+            self._fixed("b", "1")
             self.struct(nested, schema)
 
-    def _tagged_section(self, source: str, fields: list[Field]) -> None:
+    def _tagged_section(self, value: str, fields: list[Field]) -> None:
         if not fields:
-            self.fixed("x")
+            self._fixed("x")
             return
-        section = self.fresh("t")
-        self.line(f"{section} = ()")
-        for each in sorted(fields, key=lambda f: f.tag or 0):
-            self._tagged_field(source, each, section)
-        self.piece(f"tag_section({section}) if {section} else b'\\0'")
+        section = self._source.fresh("t")
+        self._source.line(f"{section} = ()")
+        for field in sorted(fields, key=lambda field: field.tag or 0):
+            self._tagged_field(f"{value}.{field.name}", field, section)
+        self._piece(f"tag_section({section}) if {section} else b'\\0'")
 
-    def _tagged_field(self, source: str, each: Field, section: str) -> None:
-        value, default = self.fresh("v"), self.constant("default", each.default)
-        body = self.fresh("body")
-        self.line(f"{value} = {source}.{each.name}")
-        self.line(f"if {self._differs(value, default, each)}:")
-        self.indent += 1
-        self.line(f"{body} = []")
-        with self._aside(body):
-            self.value(value, each.type, nullable=each.is_nullable_in(self.version))
-        self.line(f"{body} = join({body})")
-        tag = self.constant("tag", encode_uvarint(each.tag or 0))
-        self.line(f"{section} += ({tag}, uvarint(len({body})), {body})")
-        self.indent -= 1
+    def _tagged_field(self, value: str, field: Field, section: str) -> None:
+        held, body = self._source.fresh("v"), self._source.fresh("body")
+        self._source.line(f"{held} = {value}")
+        with self._source.block(f"if {self._differs_from_default(held, field)}:"):
+            self._source.line(f"{body} = []")
+            with self._aside(body):
+                self._value(held, field.type, nullable=field.is_nullable_in(self._version))
+            self._source.line(f"{body} = join({body})")
+            tag = self._source.constant("tag", encode_uvarint(field.tag or 0))
+            self._source.line(f"{section} += ({tag}, uvarint(len({body})), {body})")
 
-    @staticmethod
-    def _differs(value: str, default: str, each: Field) -> str:
+    def _differs_from_default(self, value: str, field: Field) -> str:
         """Most messages carry the default object itself: `is` spares a comparison by value."""
-        if isinstance(each.type, Array) and each.default is not None:
+        if isinstance(field.type, Array) and field.default is not None:
             return value
+        default = self._source.constant("default", field.default)
         return f"{value} is not {default} and {value} != {default}"

@@ -17,11 +17,10 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.decoder import skip_tagged_fields
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.messages.registry import request_type
-from embedkafka.protocol.varint import decode_uvarint
+from embedkafka.protocol.varint import skip_tagged_fields
 
 _KEY_VERSION_ID: Final = Struct(">hhi")
 _LENGTH: Final = Struct(">h")
@@ -142,8 +141,7 @@ def _decode_client_id(view: memoryview, position: int) -> tuple[str | None, int]
 
 def _skip_tags(view: memoryview, position: int) -> int:
     try:
-        count, position = decode_uvarint(view, position)
-        position = skip_tagged_fields(view, position, count)
+        position = skip_tagged_fields(view, position)
     except IndexError:
         raise ProtocolError("a header ends within its tagged fields") from None
     if position > len(view):

@@ -18,10 +18,10 @@ Not here: bytes.  `codec` turns declarations into encoders and decoders.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar, cast, dataclass_transform
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar, cast, dataclass_transform
 
 from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.source import Source
 from embedkafka.protocol.wire_types import WireType, wire_type_of
 
 T = TypeVar("T")
@@ -31,8 +31,7 @@ REQUIRED: Final = object()
 """The default of a field that has none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(NamedTuple):
     """One field of a struct, over all versions of the message."""
 
     name: str
@@ -52,8 +51,7 @@ class Field:
         return self.nullable_since is not None and version >= self.nullable_since
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
+class Schema(NamedTuple):
     """What the codec knows of a class.  Structs have the versions of the message around them."""
 
     cls: type[Any]  # Any: one codec serves every message class
@@ -67,8 +65,7 @@ class Schema:
         return self.flexible is not None and version >= self.flexible
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
+class _Rule(NamedTuple):
     """What `since`, `until`, `tagged` and `nullable_since` leave in the class body."""
 
     default: object
@@ -198,25 +195,43 @@ def _field(name: str, annotation: object, default: object) -> Field:
 
 
 def _compile_constructor_on_first_use(cls: type[Any], **values: object) -> object:
-    """Stand in for `__new__` until it is needed: importing a family compiles nothing."""
-    schema = schema_of(cls)
-    parameters = ", ".join(
-        f.name if f.default is REQUIRED else f"{f.name}=default_{f.name}" for f in schema.fields
-    )
-    lines = [
-        f"def __new__(cls, *, {parameters}):" if parameters else "def __new__(cls):",
-        " self = draft()",
-        *(f" self.{f.name} = {f.name}" for f in schema.fields),
-        " self.__class__ = frozen",
-        " return self",
-    ]
-    namespace: dict[str, Any] = {"draft": schema.draft, "frozen": cls}
-    namespace |= {f"default_{f.name}": f.default for f in schema.fields}
-    exec(compile("\n".join(lines), f"<{cls.__qualname__}()>", "exec"), namespace)
-    constructor = namespace["__new__"]
+    """Stand in for `__new__` until it is needed: importing a family compiles nothing.
+
+    Instances with all defaults are made without it, for declarations have such defaults.
+    """
+    fields = schema_of(cls).fields
+    if not values and not any(field.default is REQUIRED for field in fields):
+        return _with_all_defaults(schema_of(cls))
+    constructor = _constructor_source(schema_of(cls)).compile("__new__", f"{cls.__qualname__}()")
     constructor.__qualname__ = cls.__qualname__
     cls.__new__ = staticmethod(constructor)
     return cls(**values)
+
+
+def _with_all_defaults(schema: Schema) -> object:
+    made = schema.draft()
+    for field in schema.fields:
+        setattr(made, field.name, field.default)
+    made.__class__ = schema.cls
+    return made
+
+
+def _constructor_source(schema: Schema) -> Source:
+    """Source of `__new__`, with the fields as keyword-only parameters."""
+    source = Source({"draft": schema.draft, "frozen": schema.cls})
+    parameters = ["cls", "*"]
+    for field in schema.fields:
+        if field.default is REQUIRED:
+            parameters.append(field.name)
+        else:
+            parameters.append(f"{field.name}={source.constant('default', field.default)}")
+    with source.block(f"def __new__({', '.join(parameters)}):"):
+        source.line("self = draft()")
+        for field in schema.fields:
+            source.line(f"self.{field.name} = {field.name}")
+        source.line("self.__class__ = frozen")
+        source.line("return self")
+    return source
 
 
 def _comparable(value: object) -> object:

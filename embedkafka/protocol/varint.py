@@ -1,4 +1,4 @@
-"""Unsigned variable-length integers: seven bits a byte, lowest first, as flexible versions use."""
+"""Variable-length integers, seven bits a byte, lowest first, and tagged fields made of them."""
 
 from embedkafka.protocol.errors import ProtocolError
 
@@ -28,3 +28,16 @@ def decode_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
     raise ProtocolError("a variable-length integer goes on after its fifth byte")
+
+
+def skip_tagged_fields(data: bytes | memoryview, position: int) -> int:
+    """Step over a section of tagged fields, whatever they are, and return the position after it.
+
+    That position may be beyond the end of the data; the caller knows what follows.
+    """
+    count, position = decode_uvarint(data, position)
+    for _ in range(count):
+        _, position = decode_uvarint(data, position)
+        size, position = decode_uvarint(data, position)
+        position += size
+    return position

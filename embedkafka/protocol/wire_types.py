@@ -8,14 +8,12 @@ big-endian, to the codec, which reads the second half of the `Annotated` pair.  
 import types
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(NamedTuple):
     """A value of constant size, by its `struct` format character."""
 
     code: str
@@ -30,13 +28,11 @@ class Variable(Enum):
     RECORDS = "records"
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     element: "WireType"
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(NamedTuple):
     """A nested struct: a class made with `@struct`."""
 
     cls: type[Any]  # Any: one codec serves every struct class
