@@ -184,17 +184,17 @@ class ReplicaFetcher:
     def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
         topic_partition = followed.topic_partition
         records = bytes_of(answer.records)
-        log = followed.partition.append_as_follower(
+        log, moved = followed.partition.append_as_follower(
             records,
             leader_epoch=followed.leader_epoch,
             high_watermark=answer.high_watermark,
             log_start_offset=answer.log_start_offset,
         )
-        if records:
+        if moved:
+            # The leader waits to hear of it, for acknowledgements or deleted records.
             followed.position_at(log)
             left.again.append(topic_partition)
-            return
-        if not self.endpoint.wakes:
+        elif not self.endpoint.wakes:
             left.again.insert(0, topic_partition)
         elif log.high_watermark < followed.fetch_offset:
             left.unsettled.append(topic_partition)

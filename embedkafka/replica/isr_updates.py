@@ -42,12 +42,25 @@ class IsrUpdates:
             f"alter-isr {proposal.topic_partition}", 0, lambda: self._write(partition, proposal)
         )
 
-    def shrink_lagging(self) -> None:
-        """Looks for followers that lag for too long; runs on the background thread."""
+    def review(self) -> None:
+        """Looks for followers that lag for too long, and for those that may join.
+
+        Runs every so often, on the background thread.
+        """
         for partition in self._hosted.online():
-            proposal = partition.propose_shrink()
+            proposal = partition.propose_shrink() or partition.propose_expansion()
             if proposal is not None:
                 self._write(partition, proposal)
+
+    def on_brokers_changed(self) -> None:
+        """A follower may have caught up before this broker knew that it is alive."""
+        for partition in self._hosted.online():
+            self._expand(partition)
+
+    def _expand(self, partition: Partition) -> None:
+        proposal = partition.propose_expansion()
+        if proposal is not None:
+            self.submit(partition, proposal)
 
     def _write(self, partition: Partition, proposal: IsrProposal) -> None:
         version: int | None = None
@@ -63,6 +76,7 @@ class IsrUpdates:
         )
         if version is not None:
             self._announce(proposal.topic_partition)
+            self._expand(partition)  # others may have caught up while this was under way
         if advanced:
             self._waiters.on_high_watermark(proposal.topic_partition)
 

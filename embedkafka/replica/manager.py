@@ -135,7 +135,7 @@ class ReplicaManager:
         """Begins the periodic work."""
         self._periodic = [
             self._tasks.every(
-                "isr-expiration", self.config.lag_time_max_ms / 2, self.isr_updates.shrink_lagging
+                "isr-review", self.config.lag_time_max_ms / 2, self.isr_updates.review
             ),
             self._tasks.every(
                 "high-watermark-checkpoint",
@@ -240,6 +240,10 @@ class ReplicaManager:
     def accept_controller(self, controller_epoch: int) -> bool:
         """False when a newer controller is known; for requests that are handled elsewhere."""
         return self._leadership.accept_controller(controller_epoch)
+
+    def on_brokers_changed(self) -> None:
+        """To be called after the metadata has changed which brokers are alive."""
+        self.isr_updates.on_brokers_changed()
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         return self._leadership.become_leader_or_follower(request)

@@ -322,16 +322,21 @@ class Partition:
 
     def append_as_follower(
         self, records: memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
-    ) -> Log:
-        """Appends what the leader of `leader_epoch` sent, and takes over its marks."""
+    ) -> tuple[Log, bool]:
+        """Appends what the leader of `leader_epoch` sent, and takes over its marks.
+
+        The flag tells whether an end of the log moved.
+        """
         with self._lock:
             log = self._require_followed(leader_epoch)
-            if records.nbytes:
+            moved = len(records) > 0
+            if moved:
                 log.append_as_follower(records)
-            log.update_high_watermark(min(high_watermark, log.log_end_offset))
+            if log.high_watermark != high_watermark:
+                log.update_high_watermark(high_watermark)
             if log_start_offset > log.log_start_offset:
-                log.increment_log_start_offset(log_start_offset)
-            return log
+                moved |= log.increment_log_start_offset(log_start_offset)
+            return log, moved
 
     def truncate_to(self, offset: int, *, leader_epoch: int) -> Log:
         """Drops what the leader of `leader_epoch` does not have."""
@@ -365,6 +370,30 @@ class Partition:
             if not lagging:
                 return None
             return self._propose(tuple(b for b in self.isr if b not in lagging))
+
+    def propose_expansion(self) -> IsrProposal | None:
+        """The set with the followers that have caught up, unless one is on its way to the store.
+
+        A follower's fetch proposes it at once; this is for those that could not be proposed then,
+        and that have nothing to fetch now.
+        """
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            log = self.log
+            if not self.is_leader or not self._may_propose or log is None:
+                return None
+            joining = [
+                follower.broker_id
+                for follower in self._followers.values()
+                if self._may_join(log, follower)
+                and rules.is_caught_up(
+                    follower,
+                    leader_end_offset=log.log_end_offset,
+                    now_ms=now_ms,
+                    lag_time_max_ms=self._lag_time_max_ms,
+                )
+            ]
+            return self._propose((*self.isr, *joining)) if joining else None
 
     def settle(self, proposal: IsrProposal, new_version: int | None) -> bool:
         """Takes the store's word for `proposal` (None: refused); True if the high watermark moved.
@@ -529,22 +558,24 @@ class Partition:
             now_ms=now_ms,
         )
         proposal = None
-        if (
-            follower.broker_id not in self._maximal_isr
-            and self._may_propose
-            and rules.may_join(
-                follower,
-                high_watermark=log.high_watermark,
-                leader_epoch_start_offset=self._leader_epoch_start_offset,
-            )
-            and self._is_eligible(follower.broker_id)
-        ):
+        if self._may_propose and self._may_join(log, follower):
             proposal = self._propose((*self.isr, follower.broker_id))
         advanced = old_end != follower.log_end_offset and self._advance_high_watermark(log, now_ms)
         moved_start = old_start != follower.log_start_offset
         if not advanced and not moved_start and proposal is None:
             return NO_EFFECTS
         return FollowerEffects(advanced, moved_start, proposal)
+
+    def _may_join(self, log: Log, follower: FollowerProgress) -> bool:
+        return (
+            follower.broker_id not in self._maximal_isr
+            and rules.may_join(
+                follower,
+                high_watermark=log.high_watermark,
+                leader_epoch_start_offset=self._leader_epoch_start_offset,
+            )
+            and self._is_eligible(follower.broker_id)
+        )
 
     def _advance_high_watermark(self, log: Log, now_ms: float) -> bool:
         if len(self.isr) < self._min_isr(log):

@@ -237,7 +237,13 @@ class Node:
         return fetched
 
     def _reach(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
-        return LocalLeader(leader, self.id, self.cluster.find_peer, on_news)
+        return LocalLeader(leader, self.id, self._find_leader, on_news)
+
+    def _find_leader(self, leader: BrokerId) -> ReplicaManager | None:
+        if not {self.id, leader}.isdisjoint(self.cluster.unreachable):
+            return None
+        node = self.cluster.nodes.get(leader)
+        return None if node is None else node.manager
 
 
 class Produced:
@@ -334,10 +340,6 @@ class ReplicaCluster:
         node.manager.shutdown(checkpoint=False)
         node.logs.kill()
 
-    def find_peer(self, broker: BrokerId) -> ReplicaManager | None:
-        node = self.nodes.get(broker)
-        return None if node is None or broker in self.unreachable else node.manager
-
     def elect(
         self,
         leader: int,
@@ -363,10 +365,17 @@ class ReplicaCluster:
             topic_id=topic_id,
             controller_epoch=self.controller_epoch,
         )
-        told = [b for b in replicas if b in self.nodes] if to is None else to
+        self._last_election = request
+        return self.repeat_election(
+            to=[b for b in replicas if b in self.nodes] if to is None else to
+        )
+
+    def repeat_election(self, *, to: Sequence[int]) -> dict[int, ErrorCode]:
+        """Sends the last election to brokers that have not heard of it."""
+        request = self._last_election
         return {
             broker: partition_error(self.nodes[broker].manager.become_leader_or_follower(request))
-            for broker in told
+            for broker in to
         }
 
     def stop_replica(

@@ -1,0 +1,448 @@
+"""Several brokers in one process: following, the high watermark, the in-sync set, failover."""
+
+import pytest
+
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import FetchIsolation
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.builder import build_batch
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetcher import FollowState
+from embedkafka.runtime.ids import TopicPartition
+
+TP = TopicPartition("orders", 0)
+LAG_MS = 30_000
+
+
+def marks(cluster):
+    return {broker: node.log().high_watermark for broker, node in cluster.nodes.items()}
+
+
+def ends(cluster):
+    return {broker: node.log().log_end_offset for broker, node in cluster.nodes.items()}
+
+
+# -- following
+
+
+def test_followers_copy_the_leaders_log(cluster):
+    cluster.elect(1)
+    cluster[1].produce("a", "b", acks=1)
+    cluster[1].produce("c", acks=1)
+    cluster.settle()
+    assert [cluster[n].values() for n in (1, 2, 3)] == [["a", "b", "c"]] * 3
+
+
+def test_acks_all_waits_for_every_replica_in_sync(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    produced = cluster[1].produce("a")
+    cluster[2].manager.fetchers.run_until_idle()
+    assert not produced.is_done
+    cluster[3].manager.fetchers.run_until_idle()
+    assert produced.error is ErrorCode.NONE
+
+
+def test_acks_all_is_not_asked_of_replicas_outside_the_set(cluster):
+    cluster.elect(1, isr=[1, 2])
+    cluster.unreachable.add(3)
+    produced = cluster[1].produce("a")
+    cluster[2].manager.fetchers.run_until_idle()
+    assert produced.error is ErrorCode.NONE
+
+
+def test_acks_all_times_out_when_a_replica_stays_away(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    produced = cluster[1].produce("a", timeout_ms=1_000)
+    cluster.clock.advance(1_000)
+    cluster[1].tasks.run_due()
+    assert produced.error is ErrorCode.REQUEST_TIMED_OUT
+    assert produced.response.base_offset == 0
+
+
+def test_high_watermark_of_a_follower_lags_until_its_next_fetch(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster[1].produce("a")
+    cluster.settle()
+    assert marks(cluster) == {1: 1, 2: 0, 3: 1}
+    cluster.pass_time(cluster.config.fetch_wait_max_ms)
+    assert marks(cluster) == {1: 1, 2: 1, 3: 1}
+
+
+def test_consumers_do_not_see_what_followers_lack(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster[1].produce("a", acks=1)
+    fetched = cluster[1].fetch(0, max_wait_ms=500)
+    assert not fetched.is_done
+    cluster.settle()
+    assert fetched.values == ["a"]
+
+
+def test_follower_that_starts_before_its_leader_is_woken_when_the_leader_is_ready(cluster):
+    cluster.elect(1, to=[2, 3])
+    cluster.settle()
+    request_epoch = cluster[2].partition().leader_epoch
+    assert request_epoch == 0
+    cluster.repeat_election(to=[1])
+    produced = cluster[1].produce("a")
+    cluster.settle()
+    assert produced.error is ErrorCode.NONE
+
+
+def test_large_backlog_arrives_piece_by_piece(make_cluster):
+    cluster = make_cluster(brokers=2, config=ReplicaConfig(fetch_max_bytes=200))
+    cluster.elect(1)
+    for n in range(20):
+        cluster[1].produce(f"record {n}" * 10, acks=1)
+    cluster.settle()
+    assert cluster[2].values() == cluster[1].values()
+
+
+def test_batch_larger_than_the_fetch_size_still_arrives(make_cluster):
+    cluster = make_cluster(brokers=2, config=ReplicaConfig(fetch_max_bytes=10))
+    cluster.elect(1)
+    cluster[1].produce("x" * 1_000, acks=1)
+    cluster.settle()
+    assert cluster[2].values() == ["x" * 1_000]
+
+
+def test_many_partitions_are_followed_from_several_leaders(cluster):
+    partitions = [TopicPartition("orders", n) for n in range(9)]
+    for n, tp in enumerate(partitions):
+        cluster.elect(n % 3 + 1, of=tp)
+    produced = [cluster[n % 3 + 1].produce("v", to=tp) for n, tp in enumerate(partitions)]
+    cluster.settle()
+    assert {answer.error for answer in produced} == {ErrorCode.NONE}
+    assert all(node.values(tp) == ["v"] for node in cluster.nodes.values() for tp in partitions)
+
+
+# -- min.insync.replicas
+
+
+def test_too_few_in_sync_replicas_refuse_the_append(make_cluster):
+    cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
+    cluster.elect(1, isr=[1])
+    assert cluster[1].produce("a").error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert cluster[1].log().log_end_offset == 0
+
+
+def test_acks_one_is_taken_by_too_few_replicas_but_not_shown(make_cluster):
+    cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
+    cluster.elect(1, isr=[1])
+    assert cluster[1].produce("a", acks=1).error is ErrorCode.NONE
+    assert cluster[1].fetch(0).values == []
+
+
+def test_set_that_shrinks_below_the_minimum_after_the_append_is_told(make_cluster):
+    cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
+    cluster.elect(1)
+    cluster.settle()
+    produced = cluster[1].produce("a", timeout_ms=120_000)
+    cluster.unreachable.update({1})
+    cluster.pass_time(LAG_MS * 2)
+    assert cluster[1].partition().isr == (1,)
+    assert not produced.is_done
+    cluster.unreachable.clear()
+    cluster.pass_time(1_000)
+    assert produced.error is ErrorCode.NONE
+
+
+def test_acknowledgement_tells_when_the_set_shrank_after_the_append(make_cluster):
+    cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
+    cluster.elect(1)
+    cluster[1].produce("a")
+    cluster.settle()
+    partition = cluster[1].partition()
+    assert partition.find_ack(1) is ErrorCode.NONE
+    cluster.unreachable.add(1)
+    cluster[1].produce("b", acks=1)
+    cluster.pass_time(LAG_MS * 2)
+    assert partition.find_ack(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_minimum_above_the_replication_factor_does_not_refuse(make_cluster):
+    cluster = make_cluster(brokers=1, topic_config=LogConfig(min_insync_replicas=2))
+    cluster.elect(1)
+    assert cluster[1].produce("a").error is ErrorCode.NONE
+
+
+# -- the in-sync set
+
+
+def test_lagging_follower_leaves_the_set_and_the_high_watermark_moves_on(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    produced = cluster[1].produce("a", timeout_ms=120_000)
+    cluster[2].manager.fetchers.run_until_idle()
+    cluster.clock.advance(LAG_MS + LAG_MS // 2)
+    cluster[1].tasks.run_due()
+    assert cluster[1].partition().isr == (1, 2)
+    assert produced.error is ErrorCode.NONE
+    assert cluster.store.states[TP].isr == (1, 2)
+
+
+def test_silent_follower_without_anything_to_fetch_stays_in_the_set(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster.unreachable.add(1)
+    cluster.pass_time(LAG_MS * 4)
+    assert cluster[1].partition().isr == (1, 2, 3)
+
+
+def test_follower_that_catches_up_joins_the_set_and_the_controller_hears(cluster):
+    cluster.elect(1, isr=[1])
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    assert sorted(cluster[1].partition().isr) == [1, 2, 3]
+    cluster.pass_time(10)
+    assert set(cluster.store.notified) == {TP}
+    assert cluster.store.versions[TP] == 2
+
+
+def test_broker_joins_the_set_only_when_it_is_known_to_be_alive(cluster):
+    cluster.elect(1, isr=[1, 2])
+    cluster.metadata.alive.discard(3)
+    cluster.settle()
+    assert cluster[1].partition().isr == (1, 2)
+    cluster.metadata.alive.add(3)
+    cluster[1].manager.on_brokers_changed()
+    cluster.settle()
+    assert cluster[1].partition().isr == (1, 2, 3)
+
+
+def test_high_watermark_counts_a_follower_from_the_moment_it_is_proposed(cluster):
+    cluster.elect(1, [1, 2], isr=[1])
+    cluster[2].manager.fetchers.run_until_idle()  # joins, but the store has not answered
+    cluster[1].produce("a", acks=1)
+    assert cluster[1].partition().isr == (1,)
+    assert cluster[1].log().high_watermark == 0
+    cluster.settle()
+    assert cluster[1].partition().isr == (1, 2)
+    assert cluster[1].log().high_watermark == 1
+
+
+def test_set_refused_by_the_store_waits_for_the_controller(cluster):
+    cluster.elect(1, isr=[1])
+    cluster.store.versions[TP] += 1  # someone else has written
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    assert cluster[1].partition().isr == (1,)
+    cluster.elect(1, isr=[1])
+    cluster.settle()
+    assert sorted(cluster[1].partition().isr) == [1, 2, 3]
+
+
+def test_follower_below_the_start_of_the_leaders_epoch_may_not_join(cluster):
+    cluster.elect(1, [1, 2], isr=[1])
+    cluster[1].produce("a", acks=1)
+    cluster.elect(1, [1, 2], isr=[1])
+    assert cluster[1].partition().isr == (1,)
+    cluster.settle()
+    assert cluster[1].partition().isr == (1, 2)
+
+
+# -- leader changes
+
+
+def test_follower_truncates_to_the_leaders_epoch_end(cluster):
+    cluster.elect(1)
+    cluster[1].produce("kept", acks=1)
+    cluster.settle()
+    cluster.unreachable.add(1)
+    cluster[1].produce("lost", acks=1)
+    cluster.elect(2, isr=[2, 3])
+    cluster.unreachable.clear()
+    cluster[2].produce("new", acks=1)
+    cluster.settle()
+    assert [cluster[n].values() for n in (1, 2, 3)] == [["kept", "new"]] * 3
+
+
+def test_follower_steps_back_through_epochs_that_the_leader_never_had(cluster):
+    cluster.elect(1)
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    cluster.unreachable.update({1, 2, 3})
+    cluster[1].produce("x", acks=1)
+    cluster.elect(1, isr=[1])
+    cluster[1].produce("y", acks=1)
+    cluster.elect(3, isr=[3])
+    cluster[3].produce("z", acks=1)
+    cluster.unreachable.clear()
+    cluster.pass_time(1_000)
+    assert [cluster[n].values() for n in (1, 2, 3)] == [["a", "z"]] * 3
+
+
+def test_follower_without_epochs_truncates_to_its_high_watermark(cluster):
+    cluster.elect(1, [1, 2])
+    cluster.unreachable.add(2)
+    for value in ("a", "b"):
+        cluster[1].produce(value, acks=1)
+    log = cluster[2].log()
+    for offset, value in enumerate((b"x", b"y", b"z")):
+        log.append_as_follower(build_batch([(5, None, value, ())], base_offset=offset))
+    log.update_high_watermark(1)
+    assert log.latest_epoch == -1
+    cluster.unreachable.clear()
+    cluster.elect(1, [1, 2])
+    cluster.settle()
+    assert cluster[2].values() == ["x", "b"]
+
+
+def test_follower_ahead_of_an_unclean_leader_goes_back(cluster):
+    cluster.elect(1, [1, 2])
+    cluster[1].produce("a", "b", acks=1)
+    cluster.settle()
+    cluster.kill(1)
+    cluster.elect(3, [3, 2], isr=[3])  # broker 3 has nothing
+    cluster[3].produce("c", acks=1)
+    cluster.settle()
+    assert cluster[2].values() == cluster[3].values() == ["c"]
+
+
+def test_follower_behind_the_leaders_log_start_starts_over(cluster):
+    cluster.elect(1, [1, 2], isr=[1])
+    cluster.unreachable.add(1)
+    cluster.pass_time(LAG_MS)
+    cluster[1].produce("a", "b", "c", acks=1)
+    cluster[1].manager.delete_records(timeout_ms=0, offsets={TP: 3}, on_done=lambda _: None)
+    cluster[1].produce("d", acks=1)
+    cluster.unreachable.clear()
+    cluster.pass_time(1_000)
+    assert cluster[2].log().log_start_offset == 3
+    assert cluster[2].values() == ["d"]
+
+
+def test_new_leader_tells_no_end_offset_before_it_knows_its_high_watermark(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.elect(2)  # its high watermark is still 0
+    find = cluster[2].manager.find_offset
+    with pytest.raises(ApiError) as raised:
+        find(TP, -1, isolation=FetchIsolation.HIGH_WATERMARK)
+    assert raised.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+    cluster.settle()
+    assert find(TP, -1, isolation=FetchIsolation.HIGH_WATERMARK).offset == 1
+
+
+def test_acknowledged_records_survive_the_leader(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    produced = [cluster[1].produce(f"v{n}") for n in range(5)]
+    cluster.settle()
+    assert all(answer.error is ErrorCode.NONE for answer in produced)
+    cluster.kill(1)
+    cluster.elect(3, [1, 2, 3], isr=[2, 3])
+    cluster.settle()
+    assert cluster[3].fetch(0).values[:1] == ["v0"]
+    assert cluster[3].values() == cluster[2].values() == [f"v{n}" for n in range(5)]
+
+
+def test_restarted_broker_catches_up_and_rejoins(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster.kill(3)
+    cluster.elect(1, [1, 2, 3], isr=[1, 2])
+    produced = cluster[1].produce("while away")
+    cluster.settle()
+    assert produced.error is ErrorCode.NONE
+    cluster.start(3)
+    cluster.elect(1, [1, 2, 3], isr=[1, 2])
+    cluster.settle()
+    assert cluster[3].values() == ["while away"]
+    assert sorted(cluster[1].partition().isr) == [1, 2, 3]
+
+
+def test_restarted_leader_is_found_again(cluster):
+    cluster.elect(1, [1, 2])
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    cluster.kill(1)
+    cluster.settle()
+    cluster.start(1)
+    cluster.elect(1, [1, 2])
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert produced.error is ErrorCode.NONE
+
+
+def test_waiting_produce_is_refused_when_the_leader_changes(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    produced = cluster[1].produce("a")
+    cluster.elect(2)
+    assert produced.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_stale_leader_is_fenced_by_its_follower(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster.elect(2, to=[2])  # brokers 1 and 3 have not heard yet
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    assert ends(cluster) == {1: 1, 2: 0, 3: 1}
+
+
+def test_fenced_follower_fetches_no_more_until_it_hears_of_the_new_epoch(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster.elect(1, to=[1])
+    cluster.settle()
+    assert cluster[2].manager.fetchers.find_state(TP) is FollowState.FAILED
+    cluster.repeat_election(to=[2, 3])
+    cluster.settle()
+    assert cluster[2].manager.fetchers.find_state(TP) is FollowState.FETCHING
+
+
+def test_unreachable_leader_is_tried_again_after_the_backoff(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster.unreachable.add(1)
+    produced = cluster[1].produce("a")
+    cluster.settle()
+    cluster.unreachable.clear()
+    cluster.settle()
+    assert not produced.is_done
+    cluster.pass_time(cluster.config.fetch_backoff_ms)
+    assert produced.error is ErrorCode.NONE
+
+
+# -- delete records
+
+
+def test_records_are_deleted_on_all_replicas(cluster):
+    cluster.elect(1)
+    cluster[1].produce("a", "b", "c")
+    cluster.settle()
+    answers = []
+    cluster[1].manager.delete_records(timeout_ms=1_000, offsets={TP: 2}, on_done=answers.append)
+    assert not answers
+    cluster.settle()
+    assert answers[0][TP] == (2, ErrorCode.NONE)
+    assert [node.log().log_start_offset for node in cluster.nodes.values()] == [2, 2, 2]
+
+
+def test_deletion_times_out_while_a_live_replica_is_silent(cluster):
+    cluster.elect(1)
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.unreachable.add(1)
+    answers = []
+    cluster[1].manager.delete_records(timeout_ms=1_000, offsets={TP: 1}, on_done=answers.append)
+    cluster.pass_time(1_000)
+    assert answers[0][TP].error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_deletion_does_not_wait_for_a_dead_replica(cluster):
+    cluster.elect(1)
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.kill(3)
+    answers = []
+    cluster[1].manager.delete_records(timeout_ms=1_000, offsets={TP: 1}, on_done=answers.append)
+    cluster.settle()
+    assert answers[0][TP].error is ErrorCode.NONE
