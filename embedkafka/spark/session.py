@@ -80,10 +80,10 @@ def local_session(
                 session.stop()
 
 
-def log_tail(log_file: Path, *, start: int = 0, lines: int = _LOG_TAIL_LINES) -> str:
+def log_tail(log_file: str | Path, *, start: int = 0, lines: int = _LOG_TAIL_LINES) -> str:
     """The last lines that Spark's JVM wrote to stderr, from byte `start` on."""
     try:
-        written = log_file.read_bytes()[start:]
+        written = Path(log_file).read_bytes()[start:]
     except OSError:
         return ""
     return "\n".join(written.decode(errors="replace").splitlines()[-lines:])

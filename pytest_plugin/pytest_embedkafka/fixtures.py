@@ -1,0 +1,101 @@
+"""The fixtures: a cluster for the session, a topic for a test, Spark for the session.
+
+Each pytest process has a cluster and a Spark session of its own, so tests may run in parallel
+under pytest-xdist. Nothing of embedkafka is imported before a fixture is used.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_embedkafka.live import LIVE
+from pytest_embedkafka.options import Settings, read_settings
+from pytest_embedkafka.sweeping import Sweeper, listed_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from embedkafka import EmbeddedKafka, Topic
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> "Iterator[EmbeddedKafka]":
+    """A Kafka cluster, started once; topics that a test body creates are deleted after it."""
+    settings, live = read_settings(request.config), request.config.stash[LIVE]
+    with _session_cluster(settings) as (cluster, topic_names):
+        live.clusters.append(cluster)
+        live.sweeper = Sweeper(cluster, topic_names)
+        yield cluster
+        live.sweeper = None
+        live.clusters.remove(cluster)
+
+
+@pytest.fixture
+def kafka_topic(kafka: "EmbeddedKafka") -> "Iterator[Topic]":
+    """A fresh topic with one partition and a name of its own."""
+    topic = kafka.topic()
+    yield topic
+    kafka.delete_topic(topic.name)
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Callable[..., EmbeddedKafka]]":
+    """Starts further clusters, `kafka_cluster(brokers=5, config={...})`, for one test."""
+    from embedkafka import EmbeddedKafka
+
+    live = request.config.stash[LIVE]
+    with ExitStack() as running:
+
+        def start(**settings: Any) -> EmbeddedKafka:  # Any: those of EmbeddedKafka
+            cluster = running.enter_context(EmbeddedKafka(**settings))
+            live.clusters.append(cluster)
+            running.callback(live.clusters.remove, cluster)
+            return cluster
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
+    """A local Spark session with the Kafka connector that matches it."""
+    from embedkafka.spark.session import LOG_FILE_KEY, local_session
+
+    config, live = request.config, request.config.stash[LIVE]
+    with local_session(
+        "pytest", config=read_settings(config).spark_config, progress=_progress(config)
+    ) as session:
+        live.spark_log = session.conf.get(LOG_FILE_KEY)
+        yield session
+        live.spark_log = None
+
+
+@contextmanager
+def _session_cluster(settings: Settings) -> "Iterator[tuple[Any, Callable[[], set[str]]]]":
+    """The cluster and its topics. Any: an external one offers what it has of an embedded one."""
+    if settings.bootstrap_servers:
+        from pytest_embedkafka.external import ExternalKafka
+
+        with ExternalKafka(settings.bootstrap_servers) as external:
+            yield external, external.created_topics
+        return
+    from embedkafka import EmbeddedKafka
+
+    with EmbeddedKafka(brokers=settings.brokers, config=settings.kafka_config) as embedded:
+        yield embedded, listed_topics(embedded.bootstrap_servers)
+
+
+def _progress(config: pytest.Config) -> Callable[[str], None]:
+    """Shows a line although pytest captures output; a worker of xdist has no terminal to use."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+
+    def show(line: str) -> None:
+        if terminal is None or capture is None:
+            return
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(f"embedkafka: {line}")
+
+    return show

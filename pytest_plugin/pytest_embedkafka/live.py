@@ -1,0 +1,40 @@
+"""What the fixtures have running now, for the hooks that look after each test."""
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_embedkafka.sweeping import Sweeper
+
+if TYPE_CHECKING:
+    from embedkafka import EmbeddedKafka
+
+_KAFKA_FIXTURES = frozenset({"kafka", "kafka_topic", "kafka_cluster"})
+
+
+@dataclass(slots=True)
+class Live:
+    """Owner: the thread of pytest. Sizes are bytes in Spark's log."""
+
+    clusters: "list[EmbeddedKafka]" = field(default_factory=list)
+    sweeper: Sweeper | None = None
+    spark_log: str | None = None
+    spark_log_size: int = 0
+
+    def mark_spark_log(self) -> None:
+        """What Spark says from here on belongs to the next test."""
+        if self.spark_log is not None:
+            self.spark_log_size = os.path.getsize(self.spark_log)
+
+
+LIVE: pytest.StashKey[Live] = pytest.StashKey()
+
+
+def uses_kafka(item: pytest.Item) -> bool:
+    return not _KAFKA_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def uses_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())

@@ -1,0 +1,79 @@
+"""Settings of the plugin: each is a command line option and an ini setting of the same meaning."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+DEFAULT_BROKERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What was asked for; the command line over the ini file."""
+
+    brokers: int
+    bootstrap_servers: str | None
+    kafka_config: dict[str, str]
+    spark_config: dict[str, str]
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declares them, in a group of their own in `pytest --help`."""
+    group = parser.getgroup("embedkafka", "Kafka inside the test process, and Spark beside it")
+    group.addoption(
+        "--kafka-brokers", type=int, metavar="N", help=f"brokers of `kafka` ({DEFAULT_BROKERS})"
+    )
+    group.addoption(
+        "--kafka-bootstrap",
+        metavar="HOST:PORT,...",
+        help="run `kafka` tests on this cluster instead of an embedded one",
+    )
+    group.addoption(
+        "--kafka-config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="one broker setting for `kafka`; may be repeated",
+    )
+    group.addoption(
+        "--spark-config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="one Spark setting for `spark`; may be repeated",
+    )
+    parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
+    parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
+    parser.addini("kafka_config", "as --kafka-config, one in each line", type="linelist")
+    parser.addini("spark_config", "as --spark-config, one in each line", type="linelist")
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Raises `pytest.UsageError` for what cannot be."""
+    return Settings(
+        brokers=_brokers(config),
+        bootstrap_servers=config.getoption("kafka_bootstrap")
+        or config.getini("kafka_bootstrap")
+        or None,
+        kafka_config=_pairs("kafka_config", config),
+        spark_config=_pairs("spark_config", config),
+    )
+
+
+def _brokers(config: pytest.Config) -> int:
+    given = config.getoption("kafka_brokers") or config.getini("kafka_brokers")
+    if not str(given).isdecimal() or int(given) < 1:
+        raise pytest.UsageError(f"kafka_brokers must be a number from 1 on, not {given!r}")
+    return int(given)
+
+
+def _pairs(name: str, config: pytest.Config) -> dict[str, str]:
+    lines: Iterable[str] = [*config.getini(name), *config.getoption(name)]
+    pairs = {}
+    for line in lines:
+        key, equals, value = line.partition("=")
+        if not equals or not key.strip():
+            raise pytest.UsageError(f"{name} takes KEY=VALUE, not {line!r}")
+        pairs[key.strip()] = value.strip()
+    return pairs

@@ -1,0 +1,84 @@
+"""The pytest plugin: options, fixtures, and what is looked at after each test.
+
+A test that used Kafka fails when a thread of the cluster failed meanwhile, and the report of a
+failed test says how the cluster was. Imports nothing of embedkafka until a fixture does.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pytest_embedkafka.fixtures import kafka, kafka_cluster, kafka_topic, spark
+from pytest_embedkafka.live import LIVE, Live, uses_kafka, uses_spark
+from pytest_embedkafka.options import add_options
+
+__all__ = ["kafka", "kafka_cluster", "kafka_topic", "spark"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LIVE] = Live()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Makes a failure in the background a failure of the test, unless it failed by itself."""
+    live = item.config.stash[LIVE]
+    live.mark_spark_log()
+    with _noting_topics(item, live):
+        result = yield
+    if uses_kafka(item):
+        for cluster in live.clusters:
+            cluster.check()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Sweeps topics when the test's own fixtures are done with them."""
+    result = yield
+    live = item.config.stash[LIVE]
+    if live.sweeper is not None and uses_kafka(item):
+        live.sweeper.sweep()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds sections about the cluster and from Spark's log to the report of a failure."""
+    report = yield
+    if report.failed and report.when != "teardown":
+        report.sections += _sections(item, item.config.stash[LIVE])
+    return report
+
+
+@contextmanager
+def _noting_topics(item: pytest.Item, live: Live) -> Iterator[None]:
+    if live.sweeper is None or not uses_kafka(item):
+        yield
+        return
+    live.sweeper.mark()
+    try:
+        yield
+    finally:
+        live.sweeper.collect()
+
+
+def _sections(item: pytest.Item, live: Live) -> Iterator[tuple[str, str]]:
+    if uses_kafka(item):
+        for cluster in live.clusters:
+            try:
+                yield "Kafka cluster", cluster.describe()
+            except Exception as error:  # a report must not be lost to a cluster in ruins
+                yield "Kafka cluster", f"cannot be described: {error!r}"
+    if uses_spark(item) and live.spark_log is not None:
+        from embedkafka.spark.session import log_tail
+
+        if tail := log_tail(live.spark_log, start=live.spark_log_size):
+            yield "Spark log", tail

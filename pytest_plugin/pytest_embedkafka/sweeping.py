@@ -1,0 +1,61 @@
+"""Deletes the topics that a test body created, so that the next test may use the same names.
+
+Topics made by fixtures stay: their fixtures know for how long.
+Owner: the thread of pytest.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from embedkafka import EmbeddedKafka
+
+_LOG = logging.getLogger(__name__)
+_TIMEOUT_S = 5
+
+
+class Sweeper:
+    """Marks before a test body, collects after it, sweeps when the test's fixtures are gone."""
+
+    def __init__(self, kafka: "EmbeddedKafka", names: Callable[[], set[str]]) -> None:
+        self._kafka = kafka
+        self._names = names
+        self._before: set[str] = set()
+        self._made: set[str] = set()
+
+    def mark(self) -> None:
+        self._before = self._names()
+        self._made = set()
+
+    def collect(self) -> None:
+        self._made = self._names() - self._before
+
+    def sweep(self) -> None:
+        """A topic that cannot be deleted, for want of brokers perhaps, is left with a warning."""
+        from embedkafka import EmbedKafkaError
+
+        made, self._made = self._made, set()
+        for name in sorted(made & self._names()):
+            try:
+                self._kafka.delete_topic(name)
+            except EmbedKafkaError as error:
+                _LOG.warning("topic %s of the last test is still there: %s", name, error)
+
+
+def listed_topics(bootstrap_servers: str) -> Callable[[], set[str]]:
+    """Asks a cluster for its topics; none when it does not answer, as after a test of failures."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers})  # has no types
+
+    def names() -> set[str]:
+        try:
+            topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+        except KafkaException as error:
+            _LOG.warning("cannot list topics: %s", error)
+            return set()
+        return {name for name in topics if not name.startswith("__")}
+
+    return names
