@@ -157,22 +157,25 @@ class _EncoderWriter:
         else:
             self._fixed(code, name)
 
-    def _null_as(self, empty: str, data: str, length: str) -> None:
-        """Replace a null in `data` by an empty value of length -1, and open the other case."""
-        self._source.line(f"if {data} is None:")
+    @contextmanager
+    def _unless_null(self, value: str, data: str, empty: str, length: str) -> Iterator[None]:
+        """What is done with a value that is not null; a null is empty `data` of length -1."""
+        self._source.line(f"if {value} is None:")
         self._source.line(f" {data} = {empty}")
         self._source.line(f" {length} = -1")
-        self._source.line("else:")
+        with self._source.block("else:"):
+            yield
 
     def _run_of_bytes(self, value: str, kind: Variable, *, nullable: bool) -> None:
         data, length = self._source.fresh("b"), self._source.fresh("n")
-        self._source.line(f"{data} = {value}")
+        encoded = f"{value}.encode()" if kind is Variable.STRING else value
         if nullable:
-            self._null_as("b''", data, length)
-        indent = " " if nullable else ""
-        if kind is Variable.STRING:
-            self._source.line(f"{indent}{data} = {data}.encode()")
-        self._source.line(f"{indent}{length} = len({data})")
+            with self._unless_null(value, data, "b''", length):
+                self._source.line(f"{data} = {encoded}")
+                self._source.line(f"{length} = len({data})")
+        else:
+            self._source.line(f"{data} = {encoded}")
+            self._source.line(f"{length} = len({data})")
         self._length(length, _LENGTH_CODE[kind])
         self._piece(data)
 
@@ -190,10 +193,13 @@ class _EncoderWriter:
 
     def _array(self, value: str, element: WireType, *, nullable: bool) -> None:
         items, length = self._source.fresh("a"), self._source.fresh("n")
-        self._source.line(f"{items} = {value}")
         if nullable:
-            self._null_as("()", items, length)
-        self._source.line(f"{' ' if nullable else ''}{length} = len({items})")
+            with self._unless_null(value, items, "()", length):
+                self._source.line(f"{items} = {value}")
+                self._source.line(f"{length} = len({items})")
+        else:
+            self._source.line(f"{items} = {value}")
+            self._source.line(f"{length} = len({items})")
         self._length(length, "i")
         if isinstance(element, Fixed) and element is not UUID_BYTES:
             self._piece(f"pack(f'>{{len({items})}}{element.code}', *{items})")

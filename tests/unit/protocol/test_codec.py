@@ -154,6 +154,7 @@ def test_records_are_passed_on_and_not_copied() -> None:
     assert parts[1] is first
     assert parts[3] is second
     assert len(parts) == 5
+    assert encode_parts(fetch_response(first), 4)[-1] is first
     assert b"".join(parts) == encode(fetch_response(first, None, b"", second), 12)  # type: ignore[arg-type]
 
 
