@@ -399,15 +399,15 @@ def test_a_client_that_waits_for_its_answer_is_not_idle(bench):
 
 def test_a_client_that_does_not_take_its_answer_is_idle_some_day(bench):
     def handle(request):
-        request.reply([bytes(30 * MEBIBYTE)])
+        request.reply([bytes(30 * MEBIBYTE) if request.frame == b"much" else b"ok"])
 
     server = bench.serve(handle, max_idle_ms=1000)
-    with connect(server) as stuck, connect(server) as other:
+    with connect(server) as stuck:
         stuck.send(b"much")
         stuck.receive_raw(4)
-        other.send(b"much")
-        other.receive_raw(30 * MEBIBYTE + 4)
         bench.clock.advance(1000)
+        with connect(server) as other:
+            assert other.ask(b"x") == b"ok"  # so the processor has seen the new time
         with pytest.raises((EOFError, ConnectionResetError)):
             stuck.receive_raw(30 * MEBIBYTE)
 
@@ -525,6 +525,19 @@ def test_a_paused_server_can_be_ended(bench, end):
         getattr(server, end)()
         peer.assert_hung_up()
     assert server_threads() == set()
+
+
+def test_a_server_killed_while_paused_sends_nothing_more(bench):
+    inbox = Inbox()
+    server = bench.serve(inbox)
+    with connect(server) as peer:
+        peer.send(b"x")
+        request = inbox.next()
+        server.pause()
+        request.reply([b"acknowledged"])
+        server.kill()
+        with pytest.raises(ConnectionResetError):
+            peer.receive()
 
 
 def test_a_killed_server_resets_its_connections_and_refuses_new_ones(bench):

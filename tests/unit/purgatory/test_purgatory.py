@@ -280,6 +280,17 @@ def test_a_change_while_another_thread_decides_is_not_lost():
     assert operation.tries == 2
 
 
+def test_a_check_while_another_thread_decides_makes_it_look_again_once():
+    operation = Slow()
+    decider = in_thread(operation.maybe_try_complete)
+    assert operation.deciding.wait(WAIT_S)
+    assert not operation.maybe_try_complete()
+    operation.go_on.set()
+    decider.join(WAIT_S)
+    assert not decider.is_alive()
+    assert (operation.tries, operation.completions) == (2, 0)
+
+
 def test_a_forced_answer_does_not_run_beside_a_decision():
     operation = Slow()
     decider = in_thread(operation.maybe_try_complete)

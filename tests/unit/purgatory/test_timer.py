@@ -160,8 +160,10 @@ class SleepRecorder(SystemClock):
         super().__init__()
         self.sleeps_until_ms: list[float] = []
         self.idle = threading.Event()
+        self.asleep = threading.Event()
 
     def wait_until(self, condition, deadline_ms):
+        self.asleep.set()
         if deadline_ms is None:
             self.idle.set()
         else:
@@ -180,6 +182,17 @@ def test_a_timer_wakes_for_its_buckets_only_and_then_sleeps_without_limit():
     # The bucket of 20 ms that it came from, and the one of 1 ms that it moved to.
     assert len(set(clock.sleeps_until_ms)) <= 2
     assert clock.sleeps_until_ms[-1] == task.deadline_ms
+
+
+def test_an_earlier_callback_wakes_a_timer_in_real_time():
+    clock = SleepRecorder()
+    timer = Timer(clock, Failures(), NAME)
+    timer.add(3_600_000, lambda: None)
+    assert clock.asleep.wait(WAIT_S)
+    ran = threading.Event()
+    timer.add(5, ran.set)
+    assert ran.wait(WAIT_S)
+    timer.shutdown()
 
 
 def test_advancing_real_time_wakes_the_timer():

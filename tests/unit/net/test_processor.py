@@ -1,0 +1,69 @@
+"""What only shows when a processor is held in hand."""
+
+import pytest
+
+from embedkafka.net.limits import ConnectionQuota, Limits
+from embedkafka.net.processor import Phase, Processor
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.failures import Failures
+from tests.unit.net.conftest import open_descriptors
+
+
+class Stream:
+    """A stream that only notes how it ended."""
+
+    local, peer, peer_host = "127.0.0.1:9092", "127.0.0.1:50000", "127.0.0.1"
+    ended = ""
+
+    def reset(self) -> None:
+        self.ended = "reset"
+
+
+@pytest.fixture
+def quota():
+    return ConnectionQuota(Limits())
+
+
+@pytest.fixture
+def processor(quota):
+    return Processor("ek-b1-processor-0", print, ManualClock(), Failures(), Limits(), quota)
+
+
+def admitted(quota: ConnectionQuota) -> Stream:
+    stream = Stream()
+    assert quota.admit(stream.peer_host)
+    return stream
+
+
+def test_a_connection_handed_to_a_processor_that_has_ended_is_reset(processor, quota):
+    processor.start()
+    processor.stop(Phase.KILLED)
+    processor.join()
+    stream = admitted(quota)
+    processor.adopt(stream, listener="PLAINTEXT", number=0)
+    assert stream.ended == "reset"
+    assert quota.count == 0
+
+
+def test_a_connection_handed_to_a_processor_that_never_started_is_reset(processor, quota):
+    stream = admitted(quota)
+    processor.adopt(stream, listener="PLAINTEXT", number=0)
+    processor.join()
+    assert stream.ended == "reset"
+    assert quota.count == 0
+
+
+def test_a_processor_that_never_started_closes_its_descriptors(quota):
+    before = open_descriptors()
+    processor = Processor("ek", print, ManualClock(), Failures(), Limits(), quota)
+    assert open_descriptors() > before
+    processor.join()
+    assert open_descriptors() == before
+
+
+def test_pausing_or_waking_a_processor_that_has_ended_does_nothing(processor):
+    processor.start()
+    processor.stop(Phase.KILLED)
+    processor.join()
+    processor.pause()
+    processor.wake()
