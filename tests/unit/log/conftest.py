@@ -1,0 +1,222 @@
+"""A log on a real directory with a clock, tasks and a disk that the test controls."""
+
+import errno
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import AppendInfo, AppendOrigin, Log
+from embedkafka.records.batch import read_batches
+from embedkafka.records.builder import build_batch
+from embedkafka.records.compression import Compression
+from embedkafka.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+)
+from embedkafka.records.record import Record
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.files import BytesLike, File, FileRegion, SystemFiles
+from embedkafka.runtime.ids import TopicPartition
+
+
+@dataclass
+class DueTask:
+    name: str
+    delay_ms: float
+    run: Callable[[], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@dataclass
+class ManualTasks:
+    """Collects tasks; the test runs them."""
+
+    pending: list[DueTask] = field(default_factory=list)
+    periodic: list[DueTask] = field(default_factory=list)
+
+    def once(self, name: str, delay_ms: float, run: Callable[[], None]) -> DueTask:
+        self.pending.append(DueTask(name, delay_ms, run))
+        return self.pending[-1]
+
+    def every(
+        self, name: str, period_ms: float, run: Callable[[], None], delay_ms: float | None = None
+    ) -> DueTask:
+        self.periodic.append(DueTask(name, period_ms, run))
+        return self.periodic[-1]
+
+    def run_pending(self) -> None:
+        pending, self.pending = self.pending, []
+        for task in pending:
+            if not task.cancelled:
+                task.run()
+
+
+class FaultyFiles(SystemFiles):
+    """A disk that can be told to be full: a write gets half way, then fails."""
+
+    def __init__(self) -> None:
+        self.full_paths: set[str] = set()
+        self.synced: list[Path] = []
+
+    def open(self, path: Path) -> File:
+        return FaultyFile(super().open(path), path, self)
+
+    def replace(self, path: Path, data: BytesLike) -> None:
+        self.check(path)
+        super().replace(path, data)
+
+    def check(self, path: Path) -> None:
+        if any(path.name.endswith(suffix) for suffix in self.full_paths):
+            raise OSError(errno.ENOSPC, "no space left on device", str(path))
+
+
+class FaultyFile:
+    def __init__(self, file: File, path: Path, files: FaultyFiles) -> None:
+        self._file = file
+        self._path = path
+        self._files = files
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._file.read(position, size)
+
+    def write(self, data: BytesLike, position: int) -> None:
+        try:
+            self._files.check(self._path)
+        except OSError:
+            self._file.write(memoryview(data)[: len(data) // 2], position)
+            raise
+        self._file.write(data, position)
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+
+    def sync(self) -> None:
+        self._files.synced.append(self._path)
+        self._file.sync()
+
+
+class LogKit:
+    """Makes logs and talks to them in a test's words."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = ManualClock()
+        self.tasks = ManualTasks()
+        self.files = FaultyFiles()
+        self.topic_partition = TopicPartition("orders", 0)
+        self.directory = root / "orders-0"
+
+    def new(self, **settings: object) -> Log:
+        """An empty log; settings are attributes of `LogConfig`."""
+        log = self._log(settings)
+        log.create()
+        return log
+
+    def load(
+        self,
+        *,
+        is_clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        **settings: object,
+    ) -> Log:
+        """The log that is in the directory."""
+        log = self._log(settings)
+        log.load(
+            is_clean=is_clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+        )
+        return log
+
+    def _log(self, settings: dict[str, object]) -> Log:
+        return Log(
+            self.topic_partition,
+            self.directory,
+            LogConfig(**settings),  # type: ignore[arg-type]  # the test knows the types
+            clock=self.clock,
+            files=self.files,
+            scheduler=self.tasks,
+            random=Random(7),
+        )
+
+    def batch(
+        self,
+        *values: bytes | None,
+        key: bytes | None = None,
+        timestamp: int | None = None,
+        compression: Compression = Compression.NONE,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> bytes:
+        """A batch as a client sends it."""
+        at = self.clock.now_ms() if timestamp is None else timestamp
+        return build_batch(
+            [(at, key, value, ()) for value in values],
+            compression=compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+
+    def append(self, log: Log, *values: bytes, epoch: int = 0, **batch: object) -> AppendInfo:
+        built = self.batch(*values, **batch)  # type: ignore[arg-type]  # passed on as they are
+        return log.append_as_leader(built, leader_epoch=epoch)
+
+    def end_transaction(
+        self,
+        log: Log,
+        producer_id: int,
+        *,
+        commit: bool,
+        producer_epoch: int = 0,
+        coordinator_epoch: int = 0,
+    ) -> AppendInfo:
+        marker = EndTransactionMarker(
+            control_type=ControlType.COMMIT if commit else ControlType.ABORT,
+            coordinator_epoch=coordinator_epoch,
+        )
+        built = build_end_transaction_marker(
+            marker,
+            timestamp=self.clock.now_ms(),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        return log.append_as_leader(built, leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+
+    def records(self, log: Log, start: int | None = None) -> list[Record]:
+        """All records from `start`, read as a follower reads them."""
+        offset = log.log_start_offset if start is None else start
+        found: list[Record] = []
+        while offset < log.log_end_offset:
+            data = log.read(offset, max_bytes=2**20).records
+            if not isinstance(data, FileRegion):
+                break
+            for batch in read_batches(data.read()):
+                batch.ensure_valid()
+                found.extend(record for record in batch.records() if record.offset >= offset)
+                offset = batch.next_offset
+        return found
+
+    def values(self, log: Log, start: int | None = None) -> list[bytes | None]:
+        return [record.value for record in self.records(log, start)]
+
+    def names(self, suffix: str = "") -> Sequence[str]:
+        return [name for name in self.files.names(self.directory) if name.endswith(suffix)]
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> LogKit:
+    return LogKit(tmp_path)
