@@ -8,13 +8,13 @@ delete what they are told to delete.
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from embedkafka.controller import events
-from embedkafka.controller.events import Event
+from embedkafka.controller.events import ElectionTrigger, ElectionType, Event
 from embedkafka.controller.loop import ControllerConfig, ControllerCore
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -28,7 +28,7 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
-from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr
+from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from embedkafka.zk.store import SessionState
 
 LeaderState = LeaderAndIsrRequest.TopicState.PartitionState
@@ -283,6 +283,55 @@ class Cluster:
     def delete_topic(self, name: str) -> None:
         self.admin.request_topic_deletion(name)
         self.settle()
+
+    def reassign(
+        self, wanted: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Mapping[TopicPartition, ApiError | None]:
+        answer = self.ask_reassign(self.controller.info.id, wanted)
+        assert not isinstance(answer, ApiError)
+        return answer
+
+    def ask_reassign(
+        self, broker_id: int, wanted: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Mapping[TopicPartition, ApiError | None] | ApiError:
+        answers: list[Mapping[TopicPartition, ApiError | None] | ApiError] = []
+        event = events.ApiPartitionReassignment(wanted, answers.append)
+        self.nodes[broker_id].events.append(event)
+        self.settle()
+        (answer,) = answers
+        return answer
+
+    def list_reassignments(
+        self, partitions: Collection[TopicPartition] | None
+    ) -> Mapping[TopicPartition, ReplicaAssignment]:
+        answers: list[Mapping[TopicPartition, ReplicaAssignment] | ApiError] = []
+        event = events.ListPartitionReassignments(partitions, answers.append)
+        self.controller.events.append(event)
+        self.settle()
+        (answer,) = answers
+        assert not isinstance(answer, ApiError)
+        return answer
+
+    def elect(
+        self, partitions: Collection[TopicPartition] | None, kind: ElectionType
+    ) -> Mapping[TopicPartition, int | ApiError]:
+        answers: list[Mapping[TopicPartition, int | ApiError]] = []
+        event = events.ReplicaLeaderElection(
+            partitions, kind, ElectionTrigger.ADMIN, answers.append
+        )
+        self.controller.events.append(event)
+        self.settle()
+        (answer,) = answers
+        return answer
+
+    def shut_down(self, broker_id: int, epoch: int = -1) -> Sequence[TopicPartition] | ApiError:
+        """What the controller answers to ControlledShutdown."""
+        answers: list[Sequence[TopicPartition] | ApiError] = []
+        event = events.ControlledShutdown(broker_id, epoch, answers.append)
+        self.controller.events.append(event)
+        self.settle()
+        (answer,) = answers
+        return answer
 
     def set_isr(self, partition: TopicPartition, isr: Sequence[int]) -> None:
         """The leader changes its ISR, and the controller is notified."""
