@@ -77,9 +77,12 @@ class Loader:
         self._producers.find_snapshots(
             self._files.names(self._directory), [segment.base_offset for segment in segments]
         )
-        segments = self._rebuild_bad_indexes(segments, log_start_offset)
-        if not is_clean:
-            segments = self._recover(segments, log_start_offset, recovery_point)
+        segments = self._repair(
+            segments,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            is_clean=is_clean,
+        )
         end_offset = _next_offset(segments[-1]) if segments else log_start_offset
         if end_offset < log_start_offset:
             _LOG.error(
@@ -162,24 +165,28 @@ class Loader:
                     self._files.remove(self._directory / name)
         return segments
 
-    def _rebuild_bad_indexes(self, segments: list[Segment], log_start_offset: int) -> list[Segment]:
-        for segment in segments:
-            problem = _index_problem(self._files, segment)
-            if problem is not None:
-                _LOG.info("Rebuilding the indexes of %s: %s", segment.path, problem)
-                self._recover_segment(segment, segments, log_start_offset)
-        return segments
-
-    def _recover(
-        self, segments: list[Segment], log_start_offset: int, recovery_point: int
+    def _repair(
+        self,
+        segments: list[Segment],
+        *,
+        log_start_offset: int,
+        recovery_point: int,
+        is_clean: bool,
     ) -> list[Segment]:
-        """Checks every segment past the recovery point; the log ends at the first bad batch."""
+        """Checks what may not have reached the disk, and rebuilds indexes that cannot be right.
+
+        Past the recovery point the log ends at the first bad batch.
+        """
         for number, segment in enumerate(segments):
             following = segments[number + 1 :]
-            if following and following[0].base_offset <= recovery_point:
+            was_flushed = bool(following) and following[0].base_offset <= recovery_point
+            is_trusted = is_clean or was_flushed
+            problem = _index_problem(self._files, segment) if is_trusted else "unclean shutdown"
+            if problem is None:
                 continue
+            _LOG.info("Recovering %s: %s", segment.path, problem)
             truncated = self._recover_segment(segment, segments, log_start_offset)
-            if truncated:
+            if truncated and not is_trusted:
                 _LOG.warning(
                     "Cut %d bytes off %s; %d later segments go with them",
                     truncated,

@@ -1,0 +1,231 @@
+"""Many logs in several directories: made, kept, lost and deleted."""
+
+import errno
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from embedkafka.log.checkpoints import MetaProperties
+from embedkafka.log.config import LogConfig
+from embedkafka.log.manager import LogManager
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.ids import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = uuid.UUID("b8d131c5-2a3d-4b3f-9f1e-0a0b0c0d0e0f")
+
+
+class Managers:
+    """Log managers over the same directories, one after the other."""
+
+    def __init__(self, kit, root: Path, count: int = 2) -> None:
+        self.kit = kit
+        self.directories = [root / f"data{number}" for number in range(count)]
+        self.failed: list[tuple[Path, Sequence[TopicPartition]]] = []
+
+    def start(self, **settings: object) -> LogManager:
+        manager = LogManager(
+            self.directories,
+            clock=self.kit.clock,
+            scheduler=self.kit.tasks,
+            files=self.kit.files,
+            random=Random(3),
+            topic_config=lambda topic: LogConfig(**settings),  # type: ignore[arg-type]
+            on_dir_failure=lambda directory, lost: self.failed.append((directory, lost)),
+        )
+        manager.startup()
+        return manager
+
+
+@pytest.fixture
+def managers(kit, tmp_path: Path) -> Managers:
+    return Managers(kit, tmp_path)
+
+
+def partitions(count: int) -> list[TopicPartition]:
+    return [TopicPartition("spread", number) for number in range(count)]
+
+
+def test_logs_go_to_the_emptiest_directory(managers: Managers) -> None:
+    manager = managers.start()
+    for partition in partitions(4):
+        manager.get_or_create(partition)
+    assert [len(list(directory.iterdir())) for directory in managers.directories] == [2, 2]
+
+
+def test_a_partition_has_one_log(managers: Managers) -> None:
+    manager = managers.start()
+    assert manager.find(ORDERS) is None
+    log = manager.get_or_create(ORDERS, TOPIC_ID)
+    assert manager.get_or_create(ORDERS) is log
+    assert manager.find(ORDERS) is log
+    assert manager.all_logs() == [log]
+
+
+def test_topic_ids_are_kept_and_added_to_logs_without_one(managers: Managers) -> None:
+    manager = managers.start()
+    manager.get_or_create(ORDERS)
+    manager.get_or_create(ORDERS, TOPIC_ID)
+    manager.shutdown()
+    log = managers.start().find(ORDERS)
+    assert log is not None
+    assert log.topic_id == TOPIC_ID
+
+
+def test_a_proper_shutdown_keeps_all_marks(kit, managers: Managers) -> None:
+    manager = managers.start(segment_bytes=200)
+    log = manager.get_or_create(ORDERS)
+    for number in range(10):
+        kit.append(log, b"%d" % number)
+    log.update_high_watermark(8)
+    log.increment_log_start_offset(4)
+    manager.shutdown()
+    (directory,) = {log.directory.parent}
+    assert (directory / ".kafka_cleanshutdown").exists()
+    manager = managers.start(segment_bytes=200)
+    assert not (directory / ".kafka_cleanshutdown").exists()
+    log = manager.find(ORDERS)
+    assert log is not None
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (4, 8, 10)
+    assert log.recovery_point == 10
+    assert kit.values(log) == [b"%d" % number for number in range(4, 10)]
+
+
+def test_after_a_kill_everything_written_is_found_again(kit, managers: Managers) -> None:
+    manager = managers.start()
+    log = manager.get_or_create(ORDERS)
+    kit.append(log, b"a", b"b")
+    log.update_high_watermark(1)
+    manager.checkpoint_high_watermarks()
+    log.update_high_watermark(2)
+    manager.kill()
+    log = managers.start().find(ORDERS)
+    assert log is not None
+    assert (log.high_watermark, log.log_end_offset) == (1, 2)
+
+
+def test_a_deleted_log_is_gone_at_once_and_its_files_later(kit, managers: Managers) -> None:
+    manager = managers.start()
+    log = manager.get_or_create(ORDERS)
+    kit.append(log, b"a")
+    manager.delete_async(ORDERS)
+    assert manager.find(ORDERS) is None
+    names = [path.name for directory in managers.directories for path in directory.iterdir()]
+    (name,) = (name for name in names if name.endswith("-delete"))
+    assert name.startswith("orders-0.")
+    again = manager.get_or_create(ORDERS)
+    assert again.log_end_offset == 0
+    kit.tasks.run_pending()
+    names = [path.name for directory in managers.directories for path in directory.iterdir()]
+    assert [name for name in names if name.endswith("-delete")] == []
+    assert manager.find(ORDERS) is again
+
+
+def test_deletions_that_were_interrupted_are_finished(kit, managers: Managers) -> None:
+    manager = managers.start()
+    manager.get_or_create(ORDERS)
+    manager.delete_async(ORDERS)
+    manager.shutdown()
+    kit.tasks.pending.clear()
+    manager = managers.start()
+    assert manager.all_logs() == []
+    kit.tasks.run_pending()
+    assert not [path for d in managers.directories for path in d.iterdir() if path.is_dir()]
+
+
+def test_a_failed_directory_takes_only_its_own_logs(kit, managers: Managers) -> None:
+    manager = managers.start()
+    logs = [manager.get_or_create(partition) for partition in partitions(4)]
+    broken = logs[0].directory.parent
+    lost = [log.topic_partition for log in logs if log.directory.parent == broken]
+    kit.files.full_paths.add(".log")
+    with pytest.raises(ApiError) as caught:
+        kit.append(logs[0], b"a")
+    kit.files.full_paths.clear()
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert managers.failed == [(broken, lost)]
+    assert manager.live_directories == [
+        directory for directory in managers.directories if directory != broken
+    ]
+    for log in logs:
+        if log.topic_partition in lost:
+            assert manager.find(log.topic_partition) is None
+            with pytest.raises(ApiError):
+                kit.append(log, b"a")
+        else:
+            assert kit.append(log, b"a").first_offset == 0
+    assert manager.get_or_create(lost[0]).directory.parent != broken
+
+
+def test_with_all_directories_lost_nothing_can_be_made(managers: Managers) -> None:
+    manager = managers.start()
+    for directory in managers.directories:
+        manager.fail_directory(directory, OSError(errno.EIO, "gone"))
+    with pytest.raises(ApiError) as caught:
+        manager.get_or_create(ORDERS)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_upkeep_is_scheduled_and_called_off(kit, managers: Managers) -> None:
+    manager = managers.start(segment_bytes=70, retention_bytes=0)
+    log = manager.get_or_create(ORDERS)
+    for number in range(3):
+        kit.append(log, b"%d" % number)
+    log.update_high_watermark(3)
+    (retention,) = (task for task in kit.tasks.periodic if task.name == "log-retention")
+    retention.run()
+    assert log.log_start_offset == 3
+    manager.shutdown()
+    assert all(task.cancelled for task in kit.tasks.periodic)
+
+
+def test_logs_are_synced_when_flush_ms_has_passed(kit, managers: Managers) -> None:
+    manager = managers.start(flush_ms=1000)
+    kit.append(manager.get_or_create(ORDERS), b"a")
+    manager.flush_due_logs()
+    assert not kit.files.synced
+    kit.clock.advance(1000)
+    manager.flush_due_logs()
+    assert len(kit.files.synced) == 1
+
+
+def test_a_malformed_checkpoint_means_checking_from_the_start(kit, managers: Managers) -> None:
+    manager = managers.start()
+    kit.append(manager.get_or_create(ORDERS), b"a")
+    manager.kill()
+    for directory in managers.directories:
+        (directory / "recovery-point-offset-checkpoint").write_text("rubbish")
+    log = managers.start().find(ORDERS)
+    assert log is not None
+    assert log.log_end_offset == 1
+
+
+def test_topics_learn_of_new_settings(managers: Managers) -> None:
+    manager = managers.start()
+    log = manager.get_or_create(ORDERS)
+    other = manager.get_or_create(TopicPartition("other", 0))
+    manager.update_topic_config("orders", LogConfig(retention_ms=5))
+    assert (log.config.retention_ms, other.config.retention_ms) == (5, LogConfig().retention_ms)
+
+
+def test_directories_belong_to_one_broker_of_one_cluster(managers: Managers) -> None:
+    mine = MetaProperties(broker_id=1, cluster_id="a")
+    managers.start().claim(mine)
+    managers.start().claim(mine)
+    for other in (
+        MetaProperties(broker_id=2, cluster_id="a"),
+        MetaProperties(broker_id=1, cluster_id="b"),
+    ):
+        with pytest.raises(ConfigError):
+            managers.start().claim(other)
+
+
+def test_foreign_directories_are_left_alone(managers: Managers) -> None:
+    foreign = managers.directories[0] / "lost+found"
+    foreign.mkdir(parents=True)
+    assert managers.start().all_logs() == []
+    assert foreign.exists()

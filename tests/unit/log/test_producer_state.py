@@ -1,0 +1,387 @@
+"""Idempotent and transactional producers, as one log sees them."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from embedkafka.log.log import FetchIsolation, Log
+from embedkafka.log.producer_snapshot import (
+    CorruptSnapshot,
+    SnapshotEntry,
+    read_snapshot,
+    write_snapshot,
+)
+from embedkafka.log.producer_state import AppendOrigin, ProducerState
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import RecordBatch
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.files import SystemFiles
+
+LAST = 2**31 - 1
+
+
+def send(
+    kit, log: Log, sequence: int, count: int = 1, *, epoch: int = 0, producer: int = 7, **more
+):
+    return kit.append(
+        log,
+        *[b"v"] * count,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        **more,
+    )
+
+
+def refused(kit, log: Log, sequence: int, **options) -> ErrorCode:
+    before = log.log_end_offset
+    with pytest.raises(ApiError) as caught:
+        send(kit, log, sequence, **options)
+    assert log.log_end_offset == before
+    return caught.value.code
+
+
+# -- sequences
+
+
+def test_batches_in_sequence_are_appended(kit) -> None:
+    log = kit.new()
+    assert send(kit, log, 0, 3).first_offset == 0
+    assert send(kit, log, 3, 2).first_offset == 3
+
+
+def test_a_gap_is_out_of_order(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, 3)
+    assert refused(kit, log, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(kit, log, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_last_five_batches_are_known_again_with_their_offsets(kit) -> None:
+    log = kit.new()
+    for sequence in range(7):
+        send(kit, log, sequence)
+    for sequence in range(2, 7):
+        again = send(kit, log, sequence)
+        assert again.duplicate
+        assert (again.first_offset, again.last_offset) == (sequence, sequence)
+    assert log.log_end_offset == 7
+    assert refused(kit, log, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_part_of_a_known_batch_is_no_duplicate(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, 5)
+    assert refused(kit, log, 0, count=3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(kit, log, 2, count=3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_unknown_producer_may_begin_anywhere(kit) -> None:
+    log = kit.new()
+    assert send(kit, log, 17).first_offset == 0
+    assert send(kit, log, 18).first_offset == 1
+
+
+def test_sequences_wrap_around(kit) -> None:
+    log = kit.new()
+    send(kit, log, LAST - 1, 2)
+    assert send(kit, log, 0).first_offset == 2
+    send(kit, log, LAST, 3, producer=8)
+    assert send(kit, log, 2, producer=8).first_offset == 6
+    assert send(kit, log, LAST, 3, producer=8).duplicate
+
+
+def test_a_new_epoch_begins_with_sequence_0(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, 2, epoch=3)
+    assert refused(kit, log, 2, epoch=4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(kit, log, 0, epoch=4).first_offset == 2
+    assert refused(kit, log, 2, epoch=3) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_follower_takes_what_its_leader_took(kit) -> None:
+    log = kit.new()
+    for offset, (epoch, sequence) in enumerate([(5, 0), (4, 9), (5, 33)]):
+        log.append_as_follower(
+            build_batch(
+                [(1, None, b"v", ())],
+                base_offset=offset,
+                leader_epoch=0,
+                producer_id=7,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+            )
+        )
+    assert log.log_end_offset == 3
+
+
+def test_silent_producers_are_forgotten_unless_a_transaction_is_open(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0)
+    send(kit, log, 0, producer=8, transactional=True)
+    kit.clock.advance(24 * 60 * 60 * 1000)
+    log.remove_expired_producers()
+    assert [producer.producer_id for producer in log.active_producers()] == [8]
+    assert send(kit, log, 40).first_offset == 2
+
+
+# -- transactions
+
+
+def test_readers_of_committed_records_stop_at_the_first_open_transaction(kit) -> None:
+    log = kit.new()
+    kit.append(log, b"plain")
+    send(kit, log, 0, transactional=True)
+    kit.append(log, b"plain")
+    log.update_high_watermark(3)
+    assert log.last_stable_offset == 1
+    kit.end_transaction(log, 7, commit=True)
+    assert log.last_stable_offset == 1, "the marker is not replicated yet"
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 4
+
+
+def test_the_first_of_several_open_transactions_counts(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, producer=1, transactional=True)
+    send(kit, log, 0, producer=2, transactional=True)
+    kit.end_transaction(log, 1, commit=True)
+    log.update_high_watermark(3)
+    assert log.last_stable_offset == 1
+    kit.end_transaction(log, 2, commit=False)
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 4
+
+
+def test_aborted_transactions_are_told_to_readers_of_committed_records(kit) -> None:
+    log = kit.new(segment_bytes=200)
+    for round_number in range(4):
+        send(kit, log, round_number, producer=1, transactional=True)
+        kit.end_transaction(log, 1, commit=round_number % 2 == 0)
+    log.update_high_watermark(log.log_end_offset)
+    found = set()
+    offset = 0
+    while offset < log.log_end_offset:
+        data = log.read(offset, max_bytes=10**6, isolation=FetchIsolation.TXN_COMMITTED)
+        assert data.aborted_transactions is not None
+        found.update((txn.producer_id, txn.first_offset) for txn in data.aborted_transactions)
+        offset += 1
+    assert found == {(1, 2), (1, 6)}
+
+
+def test_plain_writes_within_a_transaction_are_refused(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, transactional=True)
+    assert refused(kit, log, 1) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_marker_of_an_old_coordinator_is_fenced(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, transactional=True)
+    kit.end_transaction(log, 7, commit=True, coordinator_epoch=5)
+    send(kit, log, 1, transactional=True)
+    with pytest.raises(ApiError) as caught:
+        kit.end_transaction(log, 7, commit=True, coordinator_epoch=4)
+    assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_marker_of_an_old_producer_epoch_is_refused(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, epoch=3, transactional=True)
+    with pytest.raises(ApiError) as caught:
+        kit.end_transaction(log, 7, commit=True, producer_epoch=2)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_marker_fences_the_epochs_before_it(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, epoch=3, transactional=True)
+    kit.end_transaction(log, 7, commit=False, producer_epoch=4)
+    assert refused(kit, log, 1, epoch=3) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert send(kit, log, 0, epoch=4, transactional=True).first_offset == 2
+
+
+def test_a_marker_without_data_ends_nothing(kit) -> None:
+    log = kit.new()
+    kit.end_transaction(log, 7, commit=False)
+    log.update_high_watermark(1)
+    assert log.last_stable_offset == 1
+    assert not kit.names(".txnindex")
+
+
+def test_active_producers_are_described(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, 2, epoch=1, transactional=True)
+    (producer,) = log.active_producers()
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 1, 1)
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (0, -1)
+    assert producer.last_timestamp == kit.clock.now_ms()
+
+
+def test_truncation_takes_producers_back(kit) -> None:
+    log = kit.new(segment_bytes=200)
+    for sequence in range(8):
+        send(kit, log, sequence, transactional=True)
+    log.truncate_to(3)
+    assert log.last_stable_offset == 0
+    assert send(kit, log, 3, transactional=True).first_offset == 3
+    log.truncate_to(0)
+    assert log.active_producers() == []
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_producers_survive_a_restart(kit, is_clean: bool) -> None:
+    log = kit.new(segment_bytes=200)
+    for sequence in range(5):
+        send(kit, log, sequence)
+    send(kit, log, 0, producer=9, transactional=True)
+    log.close() if is_clean else log.kill()
+    log = kit.load(is_clean=is_clean, segment_bytes=200)
+    log.update_high_watermark(6)
+    assert log.last_stable_offset == 5
+    assert send(kit, log, 4).duplicate
+    assert refused(kit, log, 6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(kit, log, 5).first_offset == 6
+
+
+# -- snapshots
+
+ENTRIES = [
+    SnapshotEntry(1, 0, 4, 100, 2, 1_700, -1, -1),
+    SnapshotEntry(2**40, 9, 2**31 - 1, 2**41, 0, 1_800, 3, 77),
+]
+
+
+def test_a_snapshot_has_kafkas_layout(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000005.snapshot"
+    write_snapshot(SystemFiles(), path, ENTRIES)
+    data = path.read_bytes()
+    assert data[:2] == b"\x00\x01"
+    assert data[6:10] == b"\x00\x00\x00\x02"
+    assert len(data) == 10 + 2 * 46
+    assert read_snapshot(SystemFiles(), path) == ENTRIES
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "version", "empty"])
+def test_a_damaged_snapshot_is_corrupt(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "0.snapshot"
+    write_snapshot(SystemFiles(), path, ENTRIES)
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        data[20] ^= 1
+    elif damage == "version":
+        data[1] = 9
+    else:
+        data = data[: {"cut": 50, "empty": 0}[damage]]
+    path.write_bytes(data)
+    with pytest.raises(CorruptSnapshot):
+        read_snapshot(SystemFiles(), path)
+
+
+def test_a_corrupt_snapshot_gives_way_to_an_older_one(kit) -> None:
+    log = kit.new(segment_bytes=150)
+    for sequence in range(6):
+        send(kit, log, sequence)
+    log.close()
+    newest = kit.directory / kit.names(".snapshot")[-1]
+    newest.write_bytes(b"rubbish")
+    log = kit.load(is_clean=True, segment_bytes=150)
+    assert send(kit, log, 5).duplicate
+    assert send(kit, log, 6).first_offset == 6
+
+
+# -- against a model
+
+
+class ProducerModel(RuleBasedStateMachine):
+    """One producer's epochs and sequences, against the rules in their simplest form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = ProducerState("model-0", SystemFiles(), Path("/nowhere"), expiration_ms=10**9)
+        self.offset = 0
+        self.epoch: int | None = None
+        self.sent: list[tuple[int, int, int]] = []
+
+    @rule(epoch=st.integers(0, 3), sequence=st.integers(0, 12), count=st.integers(1, 3))
+    def send_anything(self, epoch: int, sequence: int, count: int) -> None:
+        self.send(epoch, sequence, count)
+
+    @rule(count=st.integers(1, 3))
+    @precondition(lambda self: self.epoch is not None)
+    def send_what_is_next(self, count: int) -> None:
+        assert self.epoch is not None
+        assert self.send(self.epoch, self.next_sequence(), count) == "appended"
+
+    @rule(back=st.integers(1, 7))
+    @precondition(lambda self: self.sent)
+    def send_again(self, back: int) -> None:
+        assert self.epoch is not None
+        if back <= len(self.sent):
+            first, count, _ = self.sent[-back]
+            expected = "duplicate" if back <= 5 else None
+            outcome = self.send(self.epoch, first, count)
+            assert expected is None or outcome == expected
+
+    def next_sequence(self) -> int:
+        return self.sent[-1][0] + self.sent[-1][1] if self.sent else 0
+
+    def send(self, epoch: int, sequence: int, count: int) -> str:
+        batch = RecordBatch(
+            memoryview(
+                build_batch(
+                    [(1, None, b"v", ())] * count,
+                    base_offset=self.offset,
+                    producer_id=1,
+                    producer_epoch=epoch,
+                    base_sequence=sequence,
+                )
+            )
+        )
+        expected = self.expected(epoch, sequence, count)
+        known = self.state.find(1)
+        duplicate = known.find_duplicate(batch) if known else None
+        if duplicate is not None:
+            assert expected == "duplicate"
+            assert (sequence, count, duplicate.first_offset) in self.sent
+            return expected
+        append = self.state.prepare(1, AppendOrigin.CLIENT)
+        outcome = "appended"
+        try:
+            append.append(batch)
+        except ApiError as error:
+            outcome = error.code.name
+        assert outcome == expected
+        if outcome != "appended":
+            return outcome
+        self.state.update(append)
+        if epoch != self.epoch:
+            self.sent.clear()
+        self.epoch = epoch
+        self.sent.append((sequence, count, self.offset))
+        self.offset += count
+        return expected
+
+    def expected(self, epoch: int, sequence: int, count: int) -> str:
+        if self.epoch is None:
+            return "appended"
+        if epoch < self.epoch:
+            return "INVALID_PRODUCER_EPOCH"
+        if epoch > self.epoch:
+            return "appended" if sequence == 0 else "OUT_OF_ORDER_SEQUENCE_NUMBER"
+        if any(known[:2] == (sequence, count) for known in self.sent[-5:]):
+            return "duplicate"
+        in_order = sequence == self.next_sequence()
+        return "appended" if in_order else "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+    @invariant()
+    def five_batches_are_kept(self) -> None:
+        known = self.state.find(1)
+        assert known is None or len(known.batches) == min(len(self.sent), 5)
+
+
+ProducerModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+TestProducerModel = ProducerModel.TestCase
