@@ -14,4 +14,5 @@ class TxnConfig:
     abort_timed_out_interval_ms: int = 10_000
     # transaction.remove.expired.transaction.cleanup.interval.ms
     remove_expired_interval_ms: int = 3_600_000
+    transaction_version: int = 2  # the feature transaction.version
     retry_backoff_ms: int = 20  # between attempts to send markers; Kafka waits 100 ms

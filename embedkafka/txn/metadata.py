@@ -1,0 +1,203 @@
+"""What the coordinator knows of a transactional id, and what each step makes of it.
+
+A `Transaction` is a frozen value; steps return the next one, which counts when its record is
+stored. They check that the move is legal, not who may ask for it (`shard.py`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.txn.states import TxnState, move
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+
+MAX_EPOCH: Final = 2**15 - 1
+# Clients never use the greatest epoch: the coordinator must always be able to fence once more.
+LAST_CLIENT_EPOCH: Final = MAX_EPOCH - 1
+
+EPOCH_BUMP_VERSION: Final = 2
+"""The transaction version from which on every end of a transaction takes a new epoch (KIP-890)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """The state of one transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TxnState
+    partitions: frozenset[TopicPartition]
+    start_timestamp_ms: int
+    last_update_timestamp_ms: int
+    # Before the last step: tells a retry across a change of producer id from an impostor.
+    previous_producer_id: int = NO_PRODUCER_ID
+    # After the epochs of the producer id are used up: the id that follows, once complete.
+    next_producer_id: int = NO_PRODUCER_ID
+    # Not stored: a retry of InitProducerId is recognized by the same coordinator only.
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    client_version: int = 0
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return self.producer_epoch >= LAST_CLIENT_EPOCH
+
+    # From Empty and the Complete states
+
+    def initialized(
+        self, *, expected_epoch: int | None, timeout_ms: int, now_ms: int
+    ) -> "Transaction":
+        """The next epoch, for a producer that starts or (with `expected_epoch`) recovers.
+
+        A producer that recovers from an epoch which is neither the current nor the last one was
+        fenced: ApiError.
+        """
+        epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
+        if expected_epoch is not None:
+            is_first = self.producer_epoch == NO_PRODUCER_EPOCH
+            if is_first or expected_epoch == self.producer_epoch:
+                last_epoch = self.producer_epoch
+            elif expected_epoch == self.last_producer_epoch:
+                # A retry of a request whose answer was lost.
+                epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
+            else:
+                raise ApiError(ErrorCode.PRODUCER_FENCED)
+        return self._emptied(
+            producer_id=self.producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+        )
+
+    def rotated(
+        self, producer_id: int, *, keep_last_epoch: bool, timeout_ms: int, now_ms: int
+    ) -> "Transaction":
+        """A new producer id, from epoch 0 on: the epochs of the old one are used up."""
+        return self._emptied(
+            producer_id=producer_id,
+            producer_epoch=0,
+            last_producer_epoch=self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH,
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+        )
+
+    def _emptied(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        last_producer_epoch: int,
+        timeout_ms: int,
+        now_ms: int,
+    ) -> "Transaction":
+        return replace(
+            self,
+            state=move(self.state, TxnState.EMPTY),
+            producer_id=producer_id,
+            previous_producer_id=self.producer_id,
+            producer_epoch=producer_epoch,
+            last_producer_epoch=last_producer_epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_timestamp_ms=NO_TIMESTAMP,
+            last_update_timestamp_ms=now_ms,
+        )
+
+    # The transaction
+
+    def with_partitions(
+        self, partitions: Iterable[TopicPartition], *, client_version: int, now_ms: int
+    ) -> "Transaction":
+        """More partitions; the first ones begin the transaction."""
+        is_open = self.state is TxnState.ONGOING
+        return replace(
+            self,
+            state=move(self.state, TxnState.ONGOING),
+            previous_producer_id=self.producer_id,
+            partitions=self.partitions.union(partitions),
+            start_timestamp_ms=self.start_timestamp_ms if is_open else now_ms,
+            last_update_timestamp_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def prepared(
+        self, *, committed: bool, client_version: int, next_producer_id: int, now_ms: int
+    ) -> "Transaction":
+        """The outcome is settled; with the epoch bump, the producer's next epoch is too."""
+        target = TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT
+        epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
+        if client_version >= EPOCH_BUMP_VERSION:
+            epoch, last_epoch = min(self.producer_epoch + 1, MAX_EPOCH), self.producer_epoch
+        return replace(
+            self,
+            state=move(self.state, target),
+            previous_producer_id=self.producer_id,
+            next_producer_id=next_producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            # An abort of a transaction nobody told us of: its start must be known, so it is now.
+            start_timestamp_ms=(
+                self.start_timestamp_ms if self.state is TxnState.ONGOING else now_ms
+            ),
+            last_update_timestamp_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def fenced(self, *, client_version: int, now_ms: int) -> "Transaction":
+        """The abort that the coordinator itself decides on.
+
+        It takes a new epoch whatever the version, so that the producer finds itself fenced and
+        cannot end the transaction in another way.
+        """
+        has_bump = client_version >= EPOCH_BUMP_VERSION
+        fence = move(self.state, TxnState.PREPARE_EPOCH_FENCE)
+        return replace(
+            self,
+            state=move(fence, TxnState.PREPARE_ABORT),
+            previous_producer_id=self.producer_id,
+            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
+            last_producer_epoch=self.producer_epoch if has_bump else NO_PRODUCER_EPOCH,
+            last_update_timestamp_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def completed(self, *, now_ms: int) -> "Transaction":
+        """Every partition has its marker."""
+        is_commit = self.state is TxnState.PREPARE_COMMIT
+        target = TxnState.COMPLETE_COMMIT if is_commit else TxnState.COMPLETE_ABORT
+        is_rotation = (
+            self.client_version >= EPOCH_BUMP_VERSION and self.next_producer_id != NO_PRODUCER_ID
+        )
+        return replace(
+            self,
+            state=move(self.state, target),
+            producer_id=self.next_producer_id if is_rotation else self.producer_id,
+            producer_epoch=0 if is_rotation else self.producer_epoch,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+            last_update_timestamp_ms=now_ms,
+        )
+
+
+def new_transaction(
+    transactional_id: str, *, producer_id: int, timeout_ms: int, now_ms: int
+) -> Transaction:
+    """An id that nobody has used yet; its first epoch comes with `initialized`."""
+    return Transaction(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        timeout_ms=timeout_ms,
+        state=TxnState.EMPTY,
+        partitions=frozenset(),
+        start_timestamp_ms=NO_TIMESTAMP,
+        last_update_timestamp_ms=now_ms,
+    )

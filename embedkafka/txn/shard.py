@@ -1,0 +1,491 @@
+"""One partition of the transaction log: its transactional ids, and what each event does to them.
+
+The shard decides; it has no thread, no clock and no log. A step of a transaction counts when its
+record is stored; until then the id is in between, and others are told to come again.
+
+Owner: the `coordinator` loop.
+Invariants: at most one step of an id is on its way to the log; a transaction whose outcome is
+stored is completed, by this coordinator or by the one that loads the log next.
+Not here: the way of markers to their partitions (`markers.py`), shapes of requests (`service.py`).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import Batch
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.txn.config import TxnConfig
+from embedkafka.txn.decision import Decision, Decisions, Stored
+from embedkafka.txn.metadata import (
+    EPOCH_BUMP_VERSION,
+    LAST_CLIENT_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Transaction,
+    new_transaction,
+)
+from embedkafka.txn.records import (
+    read_transaction,
+    read_transactional_id,
+    tombstone,
+    transaction_record,
+)
+from embedkafka.txn.states import EXPIRABLE, PREPARED, TxnState
+
+_LOG = logging.getLogger(__name__)
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+
+
+class Result(NamedTuple):
+    """The answer to InitProducerId and EndTxn: an error, or the id and epoch to go on with."""
+
+    error: ErrorCode
+    producer: ProducerIdAndEpoch = ProducerIdAndEpoch()
+
+
+ResultReply = Callable[[Result], None]
+ErrorReply = Callable[[ErrorCode], None]
+
+
+class _Entry:
+    """A transactional id: its stored state, and the state it is on its way to."""
+
+    __slots__ = ("current", "pending")
+
+    def __init__(self, current: Transaction) -> None:
+        self.current = current
+        self.pending: TxnState | None = None
+
+    def is_owned_by(self, producer: ProducerIdAndEpoch) -> bool:
+        return producer == (self.current.producer_id, self.current.producer_epoch)
+
+
+class TxnShard:
+    """State and rules of one partition of the transaction log, under one leader epoch."""
+
+    def __init__(
+        self,
+        partition: int,
+        coordinator_epoch: int,
+        config: TxnConfig,
+        new_producer_id: Callable[[], int],
+    ) -> None:
+        self.partition = partition
+        self.coordinator_epoch = coordinator_epoch
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._entries: dict[str, _Entry] = {}
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        entry = self._entries.get(transactional_id)
+        return None if entry is None or entry.pending is TxnState.DEAD else entry.current
+
+    def transactions(self) -> Iterator[Transaction]:
+        return (e.current for e in self._entries.values() if e.pending is not TxnState.DEAD)
+
+    # InitProducerId
+
+    def init(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        reply: ResultReply,
+        now_ms: int,
+    ) -> Decision:
+        """The next epoch for whoever starts with this id; its predecessors are fenced.
+
+        `expected` comes from a producer that wants to go on after an error with its own id.
+        """
+        out = Decisions()
+        try:
+            entry = self._require_or_create(transactional_id, timeout_ms, now_ms)
+            if entry.current.state is TxnState.ONGOING:
+                self._refuse_init(entry, expected)
+                after = partial(_answer_come_again, reply)
+                self._abort(entry, after, out, now_ms)
+            else:
+                target = self._initialized(entry, expected, timeout_ms, now_ms)
+                self._step(entry, target, partial(_answer_producer, reply, entry), out)
+        except ApiError as error:
+            out.answer(reply, Result(error.code))
+        return out.done()
+
+    def _require_or_create(self, transactional_id: str, timeout_ms: int, now_ms: int) -> _Entry:
+        entry = self._entries.get(transactional_id)
+        if entry is None:
+            created = new_transaction(
+                transactional_id,
+                producer_id=self._new_producer_id(),
+                timeout_ms=timeout_ms,
+                now_ms=now_ms,
+            )
+            entry = self._entries[transactional_id] = _Entry(created)
+        return entry
+
+    def _refuse_init(self, entry: _Entry, expected: ProducerIdAndEpoch | None) -> None:
+        if entry.pending is not None:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if expected is not None and not _may_recover(entry.current, expected):
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        if entry.current.state in PREPARED:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    def _initialized(
+        self,
+        entry: _Entry,
+        expected: ProducerIdAndEpoch | None,
+        timeout_ms: int,
+        now_ms: int,
+    ) -> Transaction:
+        self._refuse_init(entry, expected)
+        current = entry.current
+        is_current = expected is None or expected.epoch == current.producer_epoch
+        if current.is_epoch_exhausted and is_current:
+            return current.rotated(
+                self._new_producer_id(),
+                keep_last_epoch=expected is not None,
+                timeout_ms=timeout_ms,
+                now_ms=now_ms,
+            )
+        return current.initialized(
+            expected_epoch=None if expected is None else expected.epoch,
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+        )
+
+    # AddPartitionsToTxn, AddOffsetsToTxn
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: frozenset[TopicPartition],
+        *,
+        client_version: int,
+        reply: ErrorReply,
+        now_ms: int,
+    ) -> Decision:
+        """Takes partitions into the transaction, or begins one with them."""
+        out = Decisions()
+        try:
+            entry = self._require_owned(transactional_id, producer)
+            current = entry.current
+            if entry.pending is not None or current.state in PREPARED:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        except ApiError as error:
+            out.answer(reply, error.code)
+            return out.done()
+        if current.state is TxnState.ONGOING and partitions <= current.partitions:
+            out.answer(reply, ErrorCode.NONE)
+            return out.done()
+        target = current.with_partitions(partitions, client_version=client_version, now_ms=now_ms)
+        self._step(entry, target, partial(_answer_error, reply), out)
+        return out.done()
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether partitions are in the transaction, asked by their leaders (KIP-890)."""
+        try:
+            current = self._require_owned(transactional_id, producer).current
+            if current.state in PREPARED:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        except ApiError as error:
+            return dict.fromkeys(partitions, error.code)
+        return {
+            tp: ErrorCode.NONE if tp in current.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for tp in partitions
+        }
+
+    def _require_owned(self, transactional_id: str, producer: ProducerIdAndEpoch) -> _Entry:
+        entry = self._entries.get(transactional_id)
+        if entry is None or entry.current.producer_id != producer.producer_id:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if entry.current.producer_epoch != producer.epoch:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        return entry
+
+    # EndTxn
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        committed: bool,
+        client_version: int,
+        reply: ResultReply,
+        now_ms: int,
+    ) -> Decision:
+        """Settles the outcome; markers follow after the answer."""
+        out = Decisions()
+        try:
+            if client_version >= EPOCH_BUMP_VERSION:
+                entry, is_known = self._end_with_bump(transactional_id, producer, committed)
+            else:
+                entry, is_known = self._end_without_bump(transactional_id, producer, committed)
+            if is_known:
+                out.answer(reply, Result(ErrorCode.NONE, _producer_of(entry.current)))
+                return out.done()
+            next_id = NO_PRODUCER_ID
+            if client_version >= EPOCH_BUMP_VERSION and entry.current.is_epoch_exhausted:
+                next_id = self._new_producer_id()
+        except ApiError as error:
+            out.answer(reply, Result(error.code))
+            return out.done()
+        target = entry.current.prepared(
+            committed=committed,
+            client_version=client_version,
+            next_producer_id=next_id,
+            now_ms=now_ms,
+        )
+        self._step(entry, target, partial(self._on_prepared, entry, reply), out)
+        return out.done()
+
+    def _end_without_bump(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
+    ) -> tuple[_Entry, bool]:
+        """The entry to prepare, or, with True, the one that has ended just so already."""
+        entry = self._require_owned(transactional_id, producer)
+        if entry.pending is not None:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if entry.current.state is TxnState.ONGOING:
+            return entry, False
+        return entry, _is_known_end(entry.current.state, committed)
+
+    def _end_with_bump(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
+    ) -> tuple[_Entry, bool]:
+        """As above. A retry is known by its epoch: the one before the current."""
+        entry = self._entries.get(transactional_id)
+        if entry is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        current = entry.current
+        is_retry = _is_retried_end(current, producer)
+        if current.producer_id != producer.producer_id and not is_retry:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        is_new = entry.is_owned_by(producer) and current.state not in PREPARED
+        if not is_new and (not is_retry or current.state is TxnState.ONGOING):
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        if entry.pending is not None:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if is_new and (current.state is TxnState.ONGOING or not committed):
+            return entry, False
+        if is_new:
+            # A commit of nothing: the client adds partitions before it commits.
+            raise ApiError(ErrorCode.INVALID_TXN_STATE)
+        return entry, _is_known_end(current.state, committed)
+
+    def _abort(
+        self, entry: _Entry, after: Callable[[Stored], Decision], out: Decisions, now_ms: int
+    ) -> None:
+        """Aborts at the coordinator's own wish, under a new epoch."""
+        target = entry.current.fenced(
+            client_version=self._config.transaction_version, now_ms=now_ms
+        )
+
+        def on_stored(stored: Stored) -> Decision:
+            result = after(stored)
+            if stored.error is not ErrorCode.NONE:
+                return result
+            prepared = self._on_prepared(entry, None, stored)
+            return Decision(answers=result.answers, markers=prepared.markers)
+
+        self._step(entry, target, on_stored, out)
+
+    def _on_prepared(self, entry: _Entry, reply: ResultReply | None, stored: Stored) -> Decision:
+        out = Decisions()
+        if stored.error is not ErrorCode.NONE:
+            if reply is not None:
+                out.answer(reply, Result(stored.error))
+            return out.done()
+        completed = entry.current.completed(now_ms=stored.now_ms)
+        entry.pending = completed.state
+        if reply is not None:
+            out.answer(reply, Result(ErrorCode.NONE, _producer_of(completed)))
+        out.markers.append(entry.current)
+        return out.done()
+
+    def on_marked(self, transactional_id: str, *, now_ms: int) -> Decision:
+        """Every partition has its marker: the transaction is over, once that is stored."""
+        out = Decisions()
+        entry = self._entries[transactional_id]
+        target = entry.current.completed(now_ms=now_ms)
+        record = transaction_record(target, transaction_version=self._config.transaction_version)
+
+        def on_stored(stored: Stored) -> Decision:
+            after = Decisions()
+            if stored.error is ErrorCode.NONE:
+                self._reach(entry, target)
+            elif stored.error is not ErrorCode.NOT_COORDINATOR:
+                # The markers are written, so there is no way back. Nothing waits for an answer.
+                after.write([record], on_stored)
+                after.retries, after.writes = after.writes, []
+            return after.done()
+
+        out.write([record], on_stored)
+        return out.done()
+
+    # Time
+
+    def abort_timed_out(self, *, now_ms: int) -> Decision:
+        """Aborts transactions that have run longer than their producer asked for."""
+        out = Decisions()
+        for entry in self._entries.values():
+            current = entry.current
+            is_open = current.state is TxnState.ONGOING and entry.pending is None
+            if is_open and current.start_timestamp_ms + current.timeout_ms < now_ms:
+                _LOG.info("transaction %s has timed out", current.transactional_id)
+                self._abort(entry, lambda stored: Decision(), out, now_ms)
+        return out.done()
+
+    def expire(self, *, now_ms: int) -> Decision:
+        """Forgets transactional ids that nobody has used for long."""
+        out = Decisions()
+        deadline_ms = now_ms - self._config.transactional_id_expiration_ms
+        doomed = [
+            entry
+            for entry in self._entries.values()
+            if entry.pending is None
+            and entry.current.state in EXPIRABLE
+            and entry.current.last_update_timestamp_ms <= deadline_ms
+        ]
+        for entry in doomed:
+            entry.pending = TxnState.DEAD
+        if doomed:
+            records = [tombstone(entry.current.transactional_id) for entry in doomed]
+            out.write(records, partial(self._on_expired, doomed))
+        return out.done()
+
+    def _on_expired(self, doomed: list[_Entry], stored: Stored) -> Decision:
+        for entry in doomed:
+            entry.pending = None
+            if stored.error is ErrorCode.NONE:
+                del self._entries[entry.current.transactional_id]
+        return Decision()
+
+    # Steps
+
+    def _step(
+        self,
+        entry: _Entry,
+        target: Transaction,
+        after: Callable[[Stored], Decision],
+        out: Decisions,
+    ) -> None:
+        """Stores `target`; then it counts, and `after` decides on."""
+        entry.pending = target.state
+        record = transaction_record(target, transaction_version=self._config.transaction_version)
+
+        def on_stored(stored: Stored) -> Decision:
+            if stored.error is ErrorCode.NONE:
+                self._reach(entry, target)
+            else:
+                entry.pending = None
+            return after(stored)
+
+        out.write([record], on_stored)
+
+    def _reach(self, entry: _Entry, target: Transaction) -> None:
+        entry.current = target
+        entry.pending = None
+
+    # Loading
+
+    def replay_batch(self, batch: Batch) -> None:
+        """Applies one batch of the log."""
+        for record in batch.records():
+            if record.key is None:
+                continue
+            transactional_id = read_transactional_id(record.key)
+            if transactional_id is None:
+                continue
+            if record.value is None:
+                self._entries.pop(transactional_id, None)
+            else:
+                loaded = read_transaction(transactional_id, record.value)
+                self._entries[transactional_id] = _Entry(loaded)
+
+    def on_loaded(self, *, now_ms: int) -> Decision:
+        """Completes what the former coordinator had only prepared."""
+        out = Decisions()
+        for entry in self._entries.values():
+            if entry.current.state in PREPARED:
+                entry.pending = entry.current.completed(now_ms=now_ms).state
+                out.markers.append(entry.current)
+        return out.done()
+
+
+def _producer_of(transaction: Transaction) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+
+
+def _may_recover(current: Transaction, expected: ProducerIdAndEpoch) -> bool:
+    """Whether a producer that names its id may have a new epoch of it.
+
+    It may if nobody has used the id, if it is the current producer, or if it was before its
+    epochs were used up and has missed the answer that told it so.
+    """
+    return (
+        current.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == current.producer_id
+        or (
+            expected.producer_id == current.previous_producer_id
+            and expected.epoch >= LAST_CLIENT_EPOCH
+        )
+    )
+
+
+def _is_retried_end(current: Transaction, producer: ProducerIdAndEpoch) -> bool:
+    """Whether the producer has ended this transaction already and missed the answer."""
+    if producer.producer_id == current.producer_id:
+        return producer.epoch + 1 == current.producer_epoch
+    return (
+        producer.producer_id == current.previous_producer_id
+        and producer.epoch == LAST_CLIENT_EPOCH
+        and current.producer_epoch == 0
+    )
+
+
+def _is_known_end(state: TxnState, committed: bool) -> bool:
+    """True for an end that is complete; while it is on its way, or for another, ApiError."""
+    prepared = TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT
+    completed = TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT
+    if state is prepared:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if state is not completed:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    return True
+
+
+def _answer_producer(reply: ResultReply, entry: _Entry, stored: Stored) -> Decision:
+    out = Decisions()
+    is_good = stored.error is ErrorCode.NONE
+    producer = _producer_of(entry.current) if is_good else ProducerIdAndEpoch()
+    out.answer(reply, Result(stored.error, producer))
+    return out.done()
+
+
+def _answer_come_again(reply: ResultReply, stored: Stored) -> Decision:
+    out = Decisions()
+    is_good = stored.error is ErrorCode.NONE
+    out.answer(reply, Result(ErrorCode.CONCURRENT_TRANSACTIONS if is_good else stored.error))
+    return out.done()
+
+
+def _answer_error(reply: ErrorReply, stored: Stored) -> Decision:
+    out = Decisions()
+    out.answer(reply, stored.error)
+    return out.done()

@@ -1,0 +1,86 @@
+"""The states of a transactional id, and every move between them.
+
+What each state answers (a request in the middle of a move answers CONCURRENT_TRANSACTIONS):
+
+state             | InitProducerId          | AddPartitions           | EndTxn
+------------------|-------------------------|-------------------------|---------------------------
+Empty             | next epoch              | begins the transaction  | INVALID_TXN_STATE
+Ongoing           | aborts, then            | adds                    | prepares
+                  | CONCURRENT_TRANSACTIONS |                         |
+PrepareCommit,    | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS,
+PrepareAbort      |                         |                         | or INVALID_TXN_STATE for
+                  |                         |                         | the other outcome
+CompleteCommit,   | next epoch              | begins the next one     | NONE, or INVALID_TXN_STATE
+CompleteAbort     |                         |                         | for the other outcome
+Dead              | the id is being forgotten: nobody sees this state
+PrepareEpochFence | never stored: between Ongoing and PrepareAbort under a new epoch
+
+From v5 of EndTxn on (KIP-890) every end moves to a new epoch, so that a client which aborts under
+the current epoch means a transaction the coordinator has not heard of: it is aborted as well,
+from Empty and from both Complete states.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, Self
+
+
+class TxnState(Enum):
+    """Values are the ids in the transaction log; `label` is what clients are shown."""
+
+    label: str
+
+    def __new__(cls, number: int, label: str) -> Self:
+        member = object.__new__(cls)
+        member._value_ = number
+        member.label = label
+        return member
+
+    EMPTY = 0, "Empty"
+    ONGOING = 1, "Ongoing"
+    PREPARE_COMMIT = 2, "PrepareCommit"
+    PREPARE_ABORT = 3, "PrepareAbort"
+    COMPLETE_COMMIT = 4, "CompleteCommit"
+    COMPLETE_ABORT = 5, "CompleteAbort"
+    DEAD = 6, "Dead"
+    PREPARE_EPOCH_FENCE = 7, "PrepareEpochFence"
+
+
+_SETTLED: Final = frozenset({TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT})
+
+STATES_BY_NUMBER: Final[Mapping[int, TxnState]] = {state.value: state for state in TxnState}
+STATES_BY_LABEL: Final[Mapping[str, TxnState]] = {state.label: state for state in TxnState}
+
+PREDECESSORS: Final[Mapping[TxnState, frozenset[TxnState]]] = {
+    TxnState.EMPTY: _SETTLED,
+    TxnState.ONGOING: _SETTLED | {TxnState.ONGOING},
+    TxnState.PREPARE_COMMIT: frozenset({TxnState.ONGOING}),
+    TxnState.PREPARE_ABORT: _SETTLED | {TxnState.ONGOING, TxnState.PREPARE_EPOCH_FENCE},
+    TxnState.COMPLETE_COMMIT: frozenset({TxnState.PREPARE_COMMIT}),
+    TxnState.COMPLETE_ABORT: frozenset({TxnState.PREPARE_ABORT}),
+    TxnState.DEAD: _SETTLED,
+    TxnState.PREPARE_EPOCH_FENCE: frozenset({TxnState.ONGOING}),
+}
+
+EXPIRABLE: Final = _SETTLED
+"""States in which a transactional id that nobody uses may be forgotten."""
+
+PREPARED: Final = frozenset({TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT})
+"""States in which the outcome is stored and markers are on their way."""
+
+
+class IllegalTxnTransition(AssertionError):
+    """A move that the table does not have: a bug in the coordinator."""
+
+
+def can_move(source: TxnState, target: TxnState) -> bool:
+    return source in PREDECESSORS[target]
+
+
+def move(source: TxnState, target: TxnState) -> TxnState:
+    """The new state, or `IllegalTxnTransition`."""
+    if not can_move(source, target):
+        raise IllegalTxnTransition(
+            f"a transaction cannot move from {source.label} to {target.label}"
+        )
+    return target

@@ -1,0 +1,213 @@
+"""Records, loading, and the property that loading equals living."""
+
+import struct
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.transactions import ListTransactionsRequest
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.txn.config import TxnConfig
+from embedkafka.txn.metadata import NO_PRODUCER_EPOCH, Transaction
+from embedkafka.txn.records import (
+    read_transaction,
+    read_transactional_id,
+    tombstone,
+    transaction_record,
+)
+from embedkafka.txn.states import TxnState
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def string(text):
+    return struct.pack(">h", len(text)) + text
+
+
+TRANSACTION = Transaction(
+    transactional_id="tx",
+    producer_id=1000,
+    previous_producer_id=1000,
+    producer_epoch=3,
+    timeout_ms=60_000,
+    state=TxnState.ONGOING,
+    partitions=frozenset({TopicPartition("t", 1), TopicPartition("t", 0)}),
+    start_timestamp_ms=5,
+    last_update_timestamp_ms=6,
+    client_version=2,
+)
+
+
+def test_a_transaction_is_written_as_kafka_writes_it():
+    record = transaction_record(TRANSACTION, transaction_version=0)
+    assert record.key == b"\0\0" + string(b"tx")
+    assert record.value == (
+        b"\0\0"
+        + struct.pack(">qhib", 1000, 3, 60_000, 1)
+        + struct.pack(">i", 1)
+        + string(b"t")
+        + struct.pack(">iii", 2, 0, 1)
+        + struct.pack(">qq", 6, 5)
+    )
+
+
+def test_since_transaction_version_1_there_are_tagged_fields():
+    record = transaction_record(TRANSACTION, transaction_version=2)
+    assert record.value == (
+        b"\0\1"
+        + struct.pack(">qhib", 1000, 3, 60_000, 1)
+        + b"\2\2t"
+        + b"\3"
+        + struct.pack(">ii", 0, 1)
+        + b"\0"
+        + struct.pack(">qq", 6, 5)
+        + b"\2\0\x08"
+        + struct.pack(">q", 1000)
+        + b"\2\2"
+        + struct.pack(">h", 2)
+    )
+
+
+def test_an_empty_transaction_has_null_for_partitions():
+    empty = replace(TRANSACTION, state=TxnState.EMPTY, partitions=frozenset())
+    record = transaction_record(empty, transaction_version=0)
+    assert struct.pack(">i", -1) in record.value[17:21]
+
+
+def test_what_is_written_is_read():
+    record = transaction_record(TRANSACTION, transaction_version=2)
+    assert read_transactional_id(record.key) == "tx"
+    assert read_transaction("tx", record.value) == TRANSACTION
+    assert tombstone("tx") == (record.key, None)
+    assert read_transactional_id(b"\0\7") is None
+
+
+def test_a_broker_that_does_not_lead_says_so(new_coordinator):
+    coordinator = new_coordinator()
+    assert coordinator.init().error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.add((1, 0), T0) is ErrorCode.NOT_COORDINATOR
+    assert coordinator.end((1, 0)).error is ErrorCode.NOT_COORDINATOR
+
+
+def test_requests_during_loading_are_told_to_wait(coordinator, new_coordinator):
+    coordinator.init()
+    other = new_coordinator(log=coordinator.log)
+    other.service.on_leading(0, 1)
+    other.loop.is_running = True
+    other.loop.events.popleft()()
+    loading, other.loop.events = other.loop.events, type(other.loop.events)()
+    assert other.init().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
+    listing = other.send(other.service.list_transactions, request)
+    assert listing.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    other.loop.events = loading
+    other.loop.run()
+    assert other.init().producer == (1000, 1)
+
+
+def test_an_open_transaction_survives_a_failover(coordinator):
+    producer = coordinator.init().producer
+    coordinator.add(producer, T0)
+    successor = coordinator.successor()
+    assert successor.add(producer, T1) is ErrorCode.NONE
+    assert successor.end(producer).error is ErrorCode.NONE
+    assert successor.leaders.markers() == [(1, *producer, True, {T0, T1})]
+
+
+def test_a_step_in_flight_is_answered_when_the_broker_resigns(coordinator):
+    producer = coordinator.init().producer
+    coordinator.add(producer, T0)
+    coordinator.log.hold()
+    ending = coordinator.end(producer)
+    coordinator.service.on_resigned(0)
+    coordinator.loop.run()
+    coordinator.log.release()
+    coordinator.loop.run()
+    assert ending.error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.leaders.markers() == []
+    assert coordinator.successor().state() == "CompleteCommit"
+
+
+def test_a_late_resignation_of_an_older_epoch_is_ignored(coordinator):
+    coordinator.service.on_leading(0, 5)
+    coordinator.service.on_resigned(0, 4)
+    coordinator.service.on_leading(0, 3)
+    coordinator.loop.run()
+    assert coordinator.shard().coordinator_epoch == 5
+    assert coordinator.init().error is ErrorCode.NONE
+
+
+def test_a_log_that_cannot_be_read_leaves_no_coordinator(new_coordinator):
+    coordinator = new_coordinator()
+
+    def fail(topic_partition, offset):
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    coordinator.log.read = fail
+    coordinator.lead()
+    assert coordinator.init().error is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_stopped_service_is_not_available(coordinator):
+    coordinator.service.stop()
+    assert coordinator.init().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    coordinator.loop.is_open = False
+    assert coordinator.init().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert coordinator.init(None).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+operations = st.one_of(
+    st.tuples(st.just("init"), st.sampled_from("ab")),
+    st.tuples(st.just("add"), st.sampled_from("ab"), st.integers(0, 2), st.sampled_from([3, 4])),
+    st.tuples(st.just("end"), st.sampled_from("ab"), st.booleans(), st.sampled_from([4, 5])),
+    st.tuples(st.just("fail")),
+    st.tuples(st.just("advance"), st.sampled_from([1_000, 80_000, 700_000])),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(operations, max_size=25))
+def test_loading_equals_living(new_coordinator, script):
+    config = TxnConfig(
+        num_partitions=1,
+        transactional_id_expiration_ms=600_000,
+        remove_expired_interval_ms=100_000,
+    )
+    live = new_coordinator(config).lead()
+    live.service.start()
+    producers = {"a": (-1, -1), "b": (-1, -1)}
+    for name, *arguments in script:
+        if name == "init":
+            reply = live.init(arguments[0])
+            if reply.error is ErrorCode.NONE:
+                producers[arguments[0]] = reply.producer
+        elif name == "add":
+            who, partition, version = arguments
+            live.add(producers[who], ("t", partition), transactional_id=who, version=version)
+        elif name == "end":
+            who, committed, version = arguments
+            reply = live.end(
+                producers[who], committed=committed, transactional_id=who, version=version
+            )
+            if reply.error is ErrorCode.NONE:
+                producers[who] = reply.producer
+        elif name == "fail":
+            live.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        else:
+            live.advance(arguments[0])
+    live.log.errors.clear()
+    live.advance(1_000)
+
+    loaded = live.successor()
+
+    def durable(coordinator):
+        # The last epoch is not stored; an id whose first step failed is not stored either.
+        return {
+            t.transactional_id: replace(t, last_producer_epoch=NO_PRODUCER_EPOCH)
+            for t in coordinator.shard().transactions()
+            if t.producer_epoch != NO_PRODUCER_EPOCH
+        }
+
+    assert durable(loaded) == durable(live)

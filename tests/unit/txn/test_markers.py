@@ -1,0 +1,123 @@
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.ids import TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def ending(coordinator, *partitions, name="tx"):
+    """Ends a transaction over `partitions`; returns its producer."""
+    producer = coordinator.init(name).producer
+    coordinator.add(producer, *partitions, transactional_id=name)
+    assert coordinator.end(producer, transactional_id=name).error is ErrorCode.NONE
+    return producer
+
+
+def test_a_partition_that_fails_for_now_is_asked_again(coordinator):
+    coordinator.leaders.errors[T1] = [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+    ]
+    ending(coordinator, T0, T1)
+    assert coordinator.state() == "PrepareCommit"
+    coordinator.advance(1_000)
+    assert [marker[4] for marker in coordinator.leaders.markers()] == [{T0, T1}, {T1}, {T1}]
+    assert coordinator.state() == "CompleteCommit"
+
+
+def test_markers_follow_the_leader(coordinator):
+    coordinator.leaders.leaders[T0] = 2
+    coordinator.leaders.unreachable.add(2)
+    ending(coordinator, T0)
+    coordinator.leaders.leaders[T0] = 3
+    coordinator.advance(1_000)
+    assert [marker[0] for marker in coordinator.leaders.markers()] == [2, 3]
+    assert coordinator.state() == "CompleteCommit"
+
+
+def test_markers_wait_for_a_leader(coordinator):
+    coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
+    ending(coordinator, T0)
+    coordinator.advance(1_000)
+    assert coordinator.leaders.markers() == []
+    coordinator.leaders.leaders[T0] = 1
+    coordinator.advance(1_000)
+    assert coordinator.state() == "CompleteCommit"
+
+
+def test_deleted_partitions_need_no_marker(coordinator):
+    coordinator.leaders.deleted.add(T0)
+    ending(coordinator, T0)
+    assert coordinator.leaders.markers() == []
+    assert coordinator.state() == "CompleteCommit"
+
+
+def test_a_partition_deleted_meanwhile_holds_nothing_up(coordinator):
+    coordinator.leaders.errors[T0] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    ending(coordinator, T0, T1)
+    coordinator.leaders.deleted.add(T0)
+    coordinator.advance(1_000)
+    assert coordinator.state() == "CompleteCommit"
+
+
+def test_a_fenced_coordinator_stops(coordinator):
+    coordinator.leaders.errors[T0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+    ending(coordinator, T0, T1)
+    coordinator.advance(10_000)
+    assert len(coordinator.leaders.markers()) == 1
+    assert coordinator.state() == "PrepareCommit"
+
+
+def test_transactions_share_a_request_to_a_busy_broker(coordinator):
+    coordinator.leaders.hold()
+    for name in "abc":
+        ending(coordinator, T0, name=name)
+    assert len(coordinator.leaders.requests) == 1
+    coordinator.leaders.release()
+    coordinator.loop.run()
+    assert [len(request.markers) for _, request in coordinator.leaders.requests] == [1, 2]
+    assert {coordinator.state(name) for name in "abc"} == {"CompleteCommit"}
+
+
+def test_the_last_step_is_stored_in_the_end(coordinator):
+    producer = coordinator.init().producer
+    coordinator.add(producer, T0)
+    coordinator.leaders.hold()
+    coordinator.end(producer)
+    coordinator.log.errors.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
+    coordinator.leaders.release()
+    coordinator.loop.run()
+    assert coordinator.state() == "PrepareCommit"
+    coordinator.advance(1_000)
+    assert coordinator.state() == "CompleteCommit"
+
+
+def test_a_broker_that_resigned_sends_no_more_markers(coordinator):
+    coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
+    ending(coordinator, T0)
+    coordinator.service.on_resigned(0)
+    coordinator.loop.run()
+    coordinator.leaders.leaders[T0] = 1
+    coordinator.advance(1_000)
+    assert coordinator.leaders.markers() == []
+
+
+def test_a_successor_sends_the_markers_of_prepared_transactions(coordinator):
+    coordinator.leaders.hold()
+    producer = ending(coordinator, T0, T1)
+    successor = coordinator.successor(epoch=4)
+    assert successor.leaders.markers() == [(1, *producer, True, {T0, T1})]
+    assert successor.leaders.requests[0][1].markers[0].coordinator_epoch == 4
+    assert successor.state() == "CompleteCommit"
+
+
+def test_answers_to_a_former_life_are_ignored(coordinator):
+    coordinator.leaders.hold()
+    ending(coordinator, T0)
+    coordinator.service.on_leading(0, 7)
+    coordinator.loop.run()
+    assert len(coordinator.leaders.held) == 1  # the second life waits for the broker
+    coordinator.leaders.release()
+    coordinator.loop.run()
+    epochs = [r.markers[0].coordinator_epoch for _, r in coordinator.leaders.requests]
+    assert epochs == [0, 7]
+    assert coordinator.state() == "CompleteCommit"

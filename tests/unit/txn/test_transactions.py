@@ -1,0 +1,442 @@
+from dataclasses import replace
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.txn.config import TxnConfig
+
+T0, T1 = ("t", 0), ("t", 1)
+LAST_EPOCH = 2**15 - 2
+HOUR_MS = 3_600_000
+
+
+def ongoing(coordinator, *partitions):
+    """A producer with an open transaction over `partitions` (T0 when none are given)."""
+    producer = coordinator.init().producer
+    assert coordinator.add(producer, *(partitions or (T0,))) is ErrorCode.NONE
+    return producer
+
+
+# InitProducerId
+
+
+def test_a_new_transactional_id_starts_with_epoch_zero(coordinator):
+    assert coordinator.init().producer == (1000, 0)
+    assert coordinator.init("other").producer == (1001, 0)
+    assert coordinator.state() == "Empty"
+
+
+def test_starting_again_fences_the_predecessor(coordinator):
+    old = coordinator.init().producer
+    new = coordinator.init().producer
+    assert new == (1000, 1)
+    assert coordinator.add(old, T0) is ErrorCode.PRODUCER_FENCED
+    assert coordinator.add(old, T0, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert coordinator.end(old).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.end(old, version=1).error is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert coordinator.add(new, T0) is ErrorCode.NONE
+
+
+def test_a_producer_without_transactional_id_gets_a_fresh_id(coordinator):
+    assert coordinator.init(None).producer == (1000, 0)
+    assert coordinator.init(None).producer == (1001, 0)
+
+
+def test_a_producer_that_recovers_bumps_its_own_epoch(coordinator):
+    producer = coordinator.init().producer
+    bumped = coordinator.init(producer=producer).producer
+    assert bumped == (1000, 1)
+    assert coordinator.init(producer=producer).producer == bumped  # the answer was lost
+    assert coordinator.init(producer=bumped).producer == (1000, 2)
+    assert coordinator.init(producer=producer).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.init(producer=producer, version=3).error is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert coordinator.init(producer=(77, 0)).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_recovery_after_another_start_is_fenced(coordinator):
+    producer = coordinator.init().producer
+    coordinator.init()
+    assert coordinator.init(producer=producer).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_starting_aborts_an_open_transaction_first(coordinator):
+    old = ongoing(coordinator)
+    assert coordinator.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.state() == "CompleteAbort"
+    assert coordinator.leaders.markers() == [(1, 1000, 1, False, {T0})]
+    assert coordinator.init().producer == (1000, 2)
+    assert coordinator.end(old).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_starting_waits_for_a_prepared_transaction(coordinator):
+    producer = ongoing(coordinator)
+    coordinator.leaders.hold()
+    coordinator.end(producer)
+    assert coordinator.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.leaders.release()
+    coordinator.loop.run()
+    assert coordinator.init().producer == (1000, 1)
+
+
+def test_requests_meet_a_start_in_progress(coordinator):
+    producer = coordinator.init().producer
+    coordinator.log.hold()
+    first = coordinator.init()
+    assert first.is_waiting
+    assert coordinator.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.add(producer, T0) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.end(producer).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.log.release()
+    coordinator.loop.run()
+    assert first.producer == (1000, 1)
+
+
+def exhaust(coordinator):
+    """Makes the producer of `tx` use the last epoch a client may have."""
+    coordinator.init()
+    entry = coordinator.shard()._entries["tx"]
+    entry.current = replace(entry.current, producer_epoch=LAST_EPOCH)
+    return entry.current.producer_id, LAST_EPOCH
+
+
+def test_used_up_epochs_lead_to_a_new_producer_id(coordinator):
+    exhaust(coordinator)
+    assert coordinator.init().producer == (1001, 0)
+
+
+def test_a_recovery_across_used_up_epochs_can_be_retried(coordinator):
+    producer = exhaust(coordinator)
+    assert coordinator.init(producer=producer).producer == (1001, 0)
+    assert coordinator.init(producer=producer).producer == (1001, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ({"producer": (5, -1)}, ErrorCode.INVALID_REQUEST),
+        ({"producer": (-1, 5)}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_impossible_starts_are_refused(coordinator, arguments, error):
+    reply = coordinator.init(**arguments)
+    assert reply.error is error
+    assert (reply.response.producer_id, reply.response.producer_epoch) == (-1, -1)
+
+
+# Partitions
+
+
+def test_the_first_partition_begins_the_transaction(coordinator):
+    producer = ongoing(coordinator)
+    assert coordinator.state() == "Ongoing"
+    start_ms = coordinator.shard().find("tx").start_timestamp_ms
+    coordinator.clock.advance(5)
+    assert coordinator.add(producer, T1) is ErrorCode.NONE
+    transaction = coordinator.shard().find("tx")
+    assert transaction.partitions == {TopicPartition(*T0), TopicPartition(*T1)}
+    assert transaction.start_timestamp_ms == start_ms
+
+
+def test_partitions_that_are_in_already_are_not_stored_again(coordinator):
+    producer = ongoing(coordinator)
+    coordinator.log.hold()
+    assert coordinator.add(producer, T0) is ErrorCode.NONE
+
+
+def test_strangers_add_nothing(coordinator):
+    producer = coordinator.init().producer
+    mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.add((5, 0), T0) is mapping
+    assert coordinator.add(producer, T0, transactional_id="other") is mapping
+    assert coordinator.end((5, 0)).error is mapping
+    assert coordinator.end(producer, transactional_id="other").error is mapping
+
+
+def test_leaders_verify_partitions(coordinator):
+    producer = ongoing(coordinator)
+
+    def verify(producer, partition):
+        return coordinator.add(producer, partition, version=4, verify_only=True)
+
+    assert verify(producer, T0) is ErrorCode.NONE
+    assert verify(producer, T1) is ErrorCode.TRANSACTION_ABORTABLE
+    assert verify((producer[0], 7), T0) is ErrorCode.PRODUCER_FENCED
+    assert verify((7, 0), T0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    coordinator.leaders.hold()
+    coordinator.end(producer)
+    assert verify(producer, T0) is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_one_request_serves_several_transactions(coordinator):
+    first, second = coordinator.init("a").producer, coordinator.init("b").producer
+    topic = AddPartitionsToTxnRequest.Transaction.Topic(name="t", partitions=[0, 1])
+    request = AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnRequest.Transaction(
+                transactional_id=name,
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                topics=[topic],
+            )
+            for name, producer in (("a", first), ("b", second), ("b", (9, 9)))
+        ]
+    )
+    response = coordinator.send(coordinator.service.add_partitions_to_txn, request, 4).response
+    codes = [
+        (
+            result.transactional_id,
+            [p.partition_error_code for p in result.topic_results[0].results_by_partition],
+        )
+        for result in response.results_by_transaction
+    ]
+    mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert codes == [("a", [0, 0]), ("b", [0, 0]), ("b", [mapping, mapping])]
+
+
+def test_offsets_of_a_group_join_the_transaction(coordinator):
+    producer = coordinator.init().producer
+    request = AddOffsetsToTxnRequest(
+        transactional_id="tx", producer_id=producer[0], producer_epoch=producer[1], group_id="g"
+    )
+    offsets = TopicPartition("__consumer_offsets", 7)
+    service = coordinator.service
+    assert coordinator.send(service.add_offsets_to_txn, request, offsets, 3).error is ErrorCode.NONE
+    coordinator.end(producer)
+    assert coordinator.leaders.markers() == [(1, 1000, 0, True, {offsets})]
+
+
+# EndTxn
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_the_outcome_reaches_every_partition(coordinator, committed):
+    producer = ongoing(coordinator, T0, T1)
+    coordinator.leaders.leaders[TopicPartition(*T1)] = 2
+    assert coordinator.end(producer, committed=committed).error is ErrorCode.NONE
+    assert sorted(coordinator.leaders.markers()) == [
+        (1, 1000, 0, committed, {T0}),
+        (2, 1000, 0, committed, {T1}),
+    ]
+    assert coordinator.state() == ("CompleteCommit" if committed else "CompleteAbort")
+
+
+def test_the_answer_comes_before_the_markers(coordinator):
+    producer = ongoing(coordinator)
+    coordinator.leaders.hold()
+    assert coordinator.end(producer).error is ErrorCode.NONE
+    assert coordinator.state() == "PrepareCommit"
+    assert coordinator.end(producer).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.add(producer, T0) is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.leaders.release()
+    coordinator.loop.run()
+    assert coordinator.state() == "CompleteCommit"
+
+
+def test_ending_twice_is_fine_but_not_in_two_ways(coordinator):
+    producer = ongoing(coordinator)
+    coordinator.end(producer)
+    assert coordinator.end(producer).error is ErrorCode.NONE
+    assert coordinator.end(producer, committed=False).error is ErrorCode.INVALID_TXN_STATE
+
+
+def test_there_must_be_a_transaction_to_end(coordinator):
+    producer = coordinator.init().producer
+    assert coordinator.end(producer).error is ErrorCode.INVALID_TXN_STATE
+    assert coordinator.end(producer, committed=False).error is ErrorCode.INVALID_TXN_STATE
+
+
+def test_the_next_transaction_goes_on_with_the_same_epoch(coordinator):
+    producer = ongoing(coordinator)
+    coordinator.end(producer)
+    assert coordinator.add(producer, T1) is ErrorCode.NONE
+    assert coordinator.shard().find("tx").partitions == {TopicPartition(*T1)}
+
+
+@pytest.mark.parametrize(
+    ("append_error", "answer"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_what_is_not_stored_has_not_happened(coordinator, append_error, answer):
+    producer = ongoing(coordinator)
+    coordinator.log.errors.append(append_error)
+    assert coordinator.end(producer).error is answer
+    assert coordinator.state() == "Ongoing"
+    coordinator.log.errors.append(append_error)
+    assert coordinator.add(producer, T1) is answer
+    coordinator.log.errors.append(append_error)
+    assert coordinator.init("new").error is answer
+    assert coordinator.leaders.markers() == []
+    assert coordinator.end(producer).error is ErrorCode.NONE
+
+
+# EndTxn from v5 on (KIP-890)
+
+
+def test_every_end_takes_a_new_epoch(coordinator):
+    producer = coordinator.init().producer
+    assert coordinator.add(producer, T0, version=4) is ErrorCode.NONE
+    reply = coordinator.end(producer, version=5)
+    assert reply.producer == (1000, 1)
+    assert coordinator.leaders.markers() == [(1, 1000, 1, True, {T0})]
+    assert coordinator.add(producer, T0, version=4) is ErrorCode.PRODUCER_FENCED
+    assert coordinator.add(reply.producer, T0, version=4) is ErrorCode.NONE
+
+
+def test_a_retried_end_is_known_by_the_epoch_before(coordinator):
+    producer = ongoing(coordinator)
+    coordinator.leaders.hold()
+    coordinator.end(producer, version=5)
+    assert coordinator.end(producer, version=5).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    other = coordinator.end(producer, committed=False, version=5)
+    assert other.error in (ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS)
+    coordinator.leaders.release()
+    coordinator.loop.run()
+    assert coordinator.end(producer, version=5).producer == (1000, 1)
+    assert (
+        coordinator.end(producer, committed=False, version=5).error is ErrorCode.INVALID_TXN_STATE
+    )
+
+
+def test_an_abort_of_nothing_takes_a_new_epoch_too(coordinator):
+    producer = coordinator.init().producer
+    first = coordinator.end(producer, committed=False, version=5).producer
+    assert first == (1000, 1)
+    second = coordinator.end(first, committed=False, version=5).producer
+    assert second == (1000, 2)
+    assert coordinator.state() == "CompleteAbort"
+    assert coordinator.end(second, version=5).error is ErrorCode.INVALID_TXN_STATE
+    assert coordinator.end((1000, 0), version=5).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.leaders.markers() == []
+
+
+def test_the_last_epoch_ends_with_a_new_producer_id(coordinator):
+    producer = exhaust(coordinator)
+    coordinator.add(producer, T0)
+    reply = coordinator.end(producer, version=5)
+    assert reply.producer == (1001, 0)
+    assert coordinator.leaders.markers() == [(1, 1000, LAST_EPOCH + 1, True, {T0})]
+    assert coordinator.end(producer, version=5).producer == (1001, 0)
+    assert coordinator.add(reply.producer, T0) is ErrorCode.NONE
+
+
+# Time
+
+
+@pytest.fixture
+def timed(new_coordinator):
+    config = TxnConfig(num_partitions=1, transactional_id_expiration_ms=4 * HOUR_MS)
+    coordinator = new_coordinator(config).lead()
+    coordinator.service.start()
+    return coordinator
+
+
+def test_a_transaction_that_runs_too_long_is_aborted_and_its_producer_fenced(timed):
+    producer = ongoing(timed)
+    timed.advance(60_000)
+    assert timed.state() == "Ongoing"
+    timed.advance(10_000)
+    assert timed.state() == "CompleteAbort"
+    assert timed.leaders.markers() == [(1, 1000, 1, False, {T0})]
+    assert timed.end(producer).error is ErrorCode.PRODUCER_FENCED
+    assert timed.add(producer, T0) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_timed_out_producer_that_knows_bumps_may_abort_and_go_on(timed):
+    producer = ongoing(timed)
+    timed.advance(70_000)
+    assert timed.end(producer, version=5).error is ErrorCode.INVALID_TXN_STATE
+    assert timed.end(producer, committed=False, version=5).producer == (1000, 1)
+
+
+def test_an_abort_that_was_not_stored_is_tried_again(timed):
+    ongoing(timed)
+    timed.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    timed.advance(70_000)
+    assert timed.state() == "Ongoing"
+    timed.advance(10_000)
+    assert timed.state() == "CompleteAbort"
+    assert timed.leaders.markers() == [(1, 1000, 1, False, {T0})]
+
+
+def test_an_id_that_nobody_uses_is_forgotten(timed, new_coordinator):
+    timed.init("idle")
+    ongoing(timed)
+    timed.advance(5 * HOUR_MS)
+    assert timed.shard().find("idle") is None
+    assert timed.init("idle").producer == (1002, 0)
+    loaded = timed.successor()
+    assert loaded.shard().find("tx") is None
+
+
+def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed):
+    timed.init("idle")
+    timed.advance(4 * HOUR_MS - 1)
+    timed.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    timed.advance(1)
+    assert timed.shard().find("idle") is not None
+    timed.advance(HOUR_MS)
+    assert timed.shard().find("idle") is None
+
+
+# Administration
+
+
+def describe(coordinator, transactional_id):
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    reply = coordinator.send(coordinator.service.describe_transactions, request)
+    return reply.response.transaction_states[0]
+
+
+def listed(coordinator, **filters):
+    request = ListTransactionsRequest(
+        **({"state_filters": [], "producer_id_filters": []} | filters)
+    )
+    return coordinator.send(coordinator.service.list_transactions, request).response
+
+
+def test_transactions_are_described(coordinator):
+    ongoing(coordinator, T0, T1, ("u", 3))
+    shown = describe(coordinator, "tx")
+    assert (shown.transaction_state, shown.producer_id, shown.producer_epoch) == (
+        "Ongoing",
+        1000,
+        0,
+    )
+    assert shown.transaction_start_time_ms == coordinator.clock.now_ms()
+    assert [(t.topic, list(t.partitions)) for t in shown.topics] == [("t", [0, 1]), ("u", [3])]
+    assert describe(coordinator, "no").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert describe(coordinator, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_transactions_are_listed_by_state_producer_duration_and_name(coordinator):
+    ongoing(coordinator)
+    coordinator.clock.advance(1_000)
+    coordinator.init("other")
+
+    def names(**filters):
+        return {t.transactional_id for t in listed(coordinator, **filters).transaction_states}
+
+    assert names() == {"tx", "other"}
+    assert names(state_filters=["Ongoing"]) == {"tx"}
+    assert names(producer_id_filters=[1001]) == {"other"}
+    assert names(duration_filter=999, state_filters=["Ongoing"]) == {"tx"}
+    assert names(duration_filter=1_000, state_filters=["Ongoing"]) == set()
+    assert names(transactional_id_pattern="o.*") == {"other"}
+    assert listed(coordinator, state_filters=["Nope"]).unknown_state_filters == ["Nope"]
+    bad = listed(coordinator, transactional_id_pattern="(")
+    assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
