@@ -16,7 +16,7 @@ After an error it is put off for a while; the loop keeps the time.
 
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -100,10 +100,12 @@ class ReplicaFetcher:
         endpoint: LeaderEndPoint,
         *,
         max_bytes: int,
+        on_progress: Callable[[TopicPartition], None],
         truncates_on_fetch: bool = True,
     ) -> None:
         self.endpoint = endpoint
         self._max_bytes = max_bytes
+        self._on_progress = on_progress
         self._truncates_on_fetch = truncates_on_fetch
         self._followed: dict[TopicPartition, Followed] = {}
 
@@ -123,30 +125,42 @@ class ReplicaFetcher:
             self.endpoint.forget(topic_partition)
 
     def run_round(self, due: Iterable[TopicPartition]) -> Round:
-        """Truncates what must be truncated, then fetches all of `due` at once."""
-        todo = [
-            followed
-            for topic_partition in due
-            if (followed := self._followed.get(topic_partition)) is not None
-            and followed.state is not FollowState.FAILED
-        ]
+        """Truncates what must be truncated, fetches all of `due` at once, appends.
+
+        A leader that is not waited for hears at once how far its follower has come.
+        """
         left = Round()
+        todo = self._begin(due, left)
+        self._fetch(todo, left)
+        if left.again and self.endpoint.wakes:
+            again, left.again = left.again, []
+            self._fetch([self._followed[topic_partition] for topic_partition in again], left)
+        return left
+
+    def _begin(self, due: Iterable[TopicPartition], left: Round) -> list[Followed]:
+        """Those of `due` that can be fetched now."""
+        ready = []
+        for topic_partition in due:
+            followed = self._followed.get(topic_partition)
+            if followed is None:
+                continue
+            if followed.state is FollowState.TRUNCATING:
+                self._start(followed, left)
+            if followed.state is FollowState.FETCHING:
+                ready.append(followed)
+        return ready
+
+    def _fetch(self, todo: Sequence[Followed], left: Round) -> None:
+        if not todo:
+            return
         try:
-            for followed in todo:
-                if followed.state is FollowState.TRUNCATING:
-                    self._start(followed, left)
-            requests = [
-                self._request(followed)
-                for followed in todo
-                if followed.state is FollowState.FETCHING
-            ]
-            answers = self.endpoint.fetch(requests) if requests else ()
+            answers = self.endpoint.fetch([self._request(followed) for followed in todo])
         except LeaderUnavailable as error:
             _LOG.debug("%s", error)
-            return Round(put_off=[followed.topic_partition for followed in todo])
+            left.put_off += [followed.topic_partition for followed in todo]
+            return
         for answer in answers:
             self._take(self._followed[answer.topic_partition], answer, left)
-        return left
 
     # -- one partition
 
@@ -190,6 +204,7 @@ class ReplicaFetcher:
             high_watermark=answer.high_watermark,
             log_start_offset=answer.log_start_offset,
         )
+        self._on_progress(topic_partition)
         if moved:
             # The leader waits to hear of it, for acknowledgements or deleted records.
             followed.position_at(log)
@@ -214,6 +229,9 @@ class ReplicaFetcher:
                 return
         except ApiError as error:
             self._on_own_error(followed, error, left)
+            return
+        except LeaderUnavailable:
+            left.put_off.append(followed.topic_partition)
             return
         followed.state = FollowState.FETCHING
 

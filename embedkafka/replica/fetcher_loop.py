@@ -8,7 +8,7 @@ Not here: what is done in a round (`fetcher`).
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher
@@ -30,6 +30,7 @@ class FetcherLoop:
         config: ReplicaConfig,
         clock: Clock,
         failures: Failures,
+        on_progress: Callable[[TopicPartition], None],
         threaded: bool = True,
     ) -> None:
         self.name = name
@@ -37,6 +38,7 @@ class FetcherLoop:
         self._config = config
         self._clock = clock
         self._failures = failures
+        self._on_progress = on_progress
         self._threaded = threaded
         self._condition = threading.Condition(threading.Lock())
         self._inbox: dict[TopicPartition, tuple[BrokerId, Followed] | None] = {}
@@ -151,6 +153,7 @@ class FetcherLoop:
             fetcher = ReplicaFetcher(
                 self._connect(leader_id, self.on_news),
                 max_bytes=self._config.fetch_max_bytes,
+                on_progress=self._on_progress,
             )
             with self._condition:
                 self._fetchers[leader_id] = fetcher

@@ -4,7 +4,7 @@ Owner: `_lock` (leaf) guards the map of loops and of partitions.
 Invariants: a partition is followed by one loop at most.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import Followed, FollowState
@@ -31,6 +31,7 @@ class FetcherManager:
         config: ReplicaConfig,
         clock: Clock,
         failures: Failures,
+        on_progress: Callable[[TopicPartition], None],
         threaded: bool = True,
     ) -> None:
         self._broker_id = broker_id
@@ -39,6 +40,7 @@ class FetcherManager:
         self._config = config
         self._clock = clock
         self._failures = failures
+        self._on_progress = on_progress
         self._threaded = threaded
         self._lock = ranked_lock("fetchers", LEAF_RANK)
         self._loops: dict[str, FetcherLoop] = {}
@@ -102,6 +104,7 @@ class FetcherManager:
                 config=self._config,
                 clock=self._clock,
                 failures=self._failures,
+                on_progress=self._on_progress,
                 threaded=self._threaded,
             )
         return loop

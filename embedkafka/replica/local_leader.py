@@ -12,7 +12,6 @@ from embedkafka.replica.fetch import (
     NO_EPOCH,
     NO_OFFSET,
     EpochEnd,
-    FetchParams,
     PartitionData,
     PartitionFetch,
 )
@@ -24,8 +23,6 @@ from embedkafka.replica.leader_endpoint import (
 )
 from embedkafka.replica.ports import ReplicaSource
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-
-_NO_LIMIT = 2**31 - 1
 
 
 class LocalLeader:
@@ -44,18 +41,12 @@ class LocalLeader:
         on_news: OnNews,
     ) -> None:
         self._leader_id = leader_id
+        self._follower_id = follower_id
         self._resolve = resolve
         self._on_news = on_news
         self._source: ReplicaSource | None = None
         self._listening: set[TopicPartition] = set()
         self._open = True
-        self._params = FetchParams(
-            replica_id=follower_id,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=_NO_LIMIT,
-            isolation=FetchIsolation.LOG_END,
-        )
 
     def fetch(self, partitions: Sequence[PartitionFetch]) -> Sequence[PartitionData]:
         source = self._require_source()
@@ -64,7 +55,7 @@ class LocalLeader:
             if request.topic_partition not in listening:
                 source.listen(request.topic_partition, self._on_news)
                 listening.add(request.topic_partition)
-        return source.read_as_follower(self._params, partitions)
+        return source.read_as_follower(self._follower_id, partitions)
 
     def end_offsets_for_epochs(self, queries: Sequence[EpochQuery]) -> Sequence[EpochAnswer]:
         source = self._require_source()

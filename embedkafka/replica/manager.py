@@ -109,6 +109,7 @@ class ReplicaManager:
             config=config,
             clock=clock,
             failures=failures,
+            on_progress=self.waiters.on_follower_progress,
             threaded=fetcher_threads,
         )
         self._writes = Writes(self.hosted, self.waiters)
@@ -279,9 +280,9 @@ class ReplicaManager:
     # -- followers in this process (`ports.ReplicaSource`)
 
     def read_as_follower(
-        self, params: FetchParams, partitions: Sequence[PartitionFetch]
+        self, follower_id: BrokerId, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
-        return self._reads.read_as_follower(params, partitions)
+        return self._reads.read_as_follower(follower_id, partitions)
 
     def listen(self, topic_partition: TopicPartition, listener: FollowerListener) -> None:
         self.waiters.listen(topic_partition, listener)

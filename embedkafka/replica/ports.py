@@ -6,7 +6,7 @@ from typing import Protocol
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.log import FetchIsolation
-from embedkafka.replica.fetch import EpochEnd, FetchParams, PartitionData, PartitionFetch
+from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.replica.partition_state import OffsetAnswer
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
 from embedkafka.zk.payloads import LeaderAndIsr
@@ -88,7 +88,7 @@ class ReplicaSource(Protocol):
     """A broker in this process, as its followers use it (`manager.ReplicaManager`)."""
 
     def read_as_follower(
-        self, params: FetchParams, partitions: Sequence[PartitionFetch]
+        self, follower_id: BrokerId, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
         """Reads once, without waiting, and takes note of the follower's position."""
         ...

@@ -13,7 +13,6 @@ class PartitionResponse(NamedTuple):
 
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = NO_OFFSET
-    last_offset: int = NO_OFFSET
     log_append_time_ms: int = -1
     log_start_offset: int = NO_OFFSET
     record_errors: Sequence[RecordError] = ()

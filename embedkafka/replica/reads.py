@@ -13,7 +13,7 @@ from embedkafka.replica.fetch import ZERO_ID, FetchParams, PartitionData, Partit
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.isr_updates import IsrUpdates
 from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_state import FollowerEffects
+from embedkafka.replica.partition_state import NO_EFFECTS, FollowerEffects
 from embedkafka.replica.replica_selector import ReplicaSelector
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import BrokerId
@@ -40,7 +40,7 @@ class Reads:
         self, params: FetchParams, partitions: Sequence[PartitionFetch], on_done: OnFetched
     ) -> None:
         if params.is_from_follower:
-            answers = self.read_as_follower(params, partitions)
+            answers = self._read_and_note(params, partitions)
         else:
             answers = self._read(params, partitions)
         if _must_answer_now(params, answers):
@@ -57,9 +57,31 @@ class Reads:
         self._waiters.fetch.try_complete_else_watch(operation, keys)
 
     def read_as_follower(
+        self, follower_id: BrokerId, partitions: Sequence[PartitionFetch]
+    ) -> list[PartitionData]:
+        """Reads once for a follower in this process, each partition up to its own limit."""
+        answers: list[PartitionData] = []
+        noted: list[tuple[Partition, FollowerEffects]] = []
+        for request in partitions:
+            try:
+                partition = self._require(request)
+                data, effects = partition.fetch_as_follower(
+                    follower_id, request, max_bytes=request.max_bytes, min_one_message=True
+                )
+            except ApiError as error:
+                answers.append(PartitionData(request.topic_partition, error.code))
+                continue
+            answers.append(data)
+            if effects is not NO_EFFECTS:
+                noted.append((partition, effects))
+        for partition, effects in noted:
+            self._act_on(partition, effects)
+        return answers
+
+    def _read_and_note(
         self, params: FetchParams, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
-        """Reads once and takes note of where the follower is, with all that follows from it."""
+        """Reads for a follower on the wire, and takes note of where it is."""
         noted: list[tuple[Partition, FollowerEffects]] = []
 
         def read(request: PartitionFetch, limit: int, min_one_message: bool) -> PartitionData:
@@ -67,8 +89,7 @@ class Reads:
             data, effects = partition.fetch_as_follower(
                 params.replica_id, request, max_bytes=limit, min_one_message=min_one_message
             )
-            if any(effects):
-                noted.append((partition, effects))
+            noted.append((partition, effects))
             return data
 
         answers = _read_within_limits(params, partitions, read)

@@ -58,6 +58,10 @@ class Waiters:
         self.produce.check_and_complete(topic_partition)
         self.fetch.check_and_complete(topic_partition)
 
+    def on_follower_progress(self, topic_partition: TopicPartition) -> None:
+        """A partition followed here has moved; consumers may read it here as well (KIP-392)."""
+        self.fetch.check_and_complete(topic_partition)
+
     def on_follower_log_start(self, topic_partition: TopicPartition) -> None:
         self.delete_records.check_and_complete(topic_partition)
 

@@ -62,27 +62,32 @@ class Writes:
             on_done(dict.fromkeys(entries, _INVALID_ACKS))
             return
         results: dict[TopicPartition, PartitionResponse] = {}
-        advanced: list[tuple[TopicPartition, bool]] = []
+        appended: list[tuple[TopicPartition, bool]] = []
+        pending: dict[TopicPartition, int] = {}
         for topic_partition, records in entries.items():
             if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                 results[topic_partition] = _internal(topic_partition)
                 continue
             try:
-                info, moved = self._hosted.require(topic_partition).append_as_leader(
+                info, moved, is_replicated = self._hosted.require(topic_partition).append_as_leader(
                     records, required_acks=required_acks, origin=origin
                 )
             except ApiError as error:
                 results[topic_partition] = self._rejected(topic_partition, error)
                 continue
-            advanced.append((topic_partition, moved))
+            appended.append((topic_partition, moved))
+            if not is_replicated and required_acks == ACKS_ALL:
+                pending[topic_partition] = info.last_offset + 1
             results[topic_partition] = PartitionResponse(
                 base_offset=info.first_offset,
-                last_offset=info.last_offset,
                 log_append_time_ms=info.log_append_time_ms,
                 log_start_offset=info.log_start_offset,
             )
-        self._answer_produce(results, on_done, timeout_ms=timeout_ms, required_acks=required_acks)
-        for topic_partition, moved in advanced:
+        if pending:
+            self._await_replicas(results, pending, on_done, timeout_ms)
+        else:
+            on_done(results)
+        for topic_partition, moved in appended:
             self._waiters.on_append(topic_partition, high_watermark_advanced=moved)
 
     def delete_records(
@@ -119,26 +124,13 @@ class Writes:
         )
         self._waiters.delete_records.try_complete_else_watch(operation, list(pending))
 
-    def _answer_produce(
+    def _await_replicas(
         self,
         results: Mapping[TopicPartition, PartitionResponse],
+        pending: Mapping[TopicPartition, int],
         on_done: OnProduced,
-        *,
         timeout_ms: float,
-        required_acks: int,
     ) -> None:
-        pending = (
-            {
-                topic_partition: result.last_offset + 1
-                for topic_partition, result in results.items()
-                if result.error is ErrorCode.NONE
-            }
-            if required_acks == ACKS_ALL
-            else {}
-        )
-        if not pending:
-            on_done(results)
-            return
         operation = DelayedProduce(
             timeout_ms,
             results,

@@ -1,0 +1,239 @@
+"""What a leader keeps while it leads: its followers, who of them is in sync, what is committed.
+
+Owner: the lock of the `Partition` that leads; every method is called with it held.
+Invariants: the high watermark moves only forward; until the store has agreed to a proposed set,
+the larger of the two sets decides what is committed, and at most one proposal is on its way.
+Not here: the rules themselves (`isr`), and writing proposals to the store (`isr_updates`).
+"""
+
+from collections.abc import Callable
+
+from embedkafka.log.log import Log
+from embedkafka.replica import isr as rules
+from embedkafka.replica.fetch import PartitionFetch
+from embedkafka.replica.isr import FollowerProgress
+from embedkafka.replica.partition_state import (
+    NO_EFFECTS,
+    FollowerEffects,
+    IsrProposal,
+    PartitionState,
+    ReplicaView,
+)
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.zk.payloads import LeaderAndIsr
+
+
+class LeaderState:
+    """One leader epoch, seen from the leader."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        broker_id: BrokerId,
+        state: PartitionState,
+        log: Log,
+        *,
+        lag_time_max_ms: float,
+        is_eligible: Callable[[BrokerId], bool],
+        now_ms: float,
+        predecessor: "LeaderState | None",
+    ) -> None:
+        self.epoch_start_offset = log.log_end_offset
+        self.isr = state.isr
+        self.partition_epoch = state.partition_epoch
+        self.followers: dict[BrokerId, FollowerProgress] = {}
+        self._topic_partition = topic_partition
+        self._broker_id = broker_id
+        self._state = state
+        self._log = log
+        self._lag_time_max_ms = lag_time_max_ms
+        self._is_eligible = is_eligible
+        self._maximal_isr = frozenset(state.isr)
+        self._proposal: IsrProposal | None = None
+        self._may_propose = True
+        known = {} if predecessor is None else predecessor.followers
+        for replica in map(BrokerId, state.assignment.replicas):
+            if replica == broker_id:
+                continue
+            follower = known.get(replica) or FollowerProgress(replica)
+            follower.reset(
+                now_ms=now_ms,
+                leader_end_offset=self.epoch_start_offset,
+                new_leader=predecessor is None,
+                in_sync=replica in state.isr,
+            )
+            self.followers[replica] = follower
+
+    # -- what is committed
+
+    @property
+    def min_isr(self) -> int:
+        return rules.effective_min_isr(
+            self._log.config.min_insync_replicas, len(self.followers) + 1
+        )
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether a write that needs all in-sync replicas may be taken."""
+        return len(self.isr) >= self.min_isr
+
+    @property
+    def has_kept_enough_replicas(self) -> bool:
+        """Whether a write that was taken may be confirmed."""
+        return len(self._maximal_isr) >= self.min_isr
+
+    def advance_high_watermark(self, now_ms: float) -> bool:
+        """Moves the high watermark to what every counting replica has; whether it moved."""
+        log = self._log
+        end_offset = log.log_end_offset
+        if log.high_watermark == end_offset or not self.has_enough_replicas:
+            return False  # KIP-966: what too few replicas have is not committed
+        reached = (
+            rules.high_watermark(
+                self.followers.values(),
+                self._maximal_isr,
+                leader_end_offset=end_offset,
+                now_ms=now_ms,
+                lag_time_max_ms=self._lag_time_max_ms,
+                is_eligible=self._is_eligible,
+            )
+            if self.followers
+            else end_offset
+        )
+        if reached <= log.high_watermark:
+            return False
+        log.update_high_watermark(reached)
+        return True
+
+    def low_watermark(self) -> int:
+        """The smallest log start of all live replicas."""
+        starts = [
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if self._is_eligible(follower.broker_id)
+        ]
+        return min([self._log.log_start_offset, *starts])
+
+    # -- followers
+
+    def note_fetch(
+        self, follower: FollowerProgress, request: PartitionFetch, now_ms: float
+    ) -> FollowerEffects:
+        """Takes note of where a follower is, and of what follows from it."""
+        old_end, old_start = follower.log_end_offset, follower.log_start_offset
+        follower.fetched(
+            fetch_offset=request.fetch_offset,
+            log_start_offset=request.log_start_offset,
+            leader_end_offset=self._log.log_end_offset,
+            now_ms=now_ms,
+        )
+        proposal = None
+        if self._may_propose and self._may_join(follower):
+            proposal = self._propose((*self.isr, follower.broker_id))
+        advanced = old_end != follower.log_end_offset and self.advance_high_watermark(now_ms)
+        moved_start = old_start != follower.log_start_offset
+        if not advanced and not moved_start and proposal is None:
+            return NO_EFFECTS
+        return FollowerEffects(advanced, moved_start, proposal)
+
+    def follower_end_offsets(self) -> dict[BrokerId, int]:
+        return {broker: follower.log_end_offset for broker, follower in self.followers.items()}
+
+    def readable_replicas(self, fetch_offset: int, now_ms: float) -> tuple[ReplicaView, ...]:
+        """In-sync replicas that hold `fetch_offset`, the leader first."""
+        leader = ReplicaView(
+            broker_id=self._broker_id, log_end_offset=self._log.log_end_offset, behind_ms=0.0
+        )
+        return (
+            leader,
+            *(
+                ReplicaView(
+                    broker_id=follower.broker_id,
+                    log_end_offset=follower.log_end_offset,
+                    behind_ms=now_ms - follower.last_caught_up_ms,
+                )
+                for follower in self.followers.values()
+                if follower.broker_id in self.isr
+                and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
+            ),
+        )
+
+    # -- the in-sync set
+
+    def propose_shrink(self, now_ms: float) -> IsrProposal | None:
+        """The set without the followers that lag, unless a proposal is on its way."""
+        if not self._may_propose:
+            return None
+        lagging = rules.out_of_sync(
+            self.followers.values(),
+            self.isr,
+            leader_end_offset=self._log.log_end_offset,
+            now_ms=now_ms,
+            lag_time_max_ms=self._lag_time_max_ms,
+        )
+        if not lagging:
+            return None
+        return self._propose(tuple(broker for broker in self.isr if broker not in lagging))
+
+    def propose_expansion(self, now_ms: float) -> IsrProposal | None:
+        """The set with the followers that have caught up, unless a proposal is on its way.
+
+        A follower's fetch proposes it at once; this is for those that could not be proposed then,
+        and that have nothing to fetch now.
+        """
+        if not self._may_propose:
+            return None
+        joining = [
+            follower.broker_id
+            for follower in self.followers.values()
+            if self._may_join(follower)
+            and rules.is_caught_up(
+                follower,
+                leader_end_offset=self._log.log_end_offset,
+                now_ms=now_ms,
+                lag_time_max_ms=self._lag_time_max_ms,
+            )
+        ]
+        return self._propose((*self.isr, *joining)) if joining else None
+
+    def settle(self, proposal: IsrProposal, new_version: int | None, now_ms: float) -> bool:
+        """Takes the store's word for `proposal` (None: refused); True if the high watermark moved.
+
+        After a refusal the store has something newer, which the controller is about to send:
+        nothing is proposed until then.
+        """
+        if self._proposal is not proposal:
+            return False
+        self._proposal = None
+        if new_version is not None:
+            self.isr = tuple(map(BrokerId, proposal.state.isr))
+            self.partition_epoch = new_version
+            self._may_propose = True
+        self._maximal_isr = frozenset(self.isr)
+        return self.advance_high_watermark(now_ms)
+
+    def _may_join(self, follower: FollowerProgress) -> bool:
+        return (
+            follower.broker_id not in self._maximal_isr
+            and rules.may_join(
+                follower,
+                high_watermark=self._log.high_watermark,
+                leader_epoch_start_offset=self.epoch_start_offset,
+            )
+            and self._is_eligible(follower.broker_id)
+        )
+
+    def _propose(self, isr: tuple[BrokerId, ...]) -> IsrProposal:
+        self._proposal = IsrProposal(
+            topic_partition=self._topic_partition,
+            state=LeaderAndIsr(
+                leader=self._broker_id,
+                leader_epoch=self._state.leader_epoch,
+                isr=isr,
+                controller_epoch=self._state.controller_epoch,
+                zk_version=self.partition_epoch,
+            ),
+        )
+        self._maximal_isr = frozenset(self.isr + isr)
+        self._may_propose = False
+        return self._proposal
