@@ -1,15 +1,21 @@
 """`KazooZk` on a real ZooKeeper, under the contract of every store."""
 
 import itertools
+import queue
+import socket
 from collections.abc import Iterator
 
 import pytest
+from kazoo.client import KazooClient
 
 from embedkafka.runtime.failures import Failures
 from embedkafka.zk.kazoo_store import KazooZk
+from embedkafka.zk.store import EventType, SessionExpired, SessionState, WatchEvent
 from tests.java_tools.maven import MavenError
 from tests.java_tools.zookeeper import ZooKeeperServer
-from tests.unit.zk.contract import ZkStoreContract
+from tests.unit.controller.harness import tp
+from tests.unit.controller.test_controller import Brokers
+from tests.unit.zk.contract import Seen, ZkStoreContract
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -51,9 +57,126 @@ def zookeeper() -> Iterator[ZooKeeperServer]:
     server.kill()
 
 
+@pytest.fixture
+def ensemble(zookeeper: ZooKeeperServer) -> Iterator[ChrootEnsemble]:
+    ensemble = ChrootEnsemble(zookeeper.connect_string)
+    yield ensemble
+    ensemble.close()
+
+
 class TestKazooZk(ZkStoreContract):
-    @pytest.fixture
-    def ensemble(self, zookeeper: ZooKeeperServer) -> Iterator[ChrootEnsemble]:
-        ensemble = ChrootEnsemble(zookeeper.connect_string)
-        yield ensemble
-        ensemble.close()
+    """The fixture above is all it needs."""
+
+
+class States:
+    """Hears of a session's states on kazoo's thread."""
+
+    def __init__(self, session: KazooZk) -> None:
+        self._came: queue.Queue[SessionState] = queue.Queue()
+        session.on_session_change(self._came.put)
+
+    def next(self) -> SessionState:
+        return self._came.get(timeout=20)
+
+
+def break_connection(session: KazooZk) -> None:
+    session._client._connection._socket.shutdown(socket.SHUT_RDWR)
+
+
+def expire(session: KazooZk, hosts: str) -> None:
+    """Another client takes the session over and closes it; the server ends our connection."""
+    thief = KazooClient(hosts=hosts, client_id=session._client.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+def test_watches_survive_a_broken_connection(ensemble: ChrootEnsemble) -> None:
+    session, other = ensemble.connect(), ensemble.connect()
+    states = States(session)
+    session.create("/kept")
+    session.create("/parent")
+    seen = Seen()
+    for path in ("/kept", "/missing"):
+        session.exists(path, seen)
+    session.children("/parent", seen)
+    break_connection(session)
+    assert states.next() is SessionState.SUSPENDED
+    assert states.next() is SessionState.CONNECTED
+    session.exists("/missing")  # a round trip
+    other.set("/kept", b"1")
+    other.create("/missing")
+    other.create("/parent/child")
+    assert set(seen.await_events(3)) == {
+        WatchEvent(EventType.CHANGED, "/kept"),
+        WatchEvent(EventType.CREATED, "/missing"),
+        WatchEvent(EventType.CHILD, "/parent"),
+    }
+
+
+def test_changes_missed_while_disconnected_fire_after_it(ensemble: ChrootEnsemble) -> None:
+    session, other = ensemble.connect(), ensemble.connect()
+    for path in ("/changed", "/deleted", "/parent", "/dead-parent", "/same"):
+        session.create(path)
+    seen, same = Seen(), Seen()
+    for path in ("/changed", "/deleted", "/created"):
+        session.exists(path, seen)
+    session.exists("/same", same)
+    for path in ("/parent", "/dead-parent"):
+        session.children(path, seen)
+    kept = dict(session._watches)
+    session._client._reset_watchers()  # what kazoo does when its connection breaks
+    assert session._watches == kept
+    other.set("/changed", b"1")
+    other.delete("/deleted")
+    other.create("/created")
+    other.create("/parent/child")
+    other.delete("/dead-parent")
+    session._rearm()
+    assert sorted((e.type.name, e.path) for e in seen.await_events(5)) == [
+        ("CHANGED", "/changed"),
+        ("CHILD", "/parent"),
+        ("CREATED", "/created"),
+        ("DELETED", "/dead-parent"),
+        ("DELETED", "/deleted"),
+    ]
+    other.set("/same", b"1")
+    assert same.await_events(1) == [WatchEvent(EventType.CHANGED, "/same")]
+
+
+def test_an_expired_session_refuses_calls_until_it_is_renewed(
+    ensemble: ChrootEnsemble, zookeeper: ZooKeeperServer
+) -> None:
+    session, other = ensemble.connect(), ensemble.connect()
+    states = States(session)
+    first = session.session_id
+    session.create("/e", ephemeral=True)
+    gone = Seen()
+    other.exists("/e", gone)
+    expire(session, zookeeper.connect_string)
+    gone.await_events(1)
+    while (state := states.next()) is not SessionState.EXPIRED:
+        assert state is SessionState.SUSPENDED
+    with pytest.raises(SessionExpired):
+        session.exists("/e")
+    session.renew()
+    assert states.next() is SessionState.CONNECTED
+    assert session.session_id != first
+    session.create("/e", ephemeral=True)
+
+
+def test_controllers_work_the_same_on_a_real_zookeeper(ensemble: ChrootEnsemble) -> None:
+    brokers = Brokers(ensemble.connect)
+    try:
+        for broker_id in (1, 2, 3):
+            brokers.start(broker_id)
+        brokers.create_topic("orders", {n: [1 + n % 3, 1 + (n + 1) % 3] for n in range(20)})
+        states = brokers.admin.partition_states([tp("orders", n) for n in range(20)])
+        assert len(states) == 20
+        brokers.stop(1)
+        brokers.create_topic("next", {0: [2, 3]})
+        assert brokers.admin.controller_epoch()[0] == 2
+        survivors = brokers.admin.partition_states([tp("orders", n) for n in range(20)])
+        assert all(1 not in state.isr for state in survivors.values())
+    finally:
+        brokers.close()

@@ -1,0 +1,223 @@
+"""Typed access: registrations, fenced writes, and writes that lose a race."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk import paths
+from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
+from embedkafka.zk.memory import MemoryZk
+from embedkafka.zk.payloads import (
+    BrokerEndpoint,
+    BrokerInfo,
+    LeaderAndIsr,
+    ProducerIdBlock,
+    ReplicaAssignment,
+)
+from embedkafka.zk.store import NodeExists, NoNode
+
+INFO = BrokerInfo(id=1, endpoints=(BrokerEndpoint(host="127.0.0.1", port=9092),))
+
+
+@pytest.fixture
+def server() -> Iterator[MemoryZk]:
+    server = MemoryZk(ManualClock(), Failures())
+    yield server
+    server.close()
+
+
+def connect(server: MemoryZk) -> KafkaZk:
+    zk = KafkaZk(server.connect(), ManualClock())
+    zk.make_persistent_paths()
+    return zk
+
+
+@pytest.fixture
+def zk(server: MemoryZk) -> KafkaZk:
+    return connect(server)
+
+
+def tp(number: int) -> TopicPartition:
+    return TopicPartition("orders", number)
+
+
+def test_a_new_cluster_has_kafkas_paths(server: MemoryZk, zk: KafkaZk) -> None:
+    assert set(paths.PERSISTENT) <= set(server.paths())
+    zk.make_persistent_paths()
+
+
+def test_the_first_cluster_id_stays(zk: KafkaZk) -> None:
+    assert zk.find_cluster_id() is None
+    assert zk.create_or_get_cluster_id("first") == "first"
+    assert zk.create_or_get_cluster_id("second") == "first"
+
+
+def test_broker_sequence_ids_start_at_one(zk: KafkaZk) -> None:
+    assert [zk.generate_broker_sequence_id() for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_registered_broker_is_listed_with_its_epoch(server: MemoryZk, zk: KafkaZk) -> None:
+    epoch = zk.register_broker(INFO)
+    assert connect(server).brokers() == {1: (INFO, epoch)}
+    assert zk.register_broker(INFO) == epoch, "our own registration, tried again"
+
+
+def test_two_brokers_cannot_have_one_id(server: MemoryZk, zk: KafkaZk) -> None:
+    zk.register_broker(INFO)
+    with pytest.raises(NodeExists):
+        connect(server).register_broker(INFO)
+
+
+def test_a_broker_that_registers_again_has_a_higher_epoch(server: MemoryZk, zk: KafkaZk) -> None:
+    first = zk.register_broker(INFO)
+    zk.store.close()
+    assert connect(server).register_broker(INFO) > first
+
+
+def test_one_controller_per_epoch(server: MemoryZk, zk: KafkaZk) -> None:
+    other = connect(server)
+    assert zk.register_controller_and_increment_epoch(1) == (1, 1)
+    with pytest.raises(ControllerMoved):
+        other.register_controller_and_increment_epoch(2)
+    assert other.find_controller_id() == 1
+    zk.store.close()
+    assert other.register_controller_and_increment_epoch(2) == (2, 2)
+
+
+def test_a_won_election_whose_answer_was_lost_is_recognized(zk: KafkaZk) -> None:
+    real = zk.store.multi
+
+    def losing(ops):  # type: ignore[no-untyped-def]
+        real(ops)
+        return real(ops)  # a retry after the first answer was lost
+
+    zk.store.multi = losing  # type: ignore[method-assign]
+    assert zk.register_controller_and_increment_epoch(1) == (1, 1)
+
+
+def test_a_replaced_controller_writes_nothing(server: MemoryZk, zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    zk.create_topic("orders", {0: [1]}, topic_id=None, config={})
+    state = LeaderAndIsr(leader=1, isr=(1,))
+    zk.create_partition_states({tp(0): state}, epoch_version=version)
+    zk.delete_controller(epoch_version=version)
+    connect(server).register_controller_and_increment_epoch(2)
+    before = server.paths()
+    writes = [
+        lambda: zk.create_partition_states({tp(1): state}, epoch_version=version),
+        lambda: zk.update_partition_states(
+            {tp(0): state}, controller_epoch=1, epoch_version=version
+        ),
+        lambda: zk.set_topic_assignment("orders", {}, topic_id=None, epoch_version=version),
+        lambda: zk.delete_topic_znodes("orders", epoch_version=version),
+        lambda: zk.delete_topic_requests(["orders"], epoch_version=version),
+        lambda: zk.delete_controller(epoch_version=version),
+    ]
+    for write in writes:
+        with pytest.raises(ControllerMoved):
+            write()
+    assert server.paths() == before
+    assert zk.partition_states([tp(0)]) == {tp(0): state}
+
+
+def test_a_topic_is_created_with_settings_and_only_once(zk: KafkaZk) -> None:
+    topic_id = uuid.UUID(int=5)
+    zk.create_topic("orders", {0: [1, 2]}, topic_id=topic_id, config={"retention.ms": "1"})
+    topic = zk.find_topic("orders")
+    assert topic is not None
+    assert topic.topic_id == topic_id
+    assert topic.partitions == {0: ReplicaAssignment(replicas=(1, 2))}
+    assert zk.config("topics", "orders") == {"retention.ms": "1"}
+    with pytest.raises(NodeExists):
+        zk.create_topic("orders", {0: [2]}, topic_id=topic_id, config={"retention.ms": "2"})
+    assert zk.config("topics", "orders") == {"retention.ms": "1"}
+
+
+def test_settings_left_over_from_a_dead_topic_are_replaced(zk: KafkaZk) -> None:
+    zk.set_config("topics", "orders", {"retention.ms": "1"})
+    zk.create_topic("orders", {0: [1]}, topic_id=None, config={})
+    assert zk.config("topics", "orders") == {}
+
+
+def test_a_cluster_without_paths_says_so(server: MemoryZk) -> None:
+    bare = KafkaZk(server.connect(), ManualClock())
+    with pytest.raises(NoNode):
+        bare.create_topic("orders", {0: [1]}, topic_id=None, config={})
+
+
+def test_many_states_are_created_and_updated_at_once(zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    zk.create_topic("orders", {n: [1] for n in range(700)}, topic_id=None, config={})
+    states = {tp(n): LeaderAndIsr(leader=1, isr=(1,)) for n in range(700)}
+    created = zk.create_partition_states(states, epoch_version=version)
+    assert created.written == states
+    moved = {p: s.with_leader(2) for p, s in states.items()}
+    updated = zk.update_partition_states(moved, controller_epoch=1, epoch_version=version)
+    assert len(updated.written) == 700
+    assert zk.partition_states(states) == updated.written
+
+
+def test_states_that_exist_or_have_no_topic_fail_alone(zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    zk.create_topic("orders", {0: [1]}, topic_id=None, config={})
+    state = LeaderAndIsr(leader=1, isr=(1,))
+    zk.create_partition_states({tp(0): state}, epoch_version=version)
+    created = zk.create_partition_states({tp(0): state, tp(1): state}, epoch_version=version)
+    assert set(created.written) == {tp(1)}
+    assert isinstance(created.failed[tp(0)], NodeExists)
+
+
+def test_an_update_that_lost_the_race_is_returned_for_retry(zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    zk.create_topic("orders", {0: [1], 1: [1]}, topic_id=None, config={})
+    states = {tp(n): LeaderAndIsr(leader=1, isr=(1, 2)) for n in (0, 1)}
+    zk.create_partition_states(states, epoch_version=version)
+    assert zk.update_isr_as_leader(tp(0), replace(states[tp(0)], isr=(1,))) == 1
+    updates = zk.update_partition_states(
+        {**states, tp(9): states[tp(0)]}, controller_epoch=1, epoch_version=version
+    )
+    assert updates.retry == [tp(0)]
+    assert set(updates.written) == {tp(1)}
+    assert isinstance(updates.failed[tp(9)], NoNode)
+
+
+def test_a_leader_that_was_fenced_cannot_change_its_isr(zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    zk.create_topic("orders", {0: [1]}, topic_id=None, config={})
+    state = LeaderAndIsr(leader=1, isr=(1, 2))
+    zk.create_partition_states({tp(0): state}, epoch_version=version)
+    smaller = replace(state, isr=(1,))
+    assert zk.update_isr_as_leader(tp(0), smaller) == 1
+    assert zk.update_isr_as_leader(tp(0), smaller) == 1, "the answer was lost, not the write"
+    assert zk.update_isr_as_leader(tp(0), state) is None
+    assert zk.update_isr_as_leader(tp(5), state) is None
+
+
+def test_producer_ids_are_given_out_once(server: MemoryZk, zk: KafkaZk) -> None:
+    assert zk.allocate_producer_ids(1) == ProducerIdBlock(broker_id=1, first=0, last=999)
+    block = connect(server).allocate_producer_ids(2)
+    assert block == ProducerIdBlock(broker_id=2, first=1000, last=1999)
+
+
+def test_settings_are_set_listed_and_announced(zk: KafkaZk) -> None:
+    zk.set_config("users", "alice", {"SCRAM-SHA-256": "x"})
+    zk.set_config("users", "alice", {})
+    assert zk.configured_entities("users") == ["alice"]
+    assert zk.configs("users", ["alice", "bob"]) == {"alice": {}, "bob": {}}
+    assert len(zk.store.children(paths.CONFIG_CHANGES)) == 2
+
+
+def test_features_have_an_epoch(zk: KafkaZk) -> None:
+    assert zk.features() == {}
+    assert zk.set_features({"metadata.version": 3}) == 1
+    assert zk.features() == {"metadata.version": 3}
+
+
+def test_broken_reassignment_json_is_ignored(zk: KafkaZk) -> None:
+    zk.store.create(paths.REASSIGN_PARTITIONS, b"not json")
+    assert zk.reassignment() == {}
