@@ -98,9 +98,10 @@ class FetcherLoop:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do before news comes or time passes."""
+        if self._inbox or self._news or self._due:
+            return False
         deadline_ms = self._deadline_ms()
-        is_due = deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms()
-        return not (self._inbox or self._news or self._due or is_due)
+        return deadline_ms is None or deadline_ms > self._clock.monotonic_ms()
 
     def run_once(self) -> None:
         """Does all that is due, one round per leader."""
@@ -130,10 +131,11 @@ class FetcherLoop:
             return self._open
 
     def _deadline_ms(self) -> float | None:
-        deadlines = [*self._put_off.values()]
-        if self._refresh_at_ms is not None:
-            deadlines.append(self._refresh_at_ms)
-        return min(deadlines, default=None)
+        if not self._put_off:
+            return self._refresh_at_ms
+        deadline_ms = min(self._put_off.values())
+        refresh_at_ms = self._refresh_at_ms
+        return deadline_ms if refresh_at_ms is None else min(deadline_ms, refresh_at_ms)
 
     def _take_orders(self) -> None:
         with self._condition:

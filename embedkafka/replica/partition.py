@@ -356,7 +356,7 @@ class Partition:
             return None if leading is None else leading.propose_expansion(now_ms)
 
     def settle(self, proposal: IsrProposal, new_version: int | None) -> bool:
-        """Takes the store's word for `proposal` (None: refused); whether the high watermark moved."""
+        """Takes the store's word for `proposal` (None: refused); True if the mark moved."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading

@@ -1,0 +1,195 @@
+"""What brokers do on the controller's word, and what they refuse."""
+
+import uuid
+
+import pytest
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, StopReplicaRequest
+from embedkafka.runtime.ids import TopicPartition
+
+TP = TopicPartition("orders", 0)
+
+
+def test_listeners_hear_what_is_led_and_what_is_followed(cluster):
+    cluster.elect(1, [1, 2])
+    ((leading, following),) = cluster[1].changes
+    assert [(c.topic_partition, c.leader_epoch) for c in leading] == [(TP, 0)]
+    assert following == []
+    ((leading, following),) = cluster[2].changes
+    assert leading == []
+    assert [(c.topic_partition, c.leader_epoch) for c in following] == [(TP, 0)]
+
+
+def test_request_of_an_older_controller_is_refused(cluster):
+    cluster.controller_epoch = 5
+    cluster.elect(1)
+    cluster.controller_epoch = 4
+    assert cluster.elect(2) == dict.fromkeys([1, 2, 3], ErrorCode.STALE_CONTROLLER_EPOCH)
+    assert cluster[1].partition().is_leader
+
+
+def test_same_leader_epoch_is_not_applied_twice(cluster):
+    cluster.elect(1)
+    assert cluster.repeat_election(to=[1]) == {1: ErrorCode.STALE_CONTROLLER_EPOCH}
+
+
+def test_broker_that_is_no_replica_refuses(cluster):
+    assert cluster.elect(1, [1, 2], to=[3]) == {3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert cluster[3].manager.find_partition(TP) is None
+
+
+def test_another_topic_of_the_same_name_is_refused(cluster):
+    cluster.elect(1)
+    other = uuid.UUID(int=77)
+    assert cluster.elect(1, topic_id=other)[1] is ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_requests_without_topic_ids_are_answered_by_name(cluster):
+    state = LeaderAndIsrRequest.TopicState.PartitionState(
+        topic_name="old",
+        partition_index=3,
+        controller_epoch=1,
+        leader=1,
+        leader_epoch=0,
+        isr=[1],
+        partition_epoch=0,
+        replicas=[1],
+    )
+    response = cluster[1].manager.become_leader_or_follower(
+        LeaderAndIsrRequest(
+            controller_id=1,
+            controller_epoch=1,
+            ungrouped_partition_states=[state],
+            live_leaders=[],
+        )
+    )
+    (error,) = response.partition_errors
+    assert (error.topic_name, error.partition_index, error.error_code) == ("old", 3, 0)
+    assert cluster[1].partition(TopicPartition("old", 3)).is_leader
+
+
+def test_partition_without_a_leader_is_not_fetched(cluster):
+    cluster.elect(-1)
+    cluster.settle()
+    assert cluster[2].manager.fetchers.find_state(TP) is None
+    assert cluster[1].fetch(0).data.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_leader_that_is_elected_again_keeps_what_it_knows_of_its_followers(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.elect(1)
+    assert set(cluster[1].partition().view().follower_end_offsets.values()) == {1}
+
+
+# -- stopping
+
+
+def stop_error(response):
+    return ErrorCode(response.partition_errors[0].error_code)
+
+
+def test_deleted_replica_is_gone_with_its_log(cluster):
+    cluster.elect(1)
+    cluster[1].produce("a", acks=1)
+    directory = cluster[1].log().directory
+    response = cluster.stop_replica(1, delete=True, leader_epoch=-2)
+    assert stop_error(response) is ErrorCode.NONE
+    assert cluster[1].manager.find_partition(TP) is None
+    assert not directory.exists()
+    _, following = cluster[1].changes[-1]
+    assert [change.topic_partition for change in following] == [TP]
+
+
+def test_stopped_replica_keeps_its_log_and_fetches_no_more(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster.stop_replica(2, delete=False, leader_epoch=0)
+    cluster.settle()
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    assert cluster[2].log().log_end_offset == 0
+    assert cluster[3].log().log_end_offset == 1
+
+
+def test_stop_of_an_older_leader_epoch_is_fenced(cluster):
+    cluster.elect(1)
+    cluster.elect(1)
+    response = cluster.stop_replica(1, delete=True, leader_epoch=0)
+    assert stop_error(response) is ErrorCode.FENCED_LEADER_EPOCH
+    assert cluster[1].partition().is_leader
+
+
+def test_deleting_what_is_not_hosted_is_no_error(cluster):
+    response = cluster.stop_replica(1, delete=True, leader_epoch=-2)
+    assert stop_error(response) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        {
+            "ungrouped_partitions": [
+                StopReplicaRequest.Partition(topic_name="orders", partition_index=0)
+            ]
+        },
+        {"topics": [StopReplicaRequest.Topic(name="orders", partition_indexes=[0])]},
+    ],
+)
+def test_older_forms_of_the_stop_request_are_understood(cluster, which):
+    cluster.elect(1)
+    cluster[1].manager.stop_replicas(
+        StopReplicaRequest(controller_id=1, controller_epoch=1, delete_partitions=True, **which)
+    )
+    assert cluster[1].manager.find_partition(TP) is None
+
+
+def test_topic_can_be_made_again_under_its_name(cluster):
+    cluster.elect(1)
+    cluster[1].produce("old", acks=1)
+    cluster.settle()
+    for broker in (1, 2, 3):
+        cluster.stop_replica(broker, delete=True, leader_epoch=-2)
+    cluster.settle()
+    assert set(cluster.elect(2, topic_id=uuid.UUID(int=5)).values()) == {ErrorCode.NONE}
+    produced = cluster[2].produce("new")
+    cluster.settle()
+    assert produced.error is ErrorCode.NONE
+    assert [cluster[n].values() for n in (1, 2, 3)] == [["new"]] * 3
+
+
+def test_stale_controller_stops_nothing(cluster):
+    cluster.controller_epoch = 5
+    cluster.elect(1)
+    cluster.controller_epoch = 4
+    response = cluster.stop_replica(1, delete=True, leader_epoch=-2)
+    assert response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert cluster[1].partition().is_leader
+
+
+def test_require_leader_tells_followers_apart(cluster):
+    cluster.elect(1)
+    assert cluster[1].manager.require_leader(TP).is_leader
+    with pytest.raises(ApiError) as raised:
+        cluster[2].manager.require_leader(TP)
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_high_watermark_outlives_a_clean_restart(cluster):
+    cluster.elect(1, [1])
+    cluster[1].produce("a", "b")
+    node = cluster.nodes.pop(1)
+    node.manager.shutdown()
+    node.logs.shutdown()
+    assert cluster.start(1).logs.find(TP).high_watermark == 2
+
+
+def test_high_watermark_is_checkpointed_while_running(cluster):
+    cluster.elect(1, [1])
+    cluster[1].produce("a", "b")
+    cluster.pass_time(cluster.config.high_watermark_checkpoint_interval_ms)
+    cluster.kill(1)
+    assert cluster.start(1).logs.find(TP).high_watermark == 2
