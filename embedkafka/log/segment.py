@@ -86,6 +86,7 @@ class Segment:
         )
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp: int | None = None
+        self._indexes_are_full: bool | None = None
         # The last batches appended, so that readers at the end of the log need no search on disk.
         # They hold every batch past `_recent_after`.
         self._recent_after: int | None = None
@@ -183,9 +184,7 @@ class Segment:
             if batch.max_timestamp > largest.timestamp:
                 largest = self._max_timestamp = TimestampOffset(batch.max_timestamp, last_offset)
             if self._bytes_since_index_entry > self._index_interval_bytes:
-                self.offset_index.append(last_offset, position)
-                self.time_index.maybe_append(largest.timestamp, largest.offset)
-                self._bytes_since_index_entry = 0
+                self._add_index_entries(last_offset, position, largest)
             self._recent_offsets.append(last_offset)
             self._recent_positions.append(position)
             position += batch.size_in_bytes
@@ -193,6 +192,12 @@ class Segment:
         self.size = position
         if len(self._recent_offsets) > 2 * _RECENT_BATCHES:
             self._forget_oldest()
+
+    def _add_index_entries(self, last_offset: int, position: int, largest: TimestampOffset) -> None:
+        self.offset_index.append(last_offset, position)
+        self.time_index.maybe_append(largest.timestamp, largest.offset)
+        self._bytes_since_index_entry = 0
+        self._indexes_are_full = None
 
     def _forget_oldest(self) -> None:
         self._recent_after = self._recent_offsets[_RECENT_BATCHES - 1]
@@ -211,9 +216,13 @@ class Segment:
         self, config: LogConfig, *, size: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
         """Whether batches of `size` bytes belong to a new segment."""
-        if self.size > config.segment_bytes - size:
-            return True
-        if self.offset_index.is_full or self.time_index.is_full or not self.fits(last_offset):
+        if self._indexes_are_full is None:
+            self._indexes_are_full = self.offset_index.is_full or self.time_index.is_full
+        if (
+            self.size > config.segment_bytes - size
+            or self._indexes_are_full
+            or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+        ):
             return True
         if not self.size:
             return False
@@ -325,6 +334,7 @@ class Segment:
         if self._recent_after is not None:
             self._recent_after = min(self._recent_after, offset - 1)
         self._bytes_since_index_entry = 0
+        self._indexes_are_full = None
         self._max_timestamp = None
         if found is None:
             return
@@ -341,6 +351,7 @@ class Segment:
         self.time_index.create()
         self.txn_index.reset()
         self._bytes_since_index_entry = 0
+        self._indexes_are_full = None
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._recent_after = None
         del self._recent_offsets[:]
@@ -353,9 +364,7 @@ class Segment:
         if batch.max_timestamp > largest.timestamp:
             largest = self._max_timestamp = TimestampOffset(batch.max_timestamp, last_offset)
         if self._bytes_since_index_entry > self._index_interval_bytes:
-            self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(largest.timestamp, largest.offset)
-            self._bytes_since_index_entry = 0
+            self._add_index_entries(last_offset, position, largest)
         self._bytes_since_index_entry += batch.size_in_bytes
 
     def cut(self, size: int) -> None:

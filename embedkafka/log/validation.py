@@ -109,26 +109,16 @@ def read_valid_batches(
     """
     batches = list(read_batches(records))
     from_client = origin is AppendOrigin.CLIENT
+    max_size = _LONG_MAX if origin is AppendOrigin.REPLICATION else config.max_message_bytes
     for batch in batches:
         if from_client and batch.magic == 2 and batch.base_offset != 0:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD,
-                f"the base offset of the record batch should be 0, but it is {batch.base_offset}",
+            raise _invalid(
+                f"the base offset of the record batch should be 0, but it is {batch.base_offset}"
             )
-        if origin is not AppendOrigin.REPLICATION:
-            check_size(batch.size_in_bytes, config)
+        if batch.size_in_bytes > max_size:
+            raise _too_large(batch.size_in_bytes, max_size)
         batch.ensure_valid()
     return batches
-
-
-def check_size(size: int, config: LogConfig) -> None:
-    """Raises MESSAGE_TOO_LARGE for a batch above `max.message.bytes`."""
-    if size > config.max_message_bytes:
-        raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the record batch size in the append is {size} bytes which exceeds the maximum "
-            f"configured value of {config.max_message_bytes}",
-        )
 
 
 def assign_offsets(
@@ -144,27 +134,17 @@ def assign_offsets(
 
     The buffer of the batches is patched in place when it can be written to.
     """
-    first_magic = batches[0].magic
-    for batch in batches:
-        if batch.magic != first_magic:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD,
-                f"batch magic {batch.magic} is not the same as the first batch's {first_magic}",
-            )
-        if origin is AppendOrigin.CLIENT:
-            _check_client_batch(batch)
-    source = _source_codec(batches)
-    if (
-        len(batches) > 1
-        and origin is AppendOrigin.CLIENT
-        and (first_magic == 2 or source is not Compression.NONE)
-    ):
-        raise ApiError(ErrorCode.INVALID_RECORD, "compressed outer record has more than one batch")
-    # Markers stay as they are: their coordinator is not the one whose codec was configured.
-    target = source if batches[0].is_control else _CODECS.get(config.compression_type, source)
+    first = batches[0]
+    if origin is AppendOrigin.CLIENT:
+        _check_client_batches(batches)
+    if len(batches) > 1 and any(batch.magic != first.magic for batch in batches):
+        raise _invalid(f"some batches do not have the magic {first.magic} of the first one")
     _check_records(batches, config, origin, now_ms)
+    source = _source_codec(batches)
+    # Markers stay as they are: their coordinator is not the one whose codec was configured.
+    target = source if first.is_control else _CODECS.get(config.compression_type, source)
     append_time = now_ms if config.uses_append_time else NO_TIMESTAMP
-    if first_magic == 2 and target is source:
+    if first.magic == 2 and target is source:
         writable = _writable(batches)
         _number(writable, first_offset, leader_epoch, append_time)
         return Validated(_joined(writable), writable, append_time)
@@ -176,32 +156,38 @@ def assign_offsets(
         compression_level=_level(target, config),
         append_time=append_time if config.uses_append_time else None,
     )
-    check_size(len(rebuilt), config)
+    if len(rebuilt) > config.max_message_bytes:
+        raise _too_large(len(rebuilt), config.max_message_bytes)
     return Validated(rebuilt, [RecordBatch(memoryview(rebuilt))], append_time)
 
 
-def _check_client_batch(batch: Batch) -> None:
-    if isinstance(batch, RecordBatch):
-        count = batch.record_count
-        in_range = batch.last_offset_delta + 1
-        if in_range <= 0:
+def _check_client_batches(batches: Sequence[Batch]) -> None:
+    for batch in batches:
+        if isinstance(batch, RecordBatch):
+            _check_count(batch)
+        if batch.is_control:
+            raise _invalid("clients are not allowed to write control records")
+        if batch.producer_id >= 0 and batch.base_sequence < 0:
             raise _invalid(
-                f"batch has an invalid offset range: [{batch.base_offset}, {batch.last_offset}]"
+                f"invalid sequence number {batch.base_sequence} in record batch "
+                f"with producerId {batch.producer_id}"
             )
-        if count <= 0:
-            raise _invalid(f"invalid reported count for record batch: {count}")
-        if count != in_range:
-            raise _invalid(
-                f"inconsistent batch offset range [{batch.base_offset}, {batch.last_offset}] "
-                f"and count of records {count}"
-            )
-    if batch.is_control:
-        raise _invalid("clients are not allowed to write control records")
-    if batch.has_producer_id and batch.base_sequence < 0:
-        raise _invalid(
-            f"invalid sequence number {batch.base_sequence} in record batch "
-            f"with producerId {batch.producer_id}"
-        )
+    if len(batches) > 1 and (
+        batches[0].magic == 2 or _source_codec(batches) is not Compression.NONE
+    ):
+        raise _invalid("compressed outer record has more than one batch")
+
+
+def _check_count(batch: RecordBatch) -> None:
+    count, in_range = batch.record_count, batch.last_offset_delta + 1
+    if count == in_range and count > 0:
+        return
+    offsets = f"[{batch.base_offset}, {batch.last_offset}]"
+    if in_range <= 0:
+        raise _invalid(f"batch has an invalid offset range: {offsets}")
+    if count <= 0:
+        raise _invalid(f"invalid reported count for record batch: {count}")
+    raise _invalid(f"inconsistent batch offset range {offsets} and count of records {count}")
 
 
 def _check_records(
@@ -209,20 +195,17 @@ def _check_records(
 ) -> None:
     """Per-record rules; records are read only if one of them may be broken."""
     needs_keys = config.compacts and origin is AppendOrigin.CLIENT
+    latest = now_ms + config.message_timestamp_after_max_ms
+    has_earliest = config.message_timestamp_before_max_ms != _LONG_MAX
     for batch in batches:
-        if needs_keys or batch.magic < 2 or _may_break_time_bounds(batch, config, now_ms):
+        if (
+            needs_keys
+            or has_earliest
+            or batch.max_timestamp > latest
+            or batch.magic < 2
+            or batch.attributes & TIMESTAMP_TYPE_FLAG
+        ):
             _raise_record_errors(_record_errors(batch, config, now_ms, needs_keys=needs_keys))
-
-
-def _may_break_time_bounds(batch: Batch, config: LogConfig, now_ms: int) -> bool:
-    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        return True
-    if config.uses_append_time:
-        return False
-    return (
-        batch.max_timestamp - now_ms > config.message_timestamp_after_max_ms
-        or config.message_timestamp_before_max_ms != _LONG_MAX
-    )
 
 
 def _record_errors(
@@ -321,6 +304,14 @@ def _stamp(batch: RecordBatch, attributes: int, max_timestamp: int) -> None:
     _TIMESTAMP.pack_into(batch.buffer, MAX_TIMESTAMP_POSITION, max_timestamp)
     write_crc(batch.buffer)
     batch.crc = int.from_bytes(batch.buffer[CRC_POSITION:ATTRIBUTES_POSITION], "big")
+
+
+def _too_large(size: int, limit: int) -> ApiError:
+    return ApiError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the record batch size in the append is {size} bytes which exceeds the maximum "
+        f"configured value of {limit}",
+    )
 
 
 def _invalid(message: str) -> ApiError:

@@ -91,7 +91,7 @@ class RecordBatch:
             self.record_count,
         ) = HEADER.unpack_from(buffer)
         self.size_in_bytes: int = length + LOG_OVERHEAD
-        self.buffer = buffer[: self.size_in_bytes]
+        self.buffer = buffer if len(buffer) == self.size_in_bytes else buffer[: self.size_in_bytes]
 
     def __repr__(self) -> str:
         return (
@@ -214,8 +214,9 @@ def read_batches(buffer: BytesLike) -> Iterator[Batch]:
     view = memoryview(buffer)
     end = len(view)
     position = 0
-    while (size := next_batch_size(view, position, end)) is not None:
-        if position + size > end:
+    while position < end:
+        size = next_batch_size(view, position, end)
+        if size is None or position + size > end:
             return
         batch = view[position : position + size]
         yield RecordBatch(batch) if batch[MAGIC_POSITION] == 2 else LegacyBatch(batch)
