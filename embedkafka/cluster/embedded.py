@@ -202,19 +202,21 @@ class EmbeddedKafka:
         )
 
     def _start_broker(self, broker_id: BrokerId) -> None:
-        settings = BrokerConfig(self.config.broker_settings())
+        settings = self.config.broker_settings()
         racks, port = self.config.racks, self.config.port
+        if racks:
+            settings["broker.rack"] = racks[broker_id - 1]
+        settings["broker.id"] = broker_id
+        settings["log.dirs"] = str(self._data_directory() / f"broker-{broker_id}")
         spec = BrokerSpec(
             id=broker_id,
             host=self.config.host,
             port=port + broker_id - 1 if port else 0,
-            rack=racks[broker_id - 1] if racks else None,
-            log_dirs=[self._data_directory() / f"broker-{broker_id}"],
-            config=settings,
+            config=BrokerConfig(settings),
         )
         broker = Broker(
             spec,
-            store=self._zk.connect(settings.integer("zookeeper.session.timeout.ms")),
+            store=self._zk.connect(spec.config.integer("zookeeper.session.timeout.ms")),
             clock=self.clock,
             failures=self._failures,
             files=SystemFiles(),

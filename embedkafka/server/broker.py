@@ -74,9 +74,16 @@ class BrokerSpec:
     id: BrokerId
     host: str
     port: int
-    rack: str | None
-    log_dirs: Sequence[Path]
     config: BrokerConfig
+
+    @property
+    def log_dirs(self) -> Sequence[Path]:
+        text = self.config.text("log.dirs") or self.config.text("log.dir")
+        return [Path(part.strip()) for part in text.split(",")]
+
+    @property
+    def rack(self) -> str | None:
+        return self.config.text("broker.rack") or None
 
 
 class Broker:
@@ -117,7 +124,9 @@ class Broker:
             random=rng,
             config=settings.log_manager_config(spec.config),
             topic_config=self.config.log_config,
-            on_dir_failure=lambda directory, lost: self.replicas.on_log_dir_failure(directory),
+            on_dir_failure=lambda directory, lost: self.replicas.on_log_dir_failure(
+                directory, lost
+            ),
         )
         self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
             f"ek-b{spec.id}-coordinator", lambda event: event(), failures

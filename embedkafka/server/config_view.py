@@ -69,14 +69,13 @@ def topic_entries(own: Mapping[str, str], config: DynamicConfig) -> Iterator[Con
         yield _entry(key, value, synonyms, read_only=False)
 
 
-def broker_entries(config: DynamicConfig, broker_id: int) -> Iterator[ConfigEntry]:
+def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
     """Every setting of this broker."""
     layers = _broker_layers(config)
     for name, key in BROKER_KEYS.items():
-        value = broker_id if name == "broker.id" else config.broker[name]
         yield _entry(
             key,
-            _shown(key, value),
+            _shown(key, config.broker[name]),
             _synonyms(_family(name), layers),
             read_only=key.update is READ_ONLY,
         )

@@ -6,8 +6,7 @@ Errors: an `ApiError` that a handler lets through becomes the response's top-lev
 anything else is our bug, is recorded, and costs that connection only.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
@@ -15,6 +14,7 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.protocol.headers import (
     RequestHeader,
+    UnsupportedApi,
     decode_request_header,
     encode_response_header,
 )
@@ -77,6 +77,11 @@ class Dispatcher:
         """Answers one request, or sees to it that somebody will. Never blocks."""
         try:
             header, body = decode_request_header(request.frame)
+        except UnsupportedApi as error:
+            key, version = error.api_key, error.api_version
+            header = RequestHeader(key, version, error.correlation_id, None)
+            self._refuse_version(request, header)
+            return
         except ProtocolError as error:
             request.close_connection(str(error))
             return
@@ -84,11 +89,10 @@ class Dispatcher:
         if api is None or api.control_plane != request.is_control_plane:
             request.close_connection(f"api key {header.api_key} is not served on this listener")
             return
-        context = RequestContext(request, header)
         if not api.supports(header.api_version):
-            self._refuse_version(request, context)
+            self._refuse_version(request, header)
             return
-        self._answer(api, body, context, request)
+        self._answer(api, body, RequestContext(request, header), request)
 
     def _answer(
         self, api: Api, body: memoryview, context: RequestContext, request: Request
@@ -107,14 +111,15 @@ class Dispatcher:
         elif answer is not LATER:
             context.reply(answer)
 
-    def _refuse_version(self, request: Request, context: RequestContext) -> None:
+    def _refuse_version(self, request: Request, header: RequestHeader) -> None:
         """Kafka closes such a connection, but for ApiVersions: how would a client find out?"""
-        if context.api_key is not ApiKey.API_VERSIONS:
-            request.close_connection(f"{context.api_key.name} v{context.version} is not supported")
+        if header.api_key != ApiKey.API_VERSIONS or request.is_control_plane:
+            request.close_connection(
+                f"api key {header.api_key} version {header.api_version} is not supported"
+            )
             return
-        context.version = 0
-        answer: Callable[..., Any] = load_handler("metadata.unsupported_api_versions")
-        context.reply(answer())
+        context = RequestContext(request, header._replace(api_version=0))
+        context.reply(load_handler("metadata.unsupported_api_versions")())
 
 
 def _error_response(context: RequestContext, error: ApiError) -> object:

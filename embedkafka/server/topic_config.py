@@ -44,6 +44,8 @@ TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         list_key("follower.replication.throttled.replicas", (), throttled_replicas),
         int_key("index.interval.bytes", 4096, at_least(0)),
         list_key("leader.replication.throttled.replicas", (), throttled_replicas),
+        long_key("local.retention.bytes", -2, at_least(-2)),
+        long_key("local.retention.ms", -2, at_least(-2)),
         long_key("max.compaction.lag.ms", MAX_LONG, at_least(1)),
         int_key("max.message.bytes", 1_048_588, at_least(0)),
         boolean_key("message.downconversion.enable", True),
@@ -54,6 +56,9 @@ TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         long_key("min.compaction.lag.ms", 0, at_least(0)),
         int_key("min.insync.replicas", 1, at_least(1)),
         boolean_key("preallocate", False),
+        boolean_key("remote.log.copy.disable", False),
+        boolean_key("remote.log.delete.on.disable", False),
+        boolean_key("remote.storage.enable", False),
         long_key("retention.bytes", -1),
         long_key("retention.ms", 604_800_000, at_least(-1)),
         int_key("segment.bytes", 1_073_741_824, at_least(14)),
@@ -146,6 +151,11 @@ def effective_topic_config(
 
 
 def _check_together(values: Mapping[str, ConfigValue]) -> None:
+    if values.get("remote.storage.enable"):
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
     low, high = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
     if isinstance(low, int) and isinstance(high, int) and low > high:
         raise ConfigError(

@@ -23,6 +23,7 @@ from embedkafka.server.config_def import (
     ConfigType,
     format_value,
 )
+from embedkafka.server.config_docs import documentation
 from embedkafka.server.config_view import (
     ConfigEntry,
     broker_entries,
@@ -56,7 +57,7 @@ def describe_configs(
 ) -> DescribeConfigsResponse:
     """Settings of topics, of this broker, and (broker with an empty name) of all brokers.
 
-    Left out: documentation texts, loggers, client metrics and groups.
+    Left out: loggers, client metrics and groups.
     """
     return DescribeConfigsResponse(
         results=[_described(broker, resource, request) for resource in request.resources]
@@ -78,9 +79,7 @@ def _described(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[
-            _config(entry, include_synonyms=request.include_synonyms)
-            for entry in entries
-            if not wanted or entry.name in wanted
+            _config(entry, request) for entry in entries if not wanted or entry.name in wanted
         ],
     )
 
@@ -92,14 +91,14 @@ def _entries(broker: "Broker", resource_type: int, name: str) -> list[ConfigEntr
     if resource_type == ResourceType.BROKER:
         if _broker_entity(broker, name) == DEFAULT_ENTITY:
             return list(cluster_entries(broker.config))
-        return list(broker_entries(broker.config, broker.id))
+        return list(broker_entries(broker.config))
     raise _unsupported(resource_type)
 
 
 def _config(
-    entry: ConfigEntry, *, include_synonyms: bool
+    entry: ConfigEntry, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse.Resource.Config:
-    synonyms = entry.synonyms if include_synonyms else ()
+    synonyms = entry.synonyms if request.include_synonyms else ()
     return DescribeConfigsResponse.Resource.Config(
         name=entry.name,
         value=entry.value,
@@ -107,7 +106,7 @@ def _config(
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
         config_type=entry.type,
-        documentation=None,
+        documentation=documentation(entry.name) if request.include_documentation else None,
         synonyms=[
             DescribeConfigsResponse.Resource.Config.Synonym(
                 name=synonym.name, value=synonym.value, source=synonym.source

@@ -205,13 +205,13 @@ def describe_cluster(
 ) -> DescribeClusterResponse:
     """Brokers, controller and cluster id.
 
-    Left out: controller endpoints (`endpoint_type` 2) answer UNSUPPORTED_ENDPOINT_TYPE: here
-    controllers are brokers.
+    Left out: controller endpoints (`endpoint_type` 2) answer MISMATCHED_ENDPOINT_TYPE, as
+    a broker of today does.
     """
     snapshot = broker.metadata.snapshot
     unsupported = request.endpoint_type == _CONTROLLERS
     return DescribeClusterResponse(
-        error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE if unsupported else ErrorCode.NONE,
+        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if unsupported else ErrorCode.NONE,
         error_message="brokers are the only endpoints here" if unsupported else None,
         endpoint_type=request.endpoint_type,
         cluster_id=broker.cluster_id,

@@ -1,5 +1,6 @@
 """Where logs begin and end, by time and by epoch; deleting their beginnings; what is on disk."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _CONSUMER: Final = -1
 _DEBUGGING: Final = -2
 _READ_COMMITTED: Final = 1
+_FIRST_VERSION_OF: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
+"""Special timestamps that younger versions brought."""
 
 
 def list_offsets(
@@ -38,19 +41,25 @@ def list_offsets(
 
     Behaviour: consumers see the high watermark as the end, read-committed ones the last stable
     offset; a partition named twice answers INVALID_REQUEST.
-    Left out:  tiered-storage timestamps find nothing (-1).
+    Versions:  v7 knows the highest timestamp (-3), v8 to v11 those of tiered storage.
+    Left out:  tiered storage, whose timestamps find the local log start or nothing.
     """
     isolation = _isolation(request.replica_id, request.isolation_level)
-    seen: set[TopicPartition] = set()
+    asked = Counter(
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
 
     def answer(
         name: str, partition: ListOffsetsRequest.Topic.Partition
     ) -> ListOffsetsResponse.Topic.Partition:
         topic_partition = TopicPartition(name, partition.partition_index)
         try:
-            if topic_partition in seen:
+            if asked[topic_partition] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is asked twice")
-            seen.add(topic_partition)
+            if context.version < _FIRST_VERSION_OF.get(partition.timestamp, 0):
+                raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             found = broker.replicas.require_partition(topic_partition).find_offset(
                 partition.timestamp,
                 isolation=isolation,

@@ -33,15 +33,18 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
     snapshot = broker.metadata.snapshot
     by_id = context.version >= _FIRST_BY_TOPIC_ID
     entries: dict[TopicPartition, memoryview] = {}
-    refused: dict[tuple[object, int], ErrorCode] = {}
+    refused: dict[tuple[object, int], PartitionResponse] = {}
     for topic in request.topic_data:
         name = snapshot.topic_names.get(topic.topic_id) if by_id else topic.name
         for partition in topic.partition_data:
+            key = (topic.topic_id if by_id else name, partition.index)
             if name is None:
-                refused[topic.topic_id, partition.index] = ErrorCode.UNKNOWN_TOPIC_ID
-            elif partition.records is None or not partition.records.nbytes:
-                refused[topic.topic_id if by_id else name, partition.index] = _NO_RECORDS
-            else:
+                refused[key] = PartitionResponse(error=ErrorCode.UNKNOWN_TOPIC_ID)
+                continue
+            refusal = _refusal(partition.records, context.version)
+            if refusal is not None:
+                refused[key] = refusal
+            elif partition.records is not None:
                 entries[TopicPartition(name, partition.index)] = partition.records
 
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
@@ -64,7 +67,33 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id with which Kafka's own tools may write to internal topics."""
 
-_NO_RECORDS: Final = ErrorCode.INVALID_RECORD
+_LENGTH_AT, _LENGTH_END, _MAGIC_AT, _ATTRIBUTES_AT = 8, 12, 16, 22
+_CODEC_MASK, _ZSTD = 0x07, 4
+_FIRST_WITH_ZSTD: Final = 7
+
+
+def _refusal(records: memoryview | None, version: int) -> PartitionResponse | None:
+    """What this version of Produce may not carry; the log checks the rest."""
+    if not records:
+        return _invalid(f"Produce v{version} needs one batch per partition")
+    if records.nbytes <= _ATTRIBUTES_AT:
+        return None
+    magic = records[_MAGIC_AT]
+    if magic < 2:
+        return _invalid(f"Produce v{version} carries batches of magic 2, not {magic}")
+    size = _LENGTH_END + int.from_bytes(records[_LENGTH_AT:_LENGTH_END], "big")
+    if size < records.nbytes:
+        return _invalid(f"Produce v{version} carries one batch per partition, not several")
+    if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_MASK == _ZSTD:
+        return PartitionResponse(
+            error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            error_message=f"Produce v{version} cannot carry batches compressed with zstd",
+        )
+    return None
+
+
+def _invalid(reason: str) -> PartitionResponse:
+    return PartitionResponse(error=ErrorCode.INVALID_RECORD, error_message=reason)
 
 
 def _finish_unacknowledged(
@@ -80,7 +109,7 @@ def _response(
     broker: "Broker",
     request: ProduceRequest,
     results: Mapping[TopicPartition, PartitionResponse],
-    refused: Mapping[tuple[object, int], ErrorCode],
+    refused: Mapping[tuple[object, int], PartitionResponse],
     context: "RequestContext",
 ) -> ProduceResponse:
     snapshot = broker.metadata.snapshot
@@ -93,9 +122,7 @@ def _response(
         for partition in topic.partition_data:
             result = results.get(TopicPartition(name, partition.index)) if name else None
             if result is None:
-                key = (topic.topic_id if by_id else name, partition.index)
-                error = refused.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                result = PartitionResponse(error=error)
+                result = refused[topic.topic_id if by_id else name, partition.index]
             leader = _NO_LEADER
             if result.error and name and context.version >= _FIRST_WITH_LEADERS:
                 found = find_leader(broker, TopicPartition(name, partition.index), result.error)

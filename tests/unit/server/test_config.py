@@ -3,6 +3,7 @@ import pytest
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig, parse_broker_settings
 from embedkafka.server.config_def import format_value
+from embedkafka.server.config_docs import TOPIC_DOCS, documentation
 from embedkafka.server.topic_config import (
     SYNONYMS,
     TOPIC_KEYS,
@@ -74,3 +75,9 @@ def test_a_production_properties_file_is_accepted_for_what_it_can_mean_here(capl
         "num.partitions": 3
     }
     assert "ssl.keystore.location has no effect" in caplog.text
+
+
+def test_every_topic_key_is_explained():
+    assert set(TOPIC_DOCS) == set(TOPIC_KEYS)
+    assert documentation("log.retention.hours") == TOPIC_DOCS["retention.ms"]
+    assert documentation("num.partitions")
