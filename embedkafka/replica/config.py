@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaConfig:
-    """Kafka's `replica.*` settings under their own names, with Kafka's defaults."""
+    """Kafka's `replica.*` settings under their own names, with Kafka's defaults.
+
+    `truncates_on_fetch` is what Kafka does since 2.7: leaders notice a diverging follower when it
+    fetches. Without it followers ask for the end of their last epoch first.
+    """
 
     lag_time_max_ms: int = 30_000
     fetch_wait_max_ms: int = 500
@@ -16,3 +20,4 @@ class ReplicaConfig:
     high_watermark_checkpoint_interval_ms: int = 5_000
     selector_class: str | None = None
     max_incremental_fetch_session_cache_slots: int = 1_000
+    truncates_on_fetch: bool = True

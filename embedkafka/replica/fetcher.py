@@ -101,7 +101,7 @@ class ReplicaFetcher:
         *,
         max_bytes: int,
         on_progress: Callable[[TopicPartition], None],
-        truncates_on_fetch: bool = True,
+        truncates_on_fetch: bool,
     ) -> None:
         self.endpoint = endpoint
         self._max_bytes = max_bytes

@@ -87,6 +87,8 @@ class FetcherLoop:
             fetcher.endpoint.close()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        for fetcher in self._fetchers.values():
+            fetcher.endpoint.close()  # those that the thread has made or used meanwhile
 
     def find_state(self, topic_partition: TopicPartition) -> FollowState | None:
         """How a followed partition is doing, for reports."""
@@ -156,6 +158,7 @@ class FetcherLoop:
                 self._connect(leader_id, self.on_news),
                 max_bytes=self._config.fetch_max_bytes,
                 on_progress=self._on_progress,
+                truncates_on_fetch=self._config.truncates_on_fetch,
             )
             with self._condition:
                 self._fetchers[leader_id] = fetcher

@@ -3,7 +3,7 @@
 Owner: each proposal belongs to its partition until `settle`; this class keeps only the names of
 partitions whose change the controller has not been told of, under `_lock` (leaf).
 Invariants: the store is called on the broker's background thread, never on a request's; every
-proposal is settled, whatever the store does.
+proposal is settled, or postponed when the store cannot be reached.
 Not here: what to propose (`isr`, `partition`).
 """
 
@@ -16,6 +16,7 @@ from embedkafka.replica.ports import IsrStore, Tasks
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.zk.store import ZkError
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,22 +64,24 @@ class IsrUpdates:
             self.submit(partition, proposal)
 
     def _write(self, partition: Partition, proposal: IsrProposal) -> None:
-        version: int | None = None
+        topic_partition, isr = proposal.topic_partition, proposal.state.isr
         try:
-            version = self._store.update_isr_as_leader(proposal.topic_partition, proposal.state)
-        finally:
-            advanced = partition.settle(proposal, version)
-        _LOG.info(
-            "In-sync replicas of %s: %s %s",
-            proposal.topic_partition,
-            proposal.state.isr,
-            "refused by the store" if version is None else f"at version {version}",
-        )
-        if version is not None:
-            self._announce(proposal.topic_partition)
+            version = self._store.update_isr_as_leader(topic_partition, proposal.state)
+        except ZkError as error:
+            _LOG.warning(
+                "In-sync replicas %s of %s are not stored: %s", isr, topic_partition, error
+            )
+            partition.postpone(proposal)
+            return
+        advanced = partition.settle(proposal, version)
+        if version is None:
+            _LOG.info("In-sync replicas %s of %s are out of date", isr, topic_partition)
+        else:
+            _LOG.info("In-sync replicas of %s are now %s", topic_partition, isr)
+            self._announce(topic_partition)
             self._expand(partition)  # others may have caught up while this was under way
         if advanced:
-            self._waiters.on_high_watermark(proposal.topic_partition)
+            self._waiters.on_high_watermark(topic_partition)
 
     def _announce(self, topic_partition: TopicPartition) -> None:
         with self._lock:
@@ -90,5 +93,7 @@ class IsrUpdates:
     def _notify(self) -> None:
         with self._lock:
             changed, self._unannounced = sorted(self._unannounced), set()
-        if changed:
+        try:
             self._store.notify_isr_changes(changed)
+        except ZkError as error:
+            _LOG.warning("The controller was not told of %s: %s", changed, error)

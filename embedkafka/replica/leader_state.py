@@ -212,6 +212,12 @@ class LeaderState:
         self._maximal_isr = frozenset(self.isr)
         return self.advance_high_watermark(now_ms)
 
+    def postpone(self, proposal: IsrProposal) -> None:
+        """The store could not be asked. It may have the proposal or not, so both sets count on."""
+        if self._proposal is proposal:
+            self._proposal = None
+            self._may_propose = True
+
     def _may_join(self, follower: FollowerProgress) -> bool:
         return (
             follower.broker_id not in self._maximal_isr

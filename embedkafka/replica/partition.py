@@ -236,15 +236,15 @@ class Partition:
                     return None
                 if request.fetch_offset >= _end_offset(log, isolation):
                     return 0 if request.fetch_offset <= log.log_end_offset else None
-                data = log.read(
-                    request.fetch_offset,
-                    max_bytes=request.max_bytes,
-                    isolation=isolation,
-                    min_one_message=True,
-                )
+                start = log.read(
+                    request.fetch_offset, max_bytes=1, isolation=isolation, min_one_message=True
+                ).fetch_offset
             except ApiError:
                 return None
-            return data.size
+            end = log.offset_metadata(isolation)
+            if end.segment_base_offset != start.segment_base_offset:
+                return None  # one read stays in one segment: it will not get more by waiting
+            return min(end.position - start.position, request.max_bytes)
 
     def redirect(self, request: PartitionFetch, replica: BrokerId) -> PartitionData:
         """Sends a consumer to `replica` instead of reading here (KIP-392)."""
@@ -361,6 +361,12 @@ class Partition:
         with self._lock:
             leading = self._leading
             return leading is not None and leading.settle(proposal, new_version, now_ms)
+
+    def postpone(self, proposal: IsrProposal) -> None:
+        """The store could not be asked about `proposal`; it is made again later."""
+        with self._lock:
+            if self._leading is not None:
+                self._leading.postpone(proposal)
 
     # -- looking in
 

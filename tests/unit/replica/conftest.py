@@ -41,6 +41,7 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk.payloads import LeaderAndIsr
+from embedkafka.zk.store import ConnectionLoss
 
 TP = TopicPartition("orders", 0)
 TOPIC_ID = uuid.UUID(int=42)
@@ -101,8 +102,11 @@ class FakeStore:
         self.states: dict[TopicPartition, LeaderAndIsr] = {}
         self.versions: dict[TopicPartition, int] = {}
         self.notified: list[TopicPartition] = []
+        self.is_reachable = True
 
     def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
+        if not self.is_reachable:
+            raise ConnectionLoss(str(partition))
         if self.versions.get(partition, 0) != state.zk_version:
             return None
         self.versions[partition] = state.zk_version + 1
@@ -161,7 +165,7 @@ class Node:
             tasks=self.tasks,
             clock=cluster.clock,
             failures=cluster.failures,
-            fetcher_threads=False,
+            fetcher_threads=cluster.threaded,
         )
         directory.mkdir(parents=True, exist_ok=True)
         self.logs.startup()
@@ -309,7 +313,9 @@ class ReplicaCluster:
         config: ReplicaConfig | None = None,
         topic_config: LogConfig | None = None,
         files: SystemFiles | None = None,
+        threaded: bool = False,
     ) -> None:
+        self.threaded = threaded
         self.clock = ManualClock()
         self.failures = Failures()
         self.files = files or SystemFiles()
@@ -399,6 +405,10 @@ class ReplicaCluster:
                 ],
             )
         )
+
+    @staticmethod
+    def records(*values: str) -> memoryview:
+        return records(*values)
 
     def settle(self) -> None:
         """Lets followers fetch and background work run until nothing is left to do."""
@@ -503,6 +513,12 @@ def make_cluster(tmp_path: Path) -> Iterable[Callable[..., ReplicaCluster]]:
 def cluster(make_cluster: Callable[..., ReplicaCluster]) -> ReplicaCluster:
     """Three brokers; nothing is led yet."""
     return make_cluster()
+
+
+@pytest.fixture
+def threaded_cluster(make_cluster: Callable[..., ReplicaCluster]) -> ReplicaCluster:
+    """Three brokers whose followers fetch on threads of their own."""
+    return make_cluster(threaded=True)
 
 
 @pytest.fixture

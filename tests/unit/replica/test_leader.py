@@ -139,6 +139,15 @@ def test_minimum_is_counted_over_all_partitions(single):
     assert [data.size > 0 for data in answers[0]] == [True, True]
 
 
+def test_fetch_before_the_last_segment_does_not_wait_for_its_minimum(make_cluster):
+    cluster = make_cluster(brokers=1, topic_config=LogConfig(segment_bytes=200))
+    cluster.elect(1)
+    for n in range(4):
+        cluster[1].produce(f"record {n} " * 5)
+    fetched = cluster[1].fetch(0, max_wait_ms=500, min_bytes=100_000)
+    assert len(fetched.values) == 1
+
+
 def test_fetch_is_answered_when_one_partition_has_an_error(single):
     answers = []
     single.manager.fetch_messages(
@@ -310,3 +319,22 @@ def test_compacted_topics_keep_their_records(make_cluster):
     cluster = make_cluster(brokers=1, topic_config=LogConfig(cleanup_policy=frozenset({"compact"})))
     cluster.elect(1)
     assert delete(cluster[1], 0).error is ErrorCode.POLICY_VIOLATION
+
+
+# -- reports
+
+
+def test_log_directories_list_their_replicas(single):
+    single.produce("a")
+    (directory,) = single.manager.log_dirs()
+    (replica,) = directory.replicas
+    assert directory.is_online
+    assert (replica.topic_partition, replica.offset_lag) == (TP, 0)
+    assert replica.size == single.log().size > 0
+
+
+def test_view_shows_the_partition_at_one_moment(single):
+    single.produce("a")
+    (view,) = single.manager.views()
+    assert (view.leader, view.leader_epoch, view.isr) == (1, 0, (1,))
+    assert (view.log_start_offset, view.high_watermark, view.log_end_offset) == (0, 1, 1)

@@ -244,75 +244,91 @@ def test_follower_below_the_start_of_the_leaders_epoch_may_not_join(cluster):
     assert cluster[1].partition().isr == (1, 2)
 
 
+def test_store_that_cannot_be_reached_is_asked_again_later(cluster):
+    cluster.elect(1, isr=[1])
+    cluster.store.is_reachable = False
+    cluster.settle()
+    assert cluster[1].partition().isr == (1,)
+    cluster.store.is_reachable = True
+    cluster.pass_time(LAG_MS // 2)
+    assert sorted(cluster[1].partition().isr) == [1, 2, 3]
+
+
 # -- leader changes
 
 
-def test_follower_truncates_to_the_leaders_epoch_end(cluster):
-    cluster.elect(1)
-    cluster[1].produce("kept", acks=1)
-    cluster.settle()
-    cluster.unreachable.add(1)
-    cluster[1].produce("lost", acks=1)
-    cluster.elect(2, isr=[2, 3])
-    cluster.unreachable.clear()
-    cluster[2].produce("new", acks=1)
-    cluster.settle()
-    assert [cluster[n].values() for n in (1, 2, 3)] == [["kept", "new"]] * 3
+@pytest.fixture(params=[True, False], ids=["truncation on fetch", "by epoch end"])
+def diverging(request, make_cluster):
+    """Both ways for a follower to find out where it left its leader."""
+    return make_cluster(config=ReplicaConfig(truncates_on_fetch=request.param))
 
 
-def test_follower_steps_back_through_epochs_that_the_leader_never_had(cluster):
-    cluster.elect(1)
-    cluster[1].produce("a", acks=1)
-    cluster.settle()
-    cluster.unreachable.update({1, 2, 3})
-    cluster[1].produce("x", acks=1)
-    cluster.elect(1, isr=[1])
-    cluster[1].produce("y", acks=1)
-    cluster.elect(3, isr=[3])
-    cluster[3].produce("z", acks=1)
-    cluster.unreachable.clear()
-    cluster.pass_time(1_000)
-    assert [cluster[n].values() for n in (1, 2, 3)] == [["a", "z"]] * 3
+def test_follower_truncates_to_the_leaders_epoch_end(diverging):
+    diverging.elect(1)
+    diverging[1].produce("kept", acks=1)
+    diverging.settle()
+    diverging.unreachable.add(1)
+    diverging[1].produce("lost", acks=1)
+    diverging.elect(2, isr=[2, 3])
+    diverging.unreachable.clear()
+    diverging[2].produce("new", acks=1)
+    diverging.settle()
+    assert [diverging[n].values() for n in (1, 2, 3)] == [["kept", "new"]] * 3
 
 
-def test_follower_without_epochs_truncates_to_its_high_watermark(cluster):
-    cluster.elect(1, [1, 2])
-    cluster.unreachable.add(2)
+def test_follower_steps_back_through_epochs_that_the_leader_never_had(diverging):
+    diverging.elect(1)
+    diverging[1].produce("a", acks=1)
+    diverging.settle()
+    diverging.unreachable.update({1, 2, 3})
+    diverging[1].produce("x", acks=1)
+    diverging.elect(1, isr=[1])
+    diverging[1].produce("y", acks=1)
+    diverging.elect(3, isr=[3])
+    diverging[3].produce("z", acks=1)
+    diverging.unreachable.clear()
+    diverging.pass_time(1_000)
+    assert [diverging[n].values() for n in (1, 2, 3)] == [["a", "z"]] * 3
+
+
+def test_follower_without_epochs_truncates_to_its_high_watermark(diverging):
+    diverging.elect(1, [1, 2])
+    diverging.unreachable.add(2)
     for value in ("a", "b"):
-        cluster[1].produce(value, acks=1)
-    log = cluster[2].log()
+        diverging[1].produce(value, acks=1)
+    log = diverging[2].log()
     for offset, value in enumerate((b"x", b"y", b"z")):
         log.append_as_follower(build_batch([(5, None, value, ())], base_offset=offset))
     log.update_high_watermark(1)
     assert log.latest_epoch == -1
-    cluster.unreachable.clear()
-    cluster.elect(1, [1, 2])
-    cluster.settle()
-    assert cluster[2].values() == ["x", "b"]
+    diverging.unreachable.clear()
+    diverging.elect(1, [1, 2])
+    diverging.settle()
+    assert diverging[2].values() == ["x", "b"]
 
 
-def test_follower_ahead_of_an_unclean_leader_goes_back(cluster):
-    cluster.elect(1, [1, 2])
-    cluster[1].produce("a", "b", acks=1)
-    cluster.settle()
-    cluster.kill(1)
-    cluster.elect(3, [3, 2], isr=[3])  # broker 3 has nothing
-    cluster[3].produce("c", acks=1)
-    cluster.settle()
-    assert cluster[2].values() == cluster[3].values() == ["c"]
+def test_follower_ahead_of_an_unclean_leader_goes_back(diverging):
+    diverging.elect(1, [1, 2])
+    diverging[1].produce("a", "b", acks=1)
+    diverging.settle()
+    diverging.kill(1)
+    diverging.elect(3, [3, 2], isr=[3])  # broker 3 has nothing
+    diverging[3].produce("c", acks=1)
+    diverging.settle()
+    assert diverging[2].values() == diverging[3].values() == ["c"]
 
 
-def test_follower_behind_the_leaders_log_start_starts_over(cluster):
-    cluster.elect(1, [1, 2], isr=[1])
-    cluster.unreachable.add(1)
-    cluster.pass_time(LAG_MS)
-    cluster[1].produce("a", "b", "c", acks=1)
-    cluster[1].manager.delete_records(timeout_ms=0, offsets={TP: 3}, on_done=lambda _: None)
-    cluster[1].produce("d", acks=1)
-    cluster.unreachable.clear()
-    cluster.pass_time(1_000)
-    assert cluster[2].log().log_start_offset == 3
-    assert cluster[2].values() == ["d"]
+def test_follower_behind_the_leaders_log_start_starts_over(diverging):
+    diverging.elect(1, [1, 2], isr=[1])
+    diverging.unreachable.add(1)
+    diverging.pass_time(LAG_MS)
+    diverging[1].produce("a", "b", "c", acks=1)
+    diverging[1].manager.delete_records(timeout_ms=0, offsets={TP: 3}, on_done=lambda _: None)
+    diverging[1].produce("d", acks=1)
+    diverging.unreachable.clear()
+    diverging.pass_time(1_000)
+    assert diverging[2].log().log_start_offset == 3
+    assert diverging[2].values() == ["d"]
 
 
 def test_new_leader_tells_no_end_offset_before_it_knows_its_high_watermark(cluster):

@@ -1,0 +1,123 @@
+"""A log directory that fails takes its partitions offline, and nothing else."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.replica.fetcher import FollowState
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.ids import TopicPartition
+
+TP = TopicPartition("orders", 0)
+OTHER = TopicPartition("payments", 0)
+
+
+class BreakableFiles(SystemFiles):
+    """The real file system, except below the directories in `broken`."""
+
+    def __init__(self):
+        super().__init__()
+        self.broken = set()
+
+    def check(self, path):
+        if any(directory in path.parents for directory in self.broken):
+            raise OSError(errno.EIO, "the disk is broken", str(path))
+
+    def open(self, path):
+        self.check(path)
+        return BreakableFile(self, path, super().open(path))
+
+    def replace(self, path, data):
+        self.check(path)
+        super().replace(path, data)
+
+
+class BreakableFile:
+    def __init__(self, files, path, file):
+        self._files, self._path, self._file = files, path, file
+
+    def __getattr__(self, name):
+        self._files.check(self._path)
+        return getattr(self._file, name)
+
+
+@pytest.fixture
+def files():
+    return BreakableFiles()
+
+
+@pytest.fixture
+def cluster(make_cluster, files):
+    cluster = make_cluster(files=files)
+    cluster.elect(1)
+    cluster.elect(2, of=OTHER)
+    cluster.settle()
+    return cluster
+
+
+def break_disk(cluster, files, broker):
+    files.broken.add(Path(cluster.directory / f"broker-{broker}"))
+
+
+def test_append_to_a_broken_disk_is_a_storage_error(cluster, files):
+    break_disk(cluster, files, 1)
+    assert cluster[1].produce("a").error is ErrorCode.KAFKA_STORAGE_ERROR
+    cluster.settle()
+    assert cluster[1].produce("b").error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster[1].manager.hosted.is_offline(TP)
+
+
+def test_controller_hears_of_the_failed_directory_once(cluster, files):
+    break_disk(cluster, files, 1)
+    cluster[1].produce("a")
+    cluster[1].produce("b")
+    cluster.settle()
+    assert len(cluster[1].failed_dirs) == 1
+
+
+def test_waiting_requests_are_told(cluster, files):
+    fetched = cluster[1].fetch(0, max_wait_ms=10_000)
+    break_disk(cluster, files, 1)
+    cluster[1].produce("a")
+    cluster.settle()
+    assert fetched.data.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_followed_partitions_of_the_broken_disk_are_given_up(cluster, files):
+    break_disk(cluster, files, 2)
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    assert cluster[2].manager.hosted.offline()
+    assert cluster[2].manager.fetchers.find_state(TP) is None
+    assert cluster[3].values() == ["a"]
+
+
+def test_offline_partition_refuses_leadership_and_deletion(cluster, files):
+    break_disk(cluster, files, 1)
+    cluster[1].produce("a")
+    cluster.settle()
+    assert cluster.elect(1)[1] is ErrorCode.KAFKA_STORAGE_ERROR
+    response = cluster.stop_replica(1, delete=True, leader_epoch=-2)
+    assert response.partition_errors[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_new_partition_finds_no_disk_to_live_on(cluster, files):
+    break_disk(cluster, files, 1)
+    cluster[1].produce("a")
+    cluster.settle()
+    new = TopicPartition("new", 0)
+    assert cluster.elect(1, of=new)[1] is ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster[1].manager.hosted.is_offline(new)
+
+
+def test_other_brokers_go_on(cluster, files):
+    break_disk(cluster, files, 1)
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.elect(2, isr=[2, 3])
+    produced = cluster[2].produce("b")
+    cluster.settle()
+    assert produced.error is ErrorCode.NONE
+    assert cluster[3].manager.fetchers.find_state(TP) is FollowState.FETCHING

@@ -1,0 +1,175 @@
+"""Which threads follow, and that there are none when there is nothing to follow."""
+
+import threading
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetch import PartitionData
+from embedkafka.replica.fetcher import Followed
+from embedkafka.replica.fetcher_manager import FetcherManager
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+
+TP = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
+
+
+class QuietLeader:
+    """A leader with nothing to send; says when it was asked."""
+
+    wakes = True
+
+    def __init__(self, asked):
+        self.asked = asked
+
+    def fetch(self, partitions):
+        self.asked.set()
+        return [PartitionData(request.topic_partition, high_watermark=0) for request in partitions]
+
+    def forget(self, topic_partition):
+        pass
+
+    def close(self):
+        pass
+
+
+def fetcher_threads():
+    return sorted(
+        thread.name for thread in threading.enumerate() if thread.name.startswith("ek-b2-fetcher")
+    )
+
+
+def await_no_fetchers():
+    for thread in threading.enumerate():
+        if thread.name.startswith("ek-b2-fetcher"):
+            thread.join(10)
+    assert fetcher_threads() == []
+
+
+@pytest.fixture
+def asked():
+    """By leader: set once it has been asked."""
+    return {1: threading.Event(), 3: threading.Event()}
+
+
+@pytest.fixture
+def make_manager(asked, single):
+    made = []
+
+    def make(*, one_thread):
+        def connect(leader, on_news):
+            return QuietLeader(asked[leader])
+
+        manager = FetcherManager(
+            BrokerId(2),
+            connect,
+            one_thread=one_thread,
+            config=ReplicaConfig(),
+            clock=SystemClock(),
+            failures=single.cluster.failures,
+            on_progress=lambda topic_partition: None,
+        )
+        made.append(manager)
+        return manager
+
+    yield make
+    for manager in made:
+        manager.stop()
+    await_no_fetchers()
+
+
+@pytest.fixture
+def follow(make_cluster):
+    cluster = make_cluster(brokers=2)
+    cluster.elect(1, [1, 2], of=TP)
+    cluster.elect(1, [1, 2], of=OTHER)
+
+    def follow(manager, tp, leader):
+        followed = Followed(cluster[2].partition(tp), leader_epoch=0, topic_id=None)
+        manager.follow({tp: (BrokerId(leader), followed)})
+
+    return follow
+
+
+def test_local_leaders_share_one_thread(make_manager, asked, follow):
+    manager = make_manager(one_thread=True)
+    follow(manager, TP, 1)
+    follow(manager, OTHER, 3)
+    assert fetcher_threads() == ["ek-b2-fetcher"]
+    assert asked[1].wait(10)
+    assert asked[3].wait(10)
+
+
+def test_remote_leaders_have_a_thread_each(make_manager, asked, follow):
+    manager = make_manager(one_thread=False)
+    follow(manager, TP, 1)
+    follow(manager, OTHER, 3)
+    assert fetcher_threads() == ["ek-b2-fetcher-1", "ek-b2-fetcher-3"]
+
+
+def test_thread_ends_when_nothing_is_followed_and_begins_again(make_manager, asked, follow):
+    manager = make_manager(one_thread=True)
+    follow(manager, TP, 1)
+    manager.unfollow([TP])
+    await_no_fetchers()
+    follow(manager, TP, 3)
+    assert fetcher_threads() == ["ek-b2-fetcher"]
+    assert asked[3].wait(10)
+
+
+def test_replication_with_real_threads_acknowledges_everything(threaded_cluster):
+    cluster = threaded_cluster
+    partitions = [TopicPartition("orders", n) for n in range(4)]
+    for n, tp in enumerate(partitions):
+        cluster.elect(n % 3 + 1, of=tp)
+    total = 200
+    done = threading.Semaphore(0)
+    errors = []
+
+    def on_done(answers):
+        errors.extend(answer.error for answer in answers.values() if answer.error)
+        done.release()
+
+    for n in range(total):
+        index = n % len(partitions)
+        cluster[index % 3 + 1].manager.append_records(
+            timeout_ms=20_000,
+            required_acks=-1,
+            entries={partitions[index]: cluster.records(f"v{n}")},
+            on_done=on_done,
+        )
+    for _ in range(total):
+        assert done.acquire(timeout=20)
+    assert errors == []
+    for index, tp in enumerate(partitions):
+        expected = [f"v{n}" for n in range(total) if n % len(partitions) == index]
+        assert [cluster[b].values(tp) for b in (1, 2, 3)] == [expected] * 3
+
+
+def test_all_is_answered_when_a_leader_moves_under_load(threaded_cluster):
+    cluster = threaded_cluster
+    cluster.elect(1)
+    answers = []
+    done = threading.Semaphore(0)
+
+    def on_done(result):
+        answers.append(result[TP].error)
+        done.release()
+
+    for n in range(60):
+        leader = 1 + n // 20
+        if n and n % 20 == 0:
+            cluster.elect(leader)
+        cluster[leader].manager.append_records(
+            timeout_ms=20_000,
+            required_acks=-1,
+            entries={TP: cluster.records(f"v{n}")},
+            on_done=on_done,
+        )
+    for _ in range(60):
+        assert done.acquire(timeout=20)
+    assert set(answers) <= {ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    acknowledged = answers.count(ErrorCode.NONE)
+    assert len(cluster[3].values()) >= acknowledged

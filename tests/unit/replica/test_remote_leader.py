@@ -1,0 +1,184 @@
+"""Following over the wire: what is sent, and what is made of the answers."""
+
+import uuid
+
+import pytest
+
+from embedkafka.net.client import BrokerDisconnected
+from embedkafka.protocol.codec import decode, encode
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.core import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochResponse,
+)
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetch import EpochEnd, PartitionFetch
+from embedkafka.replica.leader_endpoint import EpochQuery, LeaderUnavailable
+from embedkafka.replica.remote_leader import RemoteLeader
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+
+TP = TopicPartition("orders", 0)
+TOPIC_ID = uuid.UUID(int=9)
+Partition = FetchResponse.Topic.Partition
+
+
+class ScriptedClient:
+    """Answers each call with the next answer, through the codec as on the wire."""
+
+    def __init__(self, answers):
+        self.answers = list(answers)
+        self.calls = []
+        self.is_closed = False
+
+    def call(self, request, version):
+        encoded = encode(request, version)
+        self.calls.append((decode(type(request), version, memoryview(encoded)), version))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            self.is_closed = True
+            raise answer
+        return decode(type(answer), version, memoryview(encode(answer, version)))
+
+    def close(self):
+        self.is_closed = True
+
+
+def leader_with(*answers):
+    clients = []
+
+    def connect(leader_id):
+        clients.append(ScriptedClient(answers[len(clients) :]))
+        return clients[-1]
+
+    return RemoteLeader(BrokerId(1), BrokerId(2), connect, ReplicaConfig()), clients
+
+
+def fetch_response(*partitions, topic_id=TOPIC_ID, **fields):
+    topic = FetchResponse.Topic(topic="orders", topic_id=topic_id, partitions=list(partitions))
+    return FetchResponse(responses=[topic], **fields)
+
+
+def request(offset=5, topic_id=TOPIC_ID):
+    return PartitionFetch(
+        TP,
+        offset,
+        1_000,
+        log_start_offset=1,
+        current_leader_epoch=3,
+        last_fetched_epoch=2,
+        topic_id=topic_id,
+    )
+
+
+def test_fetch_tells_position_epochs_and_who_asks():
+    answer = fetch_response(Partition(partition_index=0, high_watermark=4, records=b"batch"))
+    leader, clients = leader_with(answer)
+    (data,) = leader.fetch([request()])
+    assert (data.topic_partition, data.high_watermark, bytes(data.records)) == (TP, 4, b"batch")
+    ((sent, version),) = clients[0].calls
+    assert isinstance(sent, FetchRequest)
+    assert version == 17
+    assert sent.replica_state.replica_id == 2
+    assert (sent.max_wait_ms, sent.min_bytes, sent.session_epoch) == (500, 1, -1)
+    (topic,) = sent.topics
+    (partition,) = topic.partitions
+    assert topic.topic_id == TOPIC_ID
+    assert (
+        partition.fetch_offset,
+        partition.log_start_offset,
+        partition.current_leader_epoch,
+        partition.last_fetched_epoch,
+    ) == (5, 1, 3, 2)
+
+
+def test_topic_without_an_id_is_fetched_by_name():
+    leader, clients = leader_with(
+        fetch_response(Partition(partition_index=0, high_watermark=0, records=None))
+    )
+    (data,) = leader.fetch([request(topic_id=uuid.UUID(int=0))])
+    assert (data.topic_partition, len(data.records)) == (TP, 0)
+    ((sent, version),) = clients[0].calls
+    assert (version, sent.replica_id, sent.topics[0].topic) == (12, 2, "orders")
+
+
+def test_errors_and_divergence_come_through():
+    end = Partition.EpochEndOffset(epoch=1, end_offset=7)
+    leader, _ = leader_with(
+        fetch_response(
+            Partition(partition_index=0, high_watermark=0, records=None, diverging_epoch=end)
+        ),
+        fetch_response(
+            Partition(
+                partition_index=0,
+                high_watermark=-1,
+                records=None,
+                error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
+            )
+        ),
+    )
+    assert leader.fetch([request()])[0].diverging_epoch == EpochEnd(1, 7)
+    (refused,) = leader.fetch([request()])
+    assert (refused.error, refused.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
+def test_error_code_of_a_newer_broker_is_a_failure_not_a_crash():
+    leader, _ = leader_with(
+        fetch_response(Partition(partition_index=0, high_watermark=0, records=None, error_code=999))
+    )
+    assert leader.fetch([request()])[0].error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_lost_connection_is_made_again_on_the_next_call():
+    answer = fetch_response(Partition(partition_index=0, high_watermark=4, records=None))
+    leader, clients = leader_with(BrokerDisconnected("gone"), answer)
+    with pytest.raises(LeaderUnavailable):
+        leader.fetch([request()])
+    assert leader.fetch([request()])[0].high_watermark == 4
+    assert len(clients) == 2
+
+
+def test_refused_fetch_is_tried_again_later():
+    leader, _ = leader_with(fetch_response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+    with pytest.raises(LeaderUnavailable, match="UNKNOWN_SERVER_ERROR"):
+        leader.fetch([request()])
+
+
+def test_closed_leader_makes_no_new_connection():
+    leader, clients = leader_with()
+    leader.close()
+    with pytest.raises(LeaderUnavailable):
+        leader.fetch([request()])
+    assert clients == []
+
+
+def test_offsets_of_the_leader_are_listed():
+    found = ListOffsetsResponse.Topic.Partition(partition_index=0, offset=42)
+    refused = ListOffsetsResponse.Topic.Partition(
+        partition_index=0, error_code=ErrorCode.FENCED_LEADER_EPOCH
+    )
+    leader, clients = leader_with(
+        ListOffsetsResponse(topics=[ListOffsetsResponse.Topic(name="orders", partitions=[found])]),
+        ListOffsetsResponse(
+            topics=[ListOffsetsResponse.Topic(name="orders", partitions=[refused])]
+        ),
+    )
+    assert leader.find_offset(TP, -1, 3) == 42
+    with pytest.raises(ApiError) as raised:
+        leader.find_offset(TP, -2, 3)
+    assert raised.value.code is ErrorCode.FENCED_LEADER_EPOCH
+    assert [call.topics[0].partitions[0].timestamp for call, _ in clients[0].calls] == [-1, -2]
+
+
+def test_ends_of_epochs_are_asked():
+    partition = OffsetForLeaderEpochResponse.Topic.Partition(
+        partition=0, leader_epoch=2, end_offset=30
+    )
+    leader, _ = leader_with(
+        OffsetForLeaderEpochResponse(
+            topics=[OffsetForLeaderEpochResponse.Topic(topic="orders", partitions=[partition])]
+        )
+    )
+    (answer,) = leader.end_offsets_for_epochs([EpochQuery(TP, 2, 3)])
+    assert answer == (TP, ErrorCode.NONE, EpochEnd(2, 30))
