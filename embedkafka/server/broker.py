@@ -104,7 +104,7 @@ class Broker:
         self.spec = spec
         self.cluster_id = ""
         self.epoch = -1
-        self._clock = clock
+        self.clock = clock
         self._failures = failures
         self._rng = rng
         self._find_peer = find_peer
@@ -200,7 +200,7 @@ class Broker:
             info,
             epoch,
             self.zk,
-            clock=self._clock,
+            clock=self.clock,
             failures=self._failures,
             config=settings.controller_config(self.spec.config),
             scheduler=self._background,
@@ -269,9 +269,10 @@ class Broker:
         """Takes the controller's view of the cluster, and answers whoever waited for it."""
         if not self.replicas.accept_controller(request.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        before = self.metadata.snapshot.topics
-        self.metadata.update(request)
-        for topic in before.keys() - self.metadata.snapshot.topics.keys():
+        removed = self.metadata.update(request)
+        if removed:
+            self.groups.on_partitions_deleted(sorted(removed))
+        for topic in {topic for topic, _ in removed}:
             self.config.forget_topic(topic)
         for state in request.topic_states:
             self.topic_purgatory.check_and_complete(state.topic_name)
@@ -336,7 +337,7 @@ class Broker:
             one_fetcher_thread=True,
             timer=self.timer,
             tasks=self._background,
-            clock=self._clock,
+            clock=self.clock,
             failures=self._failures,
         )
 
@@ -347,7 +348,7 @@ class Broker:
         return BrokerClient(
             endpoint.host,
             endpoint.port,
-            self._clock,
+            self.clock,
             f"controller-{self.id}",
             request_timeout_ms=self.spec.config.integer("controller.socket.timeout.ms"),
         )

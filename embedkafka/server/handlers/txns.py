@@ -1,18 +1,301 @@
-"""Producer ids and transactions."""
+"""Producer ids, transactions, and looking into both.
 
+The coordinator (`txn.service`) knows no metadata; these handlers answer for topics that do not
+exist, and write the markers that coordinators send to leaders.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.log.log import AppendOrigin
+from embedkafka.log.producer_state import ActiveProducer
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.message import replace
+from embedkafka.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from embedkafka.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+)
+from embedkafka.replica.produce import PartitionResponse
+from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
+from embedkafka.server.topic_rules import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
+_ACKS_ALL = -1
+_FIRST_OF_BROKERS = 4
+
 
 def init_producer_id(
     broker: "Broker", request: InitProducerIdRequest, context: "RequestContext"
 ) -> object:
-    """A producer id and epoch for an idempotent producer."""
+    """A producer id and epoch; with a transactional id, older producers of it are fenced."""
     broker.txns.init_producer_id(request, context.version, context.reply)
+    return LATER
+
+
+def add_partitions_to_txn(
+    broker: "Broker", request: AddPartitionsToTxnRequest, context: "RequestContext"
+) -> object:
+    """Adds partitions to the open transaction: all of them, or none.
+
+    Versions: v4 is for brokers, which have checked the topics and may only ask.
+    """
+    if context.version < _FIRST_OF_BROKERS:
+        refused = _refused_partitions(broker, request)
+        if refused is not None:
+            return refused
+    broker.txns.add_partitions_to_txn(request, context.version, context.reply)
+    return LATER
+
+
+def _refused_partitions(
+    broker: "Broker", request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | None:
+    """An answer when a topic does not exist: then nothing is attempted for the others either."""
+    snapshot = broker.metadata.snapshot
+    asked = [
+        (topic.name, partition)
+        for topic in request.v3_and_below_topics
+        for partition in topic.partitions
+    ]
+    if all(snapshot.find_partition(*one) is not None for one in asked):
+        return None
+    _Topic = AddPartitionsToTxnResponse.Transaction.Topic
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            _Topic(
+                name=topic.name,
+                results_by_partition=[
+                    _Topic.Partition(
+                        partition_index=partition,
+                        partition_error_code=ErrorCode.OPERATION_NOT_ATTEMPTED
+                        if snapshot.find_partition(topic.name, partition)
+                        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.v3_and_below_topics
+        ]
+    )
+
+
+def add_offsets_to_txn(
+    broker: "Broker", request: AddOffsetsToTxnRequest, context: "RequestContext"
+) -> object:
+    """Adds the group's offsets partition to the open transaction."""
+    partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(request.group_id))
+    broker.txns.add_offsets_to_txn(request, partition, context.version, context.reply)
+    return LATER
+
+
+def end_txn(broker: "Broker", request: EndTxnRequest, context: "RequestContext") -> object:
+    """Commits or aborts; answered when the decision is safe, before the markers are written."""
+    broker.txns.end_txn(request, context.version, context.reply)
+    return LATER
+
+
+def txn_offset_commit(
+    broker: "Broker", request: TxnOffsetCommitRequest, context: "RequestContext"
+) -> object:
+    """Keeps offsets until the transaction ends; topics that do not exist answer for themselves."""
+    snapshot = broker.metadata.snapshot
+    known = [topic for topic in request.topics if topic.name in snapshot.topics]
+    unknown = [
+        TxnOffsetCommitResponse.Topic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponse.Topic.Partition(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if topic.name not in snapshot.topics
+    ]
+
+    def reply(response: TxnOffsetCommitResponse) -> None:
+        context.reply(replace(response, topics=[*response.topics, *unknown]))
+
+    if known or not unknown:
+        broker.groups.txn_offset_commit(replace(request, topics=known), context.version, reply)
+    else:
+        reply(TxnOffsetCommitResponse(topics=[]))
+    return LATER
+
+
+def write_txn_markers(
+    broker: "Broker", request: WriteTxnMarkersRequest, context: "RequestContext"
+) -> object:
+    """Ends transactions in partitions that this broker leads; answered when replicas have it."""
+    answers: dict[int, WriteTxnMarkersResponse.Marker] = {}
+
+    def note(index: int, answer: WriteTxnMarkersResponse.Marker) -> None:
+        answers[index] = answer
+        if len(answers) == len(request.markers):
+            ordered = [answers[index] for index in range(len(request.markers))]
+            context.reply(WriteTxnMarkersResponse(markers=ordered))
+
+    if not request.markers:
+        context.reply(WriteTxnMarkersResponse(markers=[]))
+    for index, marker in enumerate(request.markers):
+        _write_marker(broker, marker, partial(note, index))
+    return LATER
+
+
+def _write_marker(
+    broker: "Broker",
+    marker: WriteTxnMarkersRequest.Marker,
+    reply: Callable[[WriteTxnMarkersResponse.Marker], None],
+) -> None:
+    batch = build_end_transaction_marker(
+        EndTransactionMarker(
+            control_type=ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,
+            coordinator_epoch=marker.coordinator_epoch,
+        ),
+        timestamp=broker.clock.now_ms(),
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+    )
+    partitions = [
+        TopicPartition(topic.name, partition)
+        for topic in marker.topics
+        for partition in topic.partition_indexes
+    ]
+
+    def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
+        _complete_offsets(broker, marker, results)
+        reply(_marker_answer(marker, results))
+
+    broker.replicas.append_records(
+        timeout_ms=broker.config.broker.integer("request.timeout.ms"),
+        required_acks=_ACKS_ALL,
+        entries={partition: memoryview(bytearray(batch)) for partition in partitions},
+        on_done=on_done,
+        origin=AppendOrigin.COORDINATOR,
+        internal_topics_allowed=True,
+    )
+
+
+def _complete_offsets(
+    broker: "Broker",
+    marker: WriteTxnMarkersRequest.Marker,
+    results: Mapping[TopicPartition, PartitionResponse],
+) -> None:
+    """Offsets that waited for this transaction are committed, or dropped."""
+    for (topic, partition), result in results.items():
+        if topic == GROUP_METADATA_TOPIC and result.error is ErrorCode.NONE:
+            broker.groups.on_transaction_completed(
+                partition, marker.producer_id, committed=marker.transaction_result
+            )
+
+
+def _marker_answer(
+    marker: WriteTxnMarkersRequest.Marker, results: Mapping[TopicPartition, PartitionResponse]
+) -> WriteTxnMarkersResponse.Marker:
+    _Topic = WriteTxnMarkersResponse.Marker.Topic
+    return WriteTxnMarkersResponse.Marker(
+        producer_id=marker.producer_id,
+        topics=[
+            _Topic(
+                name=topic.name,
+                partitions=[
+                    _Topic.Partition(
+                        partition_index=partition,
+                        error_code=results[TopicPartition(topic.name, partition)].error,
+                    )
+                    for partition in topic.partition_indexes
+                ],
+            )
+            for topic in marker.topics
+        ],
+    )
+
+
+def describe_producers(
+    broker: "Broker", request: DescribeProducersRequest, context: "RequestContext"
+) -> DescribeProducersResponse:
+    """Producers that wrote to partitions led here, with their open transactions."""
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    _producers(broker, TopicPartition(topic.name, partition))
+                    for partition in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _producers(
+    broker: "Broker", topic_partition: TopicPartition
+) -> DescribeProducersResponse.Topic.Partition:
+    _Partition = DescribeProducersResponse.Topic.Partition
+    try:
+        log = broker.replicas.require_leader(topic_partition).require_log()
+    except ApiError as error:
+        return _Partition(
+            partition_index=topic_partition.partition,
+            error_code=error.code,
+            error_message=error.message,
+            active_producers=[],
+        )
+    return _Partition(
+        partition_index=topic_partition.partition,
+        active_producers=[
+            _Partition.Producer(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.current_txn_start_offset,
+            )
+            for producer in _by_id(log.active_producers())
+        ],
+    )
+
+
+def _by_id(producers: Iterable[ActiveProducer]) -> list[ActiveProducer]:
+    return sorted(producers, key=lambda producer: producer.producer_id)
+
+
+def describe_transactions(
+    broker: "Broker", request: DescribeTransactionsRequest, context: "RequestContext"
+) -> object:
+    """The state, timing and partitions of transactional ids coordinated here."""
+    broker.txns.describe_transactions(request, context.reply)
+    return LATER
+
+
+def list_transactions(
+    broker: "Broker", request: ListTransactionsRequest, context: "RequestContext"
+) -> object:
+    """Transactional ids coordinated here, filtered by state, producer, duration (v1), name (v2)."""
+    broker.txns.list_transactions(request, context.reply)
     return LATER
