@@ -1,0 +1,200 @@
+"""Who leads and who holds what: elections and reassignments, which the controller carries out.
+
+Every request here must reach the active controller; other brokers answer NOT_CONTROLLER, and the
+client asks the right one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from embedkafka.controller.events import ElectionType
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.dispatch import LATER
+from embedkafka.zk.payloads import ReplicaAssignment
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+
+def elect_leaders(
+    broker: "Broker", request: ElectLeadersRequest, context: "RequestContext"
+) -> object:
+    """Elects preferred (0) or unclean (1) leaders of the given partitions, or of all (null).
+
+    Behaviour: when all are asked for, partitions that needed no election are left out.
+    """
+    try:
+        kind = ElectionType(request.election_type)
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "there are elections 0 and 1") from None
+    asked = None
+    if request.topic_partitions is not None:
+        asked = [
+            TopicPartition(topic.topic, partition)
+            for topic in request.topic_partitions
+            for partition in topic.partitions
+        ]
+
+    def reply(results: Mapping[TopicPartition, int | ApiError]) -> None:
+        context.reply(
+            ElectLeadersResponse(
+                replica_election_results=_election_topics(results, wants_all=asked is None)
+            )
+        )
+
+    try:
+        controller = broker.require_controller()
+    except ApiError as error:
+        return ElectLeadersResponse(
+            error_code=error.code,
+            replica_election_results=_election_topics(
+                dict.fromkeys(asked or (), error), wants_all=False
+            ),
+        )
+    controller.elect_leaders(asked, kind, reply)
+    return LATER
+
+
+def _election_topics(
+    results: Mapping[TopicPartition, int | ApiError], *, wants_all: bool
+) -> list[ElectLeadersResponse.Topic]:
+    _Partition = ElectLeadersResponse.Topic.Partition
+
+    def shape(partition: int, result: int | ApiError) -> ElectLeadersResponse.Topic.Partition:
+        if isinstance(result, ApiError):
+            return _Partition(
+                partition_id=partition, error_code=result.code, error_message=result.message
+            )
+        return _Partition(partition_id=partition)
+
+    shown = {
+        tp: result
+        for tp, result in results.items()
+        if not (
+            wants_all
+            and isinstance(result, ApiError)
+            and result.code is ErrorCode.ELECTION_NOT_NEEDED
+        )
+    }
+    return [
+        ElectLeadersResponse.Topic(
+            topic=topic, partition_result=[shape(tp.partition, shown[tp]) for tp in partitions]
+        )
+        for topic, partitions in _by_topic(shown)
+    ]
+
+
+def alter_partition_reassignments(
+    broker: "Broker", request: AlterPartitionReassignmentsRequest, context: "RequestContext"
+) -> object:
+    """Begins to move partitions to other replicas, or cancels (null) the moves under way."""
+    wanted = {
+        TopicPartition(topic.name, partition.partition_index): partition.replicas
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+
+    def reply(results: Mapping[TopicPartition, ApiError | None] | ApiError) -> None:
+        context.reply(_reassignment_response(wanted, results))
+
+    try:
+        controller = broker.require_controller()
+    except ApiError as error:
+        return _reassignment_response(wanted, error)
+    controller.alter_partition_reassignments(wanted, reply)
+    return LATER
+
+
+def _reassignment_response(
+    wanted: Iterable[TopicPartition],
+    results: Mapping[TopicPartition, ApiError | None] | ApiError,
+) -> AlterPartitionReassignmentsResponse:
+    _Topic = AlterPartitionReassignmentsResponse.Topic
+    if isinstance(results, ApiError):
+        return AlterPartitionReassignmentsResponse(
+            error_code=results.code, error_message=results.message, responses=[]
+        )
+
+    def shape(tp: TopicPartition) -> AlterPartitionReassignmentsResponse.Topic.Partition:
+        error = results.get(tp)
+        return _Topic.Partition(
+            partition_index=tp.partition,
+            error_code=error.code if error else ErrorCode.NONE,
+            error_message=error.message if error else None,
+        )
+
+    return AlterPartitionReassignmentsResponse(
+        responses=[
+            _Topic(name=topic, partitions=[shape(tp) for tp in partitions])
+            for topic, partitions in _by_topic(wanted)
+        ]
+    )
+
+
+def list_partition_reassignments(
+    broker: "Broker", request: ListPartitionReassignmentsRequest, context: "RequestContext"
+) -> object:
+    """Moves under way, of the given partitions or of all (null)."""
+    asked = None
+    if request.topics is not None:
+        asked = [
+            TopicPartition(topic.name, partition)
+            for topic in request.topics
+            for partition in topic.partition_indexes
+        ]
+
+    def reply(moving: Mapping[TopicPartition, ReplicaAssignment] | ApiError) -> None:
+        context.reply(_moves_response(moving))
+
+    try:
+        controller = broker.require_controller()
+    except ApiError as error:
+        return _moves_response(error)
+    controller.list_partition_reassignments(asked, reply)
+    return LATER
+
+
+def _moves_response(
+    moving: Mapping[TopicPartition, ReplicaAssignment] | ApiError,
+) -> ListPartitionReassignmentsResponse:
+    _Topic = ListPartitionReassignmentsResponse.Topic
+    if isinstance(moving, ApiError):
+        return ListPartitionReassignmentsResponse(
+            error_code=moving.code, error_message=moving.message, topics=[]
+        )
+    return ListPartitionReassignmentsResponse(
+        topics=[
+            _Topic(
+                name=topic,
+                partitions=[
+                    _Topic.Partition(
+                        partition_index=tp.partition,
+                        replicas=moving[tp].replicas,
+                        adding_replicas=moving[tp].adding,
+                        removing_replicas=moving[tp].removing,
+                    )
+                    for tp in partitions
+                ],
+            )
+            for topic, partitions in _by_topic(moving)
+        ]
+    )
+
+
+def _by_topic(
+    partitions: Iterable[TopicPartition],
+) -> list[tuple[str, Sequence[TopicPartition]]]:
+    return [
+        (topic, list(group)) for topic, group in groupby(sorted(partitions), lambda tp: tp.topic)
+    ]
