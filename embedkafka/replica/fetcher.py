@@ -31,7 +31,7 @@ from embedkafka.replica.fetch import (
     PartitionFetch,
     bytes_of,
 )
-from embedkafka.replica.leader_endpoint import EpochQuery, LeaderEndPoint, LeaderUnavailable
+from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable
 from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
 from embedkafka.replica.truncation import truncation_for
 from embedkafka.runtime.ids import TopicPartition
@@ -85,9 +85,15 @@ class Followed:
 
 @dataclass(slots=True)
 class Round:
-    """What one round leaves to do: at once, after the backoff, or when the marks are stale."""
+    """What one round leaves to do.
+
+    `moved` got records and `again` has others to ask for: both are due at once, in this order so
+    that busy partitions do not hold up the rest. `put_off` had errors; `unsettled` know that the
+    leader has not committed all they have.
+    """
 
     again: list[TopicPartition] = field(default_factory=list)
+    moved: list[TopicPartition] = field(default_factory=list)
     put_off: list[TopicPartition] = field(default_factory=list)
     unsettled: list[TopicPartition] = field(default_factory=list)
 
@@ -130,11 +136,10 @@ class ReplicaFetcher:
         A leader that is not waited for hears at once how far its follower has come.
         """
         left = Round()
-        todo = self._begin(due, left)
-        self._fetch(todo, left)
-        if left.again and self.endpoint.wakes:
-            again, left.again = left.again, []
-            self._fetch([self._followed[topic_partition] for topic_partition in again], left)
+        self._fetch(self._begin(due, left), left)
+        if left.moved and self.endpoint.wakes:
+            moved, left.moved = left.moved, []
+            self._fetch([self._followed[topic_partition] for topic_partition in moved], left)
         return left
 
     def _begin(self, due: Iterable[TopicPartition], left: Round) -> list[Followed]:
@@ -177,21 +182,16 @@ class ReplicaFetcher:
         )
 
     def _take(self, followed: Followed, answer: PartitionData, left: Round) -> None:
-        topic_partition = followed.topic_partition
         try:
-            if answer.error is ErrorCode.NONE:
-                if answer.diverging_epoch is None:
-                    self._append(followed, answer, left)
-                else:
-                    self._truncate(followed, answer.diverging_epoch)
-                    left.again.append(topic_partition)
+            if answer.diverging_epoch is not None:
+                self._truncate(followed, answer.diverging_epoch)
+                left.again.append(followed.topic_partition)
+            elif answer.error is ErrorCode.NONE:
+                self._append(followed, answer, left)
             elif answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._restart(followed, left)
-            elif answer.error is ErrorCode.FENCED_LEADER_EPOCH:
-                self._fail(followed, "the leader has a newer epoch")
             else:
-                _LOG.info("%s is fetched again later: %s", topic_partition, answer.error.name)
-                left.put_off.append(topic_partition)
+                self._on_leader_error(followed, answer.error, left)
         except ApiError as error:
             self._on_own_error(followed, error, left)
 
@@ -208,9 +208,9 @@ class ReplicaFetcher:
         if moved:
             # The leader waits to hear of it, for acknowledgements or deleted records.
             followed.position_at(log)
-            left.again.append(topic_partition)
+            left.moved.append(topic_partition)
         elif not self.endpoint.wakes:
-            left.again.insert(0, topic_partition)
+            left.again.append(topic_partition)
         elif log.high_watermark < followed.fetch_offset:
             left.unsettled.append(topic_partition)
 
@@ -237,17 +237,16 @@ class ReplicaFetcher:
 
     def _compare_epochs(self, followed: Followed, log: Log, left: Round) -> bool:
         """Cuts by OffsetForLeaderEpoch; True when the logs agree."""
-        query = EpochQuery(followed.topic_partition, log.latest_epoch, followed.leader_epoch)
-        (answer,) = self.endpoint.end_offsets_for_epochs([query])
-        if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
-            self._fail(followed, "the leader has a newer epoch")
-            return False
-        if answer.error is not ErrorCode.NONE:
-            left.put_off.append(followed.topic_partition)
+        try:
+            leader_end = self.endpoint.end_offset_for_epoch(
+                followed.topic_partition, log.latest_epoch, followed.leader_epoch
+            )
+        except ApiError as error:
+            self._on_leader_error(followed, error.code, left)
             return False
         if followed.fetch_offset == NO_OFFSET:
             followed.fetch_offset = log.high_watermark
-        if self._truncate(followed, answer.end):
+        if self._truncate(followed, leader_end):
             return True
         left.again.append(followed.topic_partition)
         return False
@@ -280,8 +279,10 @@ class ReplicaFetcher:
         try:
             leader_end = self.endpoint.find_offset(topic_partition, LATEST_TIMESTAMP, epoch)
             leader_start = self.endpoint.find_offset(topic_partition, EARLIEST_TIMESTAMP, epoch)
-        except (ApiError, LeaderUnavailable) as error:
-            _LOG.info("%s cannot learn its leader's offsets: %s", topic_partition, error)
+        except ApiError as error:
+            self._on_leader_error(followed, error.code, left)
+            return
+        except LeaderUnavailable:
             left.put_off.append(topic_partition)
             return
         if leader_end < log_end_offset:
@@ -293,6 +294,15 @@ class ReplicaFetcher:
                 followed.partition.truncate_fully_and_start_at(leader_start, leader_epoch=epoch)
             )
         left.again.append(topic_partition)
+
+    # -- errors
+
+    def _on_leader_error(self, followed: Followed, error: ErrorCode, left: Round) -> None:
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            self._fail(followed, "the leader has a newer epoch")
+        else:
+            _LOG.info("%s is fetched again later: %s", followed.topic_partition, error.name)
+            left.put_off.append(followed.topic_partition)
 
     def _on_own_error(self, followed: Followed, error: ApiError, left: Round) -> None:
         if error.code in _OVERTAKEN:

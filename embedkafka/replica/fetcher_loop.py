@@ -197,8 +197,7 @@ class FetcherLoop:
 
     def _run_round(self, fetcher: ReplicaFetcher, topic_partitions: list[TopicPartition]) -> None:
         left = fetcher.run_round(topic_partitions)
-        for topic_partition in left.again:
-            self._due[topic_partition] = None
+        self._due.update(dict.fromkeys(left.again + left.moved))
         if left.put_off:
             at_ms = self._clock.monotonic_ms() + self._config.fetch_backoff_ms
             for topic_partition in left.put_off:

@@ -1,29 +1,14 @@
 """How a follower reaches a leader: inside the process or over the wire, it cannot tell which."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
 
 class LeaderUnavailable(Exception):
     """The leader's broker cannot be reached now; ask again later."""
-
-
-class EpochQuery(NamedTuple):
-    """Where does `epoch` end, if the leader is still at `current_leader_epoch`?"""
-
-    topic_partition: TopicPartition
-    epoch: int
-    current_leader_epoch: int
-
-
-class EpochAnswer(NamedTuple):
-    topic_partition: TopicPartition
-    error: ErrorCode
-    end: EpochEnd
 
 
 class LeaderEndPoint(Protocol):
@@ -39,7 +24,11 @@ class LeaderEndPoint(Protocol):
         """Reads from the log ends of the leader, which learns the follower's position."""
         ...
 
-    def end_offsets_for_epochs(self, queries: Sequence[EpochQuery]) -> Sequence[EpochAnswer]: ...
+    def end_offset_for_epoch(
+        self, topic_partition: TopicPartition, epoch: int, current_leader_epoch: int
+    ) -> EpochEnd:
+        """Where `epoch` ends at the leader; raises ApiError with the leader's code."""
+        ...
 
     def find_offset(
         self, topic_partition: TopicPartition, timestamp: int, current_leader_epoch: int

@@ -7,20 +7,8 @@ Invariants: the listener is in place before the first read, so nothing appended 
 from collections.abc import Callable, Sequence
 
 from embedkafka.log.log import FetchIsolation
-from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.replica.fetch import (
-    NO_EPOCH,
-    NO_OFFSET,
-    EpochEnd,
-    PartitionData,
-    PartitionFetch,
-)
-from embedkafka.replica.leader_endpoint import (
-    EpochAnswer,
-    EpochQuery,
-    LeaderUnavailable,
-    OnNews,
-)
+from embedkafka.replica.fetch import NO_OFFSET, EpochEnd, PartitionData, PartitionFetch
+from embedkafka.replica.leader_endpoint import LeaderUnavailable, OnNews
 from embedkafka.replica.ports import ReplicaSource
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
@@ -57,9 +45,12 @@ class LocalLeader:
                 listening.add(request.topic_partition)
         return source.read_as_follower(self._follower_id, partitions)
 
-    def end_offsets_for_epochs(self, queries: Sequence[EpochQuery]) -> Sequence[EpochAnswer]:
-        source = self._require_source()
-        return [_end_offset(source, query) for query in queries]
+    def end_offset_for_epoch(
+        self, topic_partition: TopicPartition, epoch: int, current_leader_epoch: int
+    ) -> EpochEnd:
+        return self._require_source().end_offset_for_epoch(
+            topic_partition, epoch, current_leader_epoch=current_leader_epoch
+        )
 
     def find_offset(
         self, topic_partition: TopicPartition, timestamp: int, current_leader_epoch: int
@@ -90,13 +81,3 @@ class LocalLeader:
             self._source = source
             self._listening.clear()
         return source
-
-
-def _end_offset(source: ReplicaSource, query: EpochQuery) -> EpochAnswer:
-    try:
-        end = source.end_offset_for_epoch(
-            query.topic_partition, query.epoch, current_leader_epoch=query.current_leader_epoch
-        )
-    except ApiError as error:
-        return EpochAnswer(query.topic_partition, error.code, EpochEnd(NO_EPOCH, NO_OFFSET))
-    return EpochAnswer(query.topic_partition, ErrorCode.NONE, end)

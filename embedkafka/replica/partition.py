@@ -316,9 +316,10 @@ class Partition:
         """
         with self._lock:
             log = self._require_followed(leader_epoch)
-            moved = len(records) > 0
-            if moved:
+            end_offset = log.log_end_offset
+            if records:
                 log.append_as_follower(records)
+            moved = log.log_end_offset != end_offset
             if log.high_watermark != high_watermark:
                 log.update_high_watermark(high_watermark)
             if log_start_offset > log.log_start_offset:

@@ -15,11 +15,13 @@ from embedkafka.protocol.messages.core import (
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 )
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import NO_RECORDS, ZERO_ID, EpochEnd, PartitionData, PartitionFetch
-from embedkafka.replica.leader_endpoint import EpochAnswer, EpochQuery, LeaderUnavailable
+from embedkafka.replica.leader_endpoint import LeaderUnavailable
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
 FETCH_BY_ID: Final = 17
@@ -68,33 +70,28 @@ class RemoteLeader:
             for partition in topic.partitions
         ]
 
-    def end_offsets_for_epochs(self, queries: Sequence[EpochQuery]) -> Sequence[EpochAnswer]:
+    def end_offset_for_epoch(
+        self, topic_partition: TopicPartition, epoch: int, current_leader_epoch: int
+    ) -> EpochEnd:
         request = OffsetForLeaderEpochRequest(
             replica_id=self._follower_id,
             topics=[
                 OffsetForLeaderEpochRequest.Topic(
-                    topic=query.topic_partition.topic,
+                    topic=topic_partition.topic,
                     partitions=[
                         OffsetForLeaderEpochRequest.Topic.Partition(
-                            partition=query.topic_partition.partition,
-                            current_leader_epoch=query.current_leader_epoch,
-                            leader_epoch=query.epoch,
+                            partition=topic_partition.partition,
+                            current_leader_epoch=current_leader_epoch,
+                            leader_epoch=epoch,
                         )
                     ],
                 )
-                for query in queries
             ],
         )
-        response = self._call(request, OFFSET_FOR_LEADER_EPOCH)
-        return [
-            EpochAnswer(
-                TopicPartition(topic.topic, partition.partition),
-                _error(partition.error_code),
-                EpochEnd(partition.leader_epoch, partition.end_offset),
-            )
-            for topic in response.topics
-            for partition in topic.partitions
-        ]
+        response: OffsetForLeaderEpochResponse = self._call(request, OFFSET_FOR_LEADER_EPOCH)
+        partition = response.topics[0].partitions[0]
+        _raise_on_error(partition.error_code, topic_partition)
+        return EpochEnd(partition.leader_epoch, partition.end_offset)
 
     def find_offset(
         self, topic_partition: TopicPartition, timestamp: int, current_leader_epoch: int
@@ -114,12 +111,10 @@ class RemoteLeader:
                 )
             ],
         )
-        response = self._call(request, LIST_OFFSETS)
+        response: ListOffsetsResponse = self._call(request, LIST_OFFSETS)
         partition = response.topics[0].partitions[0]
-        if partition.error_code:
-            raise ApiError(_error(partition.error_code), f"{topic_partition} at its leader")
-        offset: int = partition.offset
-        return offset
+        _raise_on_error(partition.error_code, topic_partition)
+        return partition.offset
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Nothing is kept per partition."""
@@ -167,6 +162,11 @@ _ERRORS: Final = {error.value: error for error in ErrorCode}
 def _error(code: int) -> ErrorCode:
     """A newer broker may have codes that this one does not know."""
     return _ERRORS.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _raise_on_error(code: int, topic_partition: TopicPartition) -> None:
+    if code:
+        raise ApiError(_error(code), f"{topic_partition} at its leader")
 
 
 def _by_topic(

@@ -15,7 +15,7 @@ from embedkafka.protocol.messages.core import (
 )
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import EpochEnd, PartitionFetch
-from embedkafka.replica.leader_endpoint import EpochQuery, LeaderUnavailable
+from embedkafka.replica.leader_endpoint import LeaderUnavailable
 from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
@@ -171,7 +171,7 @@ def test_offsets_of_the_leader_are_listed():
     assert [call.topics[0].partitions[0].timestamp for call, _ in clients[0].calls] == [-1, -2]
 
 
-def test_ends_of_epochs_are_asked():
+def test_end_of_an_epoch_is_asked():
     partition = OffsetForLeaderEpochResponse.Topic.Partition(
         partition=0, leader_epoch=2, end_offset=30
     )
@@ -180,5 +180,4 @@ def test_ends_of_epochs_are_asked():
             topics=[OffsetForLeaderEpochResponse.Topic(topic="orders", partitions=[partition])]
         )
     )
-    (answer,) = leader.end_offsets_for_epochs([EpochQuery(TP, 2, 3)])
-    assert answer == (TP, ErrorCode.NONE, EpochEnd(2, 30))
+    assert leader.end_offset_for_epoch(TP, 2, 3) == EpochEnd(2, 30)
