@@ -62,6 +62,13 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def max_segment_ms(self) -> int:
+        """How old a segment may grow: compaction, which spares the active one, must get at it."""
+        if self.compacts and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+    @property
     def uses_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 

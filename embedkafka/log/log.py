@@ -299,6 +299,7 @@ class Log:
                     batches,
                     self.config,
                     origin,
+                    partition=self.topic_partition,
                     first_offset=self.log_end_offset,
                     leader_epoch=leader_epoch,
                     now_ms=now_ms,
@@ -553,8 +554,11 @@ class Log:
             segment.change_suffix("", DELETED_SUFFIX)
 
         def remove_files() -> None:
-            for segment in segments:
-                segment.remove()
+            try:
+                for segment in segments:
+                    segment.remove()
+            except OSError as error:
+                self._storage_error(error)
 
         delay_ms = self.config.file_delete_delay_ms
         self._scheduler.once(f"delete-file {self.topic_partition}", delay_ms, remove_files)
@@ -595,7 +599,8 @@ class Log:
                     raise self._out_of_range(start_offset)
                 limit = self._offset_limit(isolation)
                 if start_offset >= limit:
-                    return FetchDataInfo(NO_RECORDS, self._metadata_of(start_offset))
+                    metadata = self._metadata_of(start_offset)
+                    return FetchDataInfo(NO_RECORDS, metadata, _no_aborted(isolation))
                 return self._read(
                     segment, start_offset, limit, max_bytes, isolation, min_one_message
                 )
@@ -615,7 +620,8 @@ class Log:
         while found is None:  # all that was left of this segment has been compacted away
             following = self._segments.find_next(segment)
             if following is None:
-                return FetchDataInfo(NO_RECORDS, self._metadata_of(self.log_end_offset))
+                metadata = self._metadata_of(self.log_end_offset)
+                return FetchDataInfo(NO_RECORDS, metadata, _no_aborted(isolation))
             segment = following
             found = segment.find_batch(start_offset)
         if segment is not self._segments.active:
@@ -692,25 +698,26 @@ class Log:
 
     def find_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record at or past the log start whose timestamp is at least `timestamp`."""
-        with self._lock:
-            self._require_open()
-            for segment in self._segments:
-                if segment.max_timestamp.timestamp < timestamp:
-                    continue
+        return self._guarded(lambda: self._find_offset_by_timestamp(timestamp))
+
+    def _find_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        for segment in self._segments:
+            if segment.max_timestamp.timestamp >= timestamp:
                 found = _search_by_timestamp(segment, timestamp, self.log_start_offset)
                 if found is not None:
                     return found
-            return None
+        return None
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The record with the largest timestamp (KIP-734), the first if there are several."""
-        with self._lock:
-            self._require_open()
-            newest = max(self._segments, key=lambda segment: segment.max_timestamp.timestamp)
-            largest = newest.max_timestamp
-            if largest.timestamp < 0:
-                return None
-            return _search_by_timestamp(newest, largest.timestamp, self.log_start_offset)
+        return self._guarded(self._find_max_timestamp)
+
+    def _find_max_timestamp(self) -> TimestampAndOffset | None:
+        newest = max(self._segments, key=lambda segment: segment.max_timestamp.timestamp)
+        timestamp = newest.max_timestamp.timestamp
+        if timestamp < 0:
+            return None
+        return _search_by_timestamp(newest, timestamp, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) when there is none."""

@@ -34,7 +34,8 @@ DELETE_SUFFIX: Final = "-delete"
 CREATION_RANK: Final = 25
 NEVER_MS: Final = 2**63 - 1
 
-_LOG_DIRECTORY: Final = re.compile(r"(.+)-(\d+)")
+# The log of a KRaft controller is not one of a topic.
+_LOG_DIRECTORY: Final = re.compile(r"(?!__cluster_metadata-)(.+)-(\d+)")
 _MAX_NAME: Final = 255
 
 DirFailureListener = Callable[[Path, Sequence[TopicPartition]], None]
@@ -90,19 +91,27 @@ class LogManager:
     def claim(self, meta: MetaProperties) -> None:
         """Marks the directories as those of one broker; refuses those of another."""
         for directory in self.live_directories:
-            found = checkpoints.read_meta_properties(self._files, directory)
-            if found is None:
-                self._files.make_directory(directory)
-                checkpoints.write_meta_properties(self._files, directory, meta)
-            elif found.broker_id != meta.broker_id or (
+            try:
+                found = self._read_or_write_meta(directory, meta)
+            except OSError as error:
+                self.fail_directory(directory, error)
+                continue
+            if found.broker_id != meta.broker_id or (
                 None not in (found.cluster_id, meta.cluster_id)
                 and found.cluster_id != meta.cluster_id
             ):
                 raise ConfigError(f"{directory} belongs to {found}, not to {meta}")
 
+    def _read_or_write_meta(self, directory: Path, meta: MetaProperties) -> MetaProperties:
+        found = checkpoints.read_meta_properties(self._files, directory)
+        if found is None:
+            self._files.make_directory(directory)
+            checkpoints.write_meta_properties(self._files, directory, meta)
+        return found or meta
+
     def startup(self) -> None:
         """Opens every log found in the directories, and from then on keeps them in order."""
-        for directory in self.directories:
+        for directory in self.live_directories:
             try:
                 self._load_directory(directory)
             except OSError as error:

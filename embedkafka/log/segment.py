@@ -103,6 +103,7 @@ class Segment:
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             self._files.remove(self.path.with_suffix(suffix))
         self.file.truncate(0)
+        self.release()  # a partition without records holds no file open
         self.offset_index.create()
         self.time_index.create()
         self.txn_index.create()
@@ -227,7 +228,7 @@ class Segment:
         if not self.size:
             return False
         waited_ms = self._waited_for_roll(max_timestamp, now_ms)
-        return waited_ms > config.segment_ms - self._jitter_ms
+        return waited_ms > config.max_segment_ms - self._jitter_ms
 
     def _waited_for_roll(self, max_timestamp: int, now_ms: int) -> int:
         """By the records' time from the first batch on; by the clock when they have none."""

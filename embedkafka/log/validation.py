@@ -29,6 +29,7 @@ from embedkafka.records.builder import write_crc
 from embedkafka.records.compression import Compression
 from embedkafka.records.conversion import up_convert
 from embedkafka.records.record import NO_TIMESTAMP, BytesLike, Record, TimestampType
+from embedkafka.runtime.ids import TopicPartition
 
 _LONG_MAX: Final = 2**63 - 1
 _ERRORS_SHOWN: Final = 3
@@ -68,47 +69,18 @@ class Validated(NamedTuple):
     append_time: int
 
 
-def check_produce_request(version: int, records: BytesLike) -> None:
-    """What the version of a Produce request allows its records to be.
-
-    From v3 on exactly one batch of magic 2; before v7 no zstd, which older consumers cannot read.
-    """
-    batches = list(read_batches(records))
-    if version >= 3:
-        if not batches:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD,
-                f"produce requests with version {version} must have at least one record batch",
-            )
-        if batches[0].magic != 2:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD,
-                f"produce requests with version {version} are only allowed to contain record "
-                "batches with magic version 2",
-            )
-        if len(batches) > 1:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD,
-                f"produce requests with version {version} are only allowed to contain exactly "
-                "one record batch per partition",
-            )
-    if version < 7 and any(batch.compression is Compression.ZSTD for batch in batches):
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"produce requests with version {version} are not allowed to use zstd",
-        )
-
-
 def read_valid_batches(
     records: BytesLike, config: LogConfig, origin: AppendOrigin
 ) -> Sequence[Batch]:
     """The whole batches of an append, each with the right checksum and a size that is allowed.
 
     Bytes of a partial batch at the end are dropped. Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, or
-    INVALID_RECORD when a client numbers its records.
+    INVALID_RECORD when a client numbers its records, or sends no whole batch.
     """
     batches = list(read_batches(records))
     from_client = origin is AppendOrigin.CLIENT
+    if from_client and not batches and len(records):
+        raise _invalid(f"there is no whole batch in the {len(records)} bytes of records")
     max_size = _LONG_MAX if origin is AppendOrigin.REPLICATION else config.max_message_bytes
     for batch in batches:
         if from_client and batch.magic == 2 and batch.base_offset != 0:
@@ -126,6 +98,7 @@ def assign_offsets(
     config: LogConfig,
     origin: AppendOrigin,
     *,
+    partition: TopicPartition,
     first_offset: int,
     leader_epoch: int,
     now_ms: int,
@@ -139,7 +112,7 @@ def assign_offsets(
         _check_client_batches(batches)
     if len(batches) > 1 and any(batch.magic != first.magic for batch in batches):
         raise _invalid(f"some batches do not have the magic {first.magic} of the first one")
-    _check_records(batches, config, origin, now_ms)
+    _check_records(batches, config, origin, partition, now_ms)
     source = _source_codec(batches)
     # Markers stay as they are: their coordinator is not the one whose codec was configured.
     target = source if first.is_control else _CODECS.get(config.compression_type, source)
@@ -191,7 +164,11 @@ def _check_count(batch: RecordBatch) -> None:
 
 
 def _check_records(
-    batches: Sequence[Batch], config: LogConfig, origin: AppendOrigin, now_ms: int
+    batches: Sequence[Batch],
+    config: LogConfig,
+    origin: AppendOrigin,
+    partition: TopicPartition,
+    now_ms: int,
 ) -> None:
     """Per-record rules; records are read only if one of them may be broken."""
     needs_keys = config.compacts and origin is AppendOrigin.CLIENT
@@ -205,19 +182,27 @@ def _check_records(
             or batch.magic < 2
             or batch.attributes & TIMESTAMP_TYPE_FLAG
         ):
-            _raise_record_errors(_record_errors(batch, config, now_ms, needs_keys=needs_keys))
+            errors = _record_errors(batch, config, partition, now_ms, needs_keys=needs_keys)
+            _raise_record_errors(errors)
 
 
 def _record_errors(
-    batch: Batch, config: LogConfig, now_ms: int, *, needs_keys: bool
+    batch: Batch, config: LogConfig, partition: TopicPartition, now_ms: int, *, needs_keys: bool
 ) -> list[tuple[ErrorCode, RecordError]]:
     errors: list[tuple[ErrorCode, RecordError]] = []
     for index, record in enumerate(batch.records()):
         if needs_keys and record.key is None:
-            message = "Compacted topic cannot accept message without key."
+            message = (
+                f"Compacted topic cannot accept message without key in topic partition {partition}."
+            )
             errors.append((ErrorCode.INVALID_RECORD, RecordError(index, message)))
         elif _has_invalid_timestamp(batch, record, config, now_ms):
-            message = f"Timestamp {record.timestamp} of message with index {index} is out of range."
+            earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
+            latest = min(now_ms + config.message_timestamp_after_max_ms, _LONG_MAX)
+            message = (
+                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of "
+                f"range. The timestamp should be within [{earliest}, {latest}]"
+            )
             errors.append((ErrorCode.INVALID_TIMESTAMP, RecordError(index, message)))
     return errors
 

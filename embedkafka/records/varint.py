@@ -38,10 +38,4 @@ def decode_varint(buffer: memoryview | bytes, position: int) -> tuple[int, int]:
         raise ApiError(ErrorCode.INVALID_RECORD, "a record ends inside a varint") from None
 
 
-def varint_size(value: int) -> int:
-    """How many bytes `encode_varint(value)` has."""
-    zigzag = (value << 1) ^ (value >> 63)
-    return max(1, (zigzag.bit_length() + 6) // 7)
-
-
 _SINGLE = tuple(bytes((value,)) for value in range(0x80))

@@ -10,7 +10,6 @@ from embedkafka.log.validation import (
     RecordsRejected,
     Validated,
     assign_offsets,
-    check_produce_request,
     read_valid_batches,
 )
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -24,6 +23,7 @@ from embedkafka.records.control import (
 )
 from embedkafka.records.legacy import build_message_set
 from embedkafka.records.record import Record, TimestampType
+from embedkafka.runtime.ids import TopicPartition
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -43,6 +43,7 @@ def append(
         read_valid_batches(records, config, origin),
         config,
         origin,
+        partition=TopicPartition("orders", 0),
         first_offset=50,
         leader_epoch=3,
         now_ms=NOW,
@@ -82,6 +83,11 @@ def test_a_wrong_checksum_is_a_corrupt_message() -> None:
     batch = bytearray(batch_of(b"a"))
     batch[-1] ^= 1
     assert refusal(batch).code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("size", [1, 16, 60, 68])
+def test_a_truncated_batch_is_an_invalid_record(size: int) -> None:
+    assert refusal(batch_of(b"a")[:size]).code is ErrorCode.INVALID_RECORD
 
 
 def test_an_unknown_magic_is_a_corrupt_message() -> None:
@@ -265,24 +271,3 @@ def test_message_sets_are_stored_as_one_batch_of_magic_2(magic: int, codec: Comp
         (52, b"2"),
     ]
     assert batch.max_timestamp == (NOW if magic else -1)
-
-
-# -- what the version of a Produce request allows
-
-
-def test_from_version_3_there_is_exactly_one_batch_of_magic_2() -> None:
-    old = build_message_set([Record(0, NOW, b"k", b"a")], magic=1)
-    check_produce_request(3, batch_of(b"a"))
-    check_produce_request(2, old + old)
-    for records in (b"", old, batch_of(b"a") + batch_of(b"b")):
-        with pytest.raises(ApiError) as caught:
-            check_produce_request(3, records)
-        assert caught.value.code is ErrorCode.INVALID_RECORD
-
-
-def test_zstd_needs_version_7() -> None:
-    records = batch_of(b"a", compression=Compression.ZSTD)
-    check_produce_request(7, records)
-    with pytest.raises(ApiError) as caught:
-        check_produce_request(6, records)
-    assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
