@@ -1,15 +1,23 @@
-"""Groups as an admin sees them: the answers of DescribeGroups and ListGroups, from state alone."""
+"""Groups as an admin sees them: the answers to describe and list requests, from state alone."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
-from embedkafka.group.group import Group
+from embedkafka.group.consumer_assignment import NOTHING, Assignment, ConsumerMember
+from embedkafka.group.consumer_assignors import ASSIGNORS
+from embedkafka.group.consumer_group import ConsumerGroup, TopicMetadata
+from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
 from embedkafka.group.member import Member
 from embedkafka.group.states import GroupState
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
 from embedkafka.protocol.messages.groups import DescribeGroupsResponse, ListGroupsResponse
 
 CLASSIC_TYPE: Final = "classic"
+CONSUMER_TYPE: Final = "consumer"
+_CONSUMER_MEMBER: Final = 1
 
 
 def describe(group_id: str, group: Group | None, *, version: int) -> DescribeGroupsResponse.Group:
@@ -58,6 +66,91 @@ def list_classic(
                 group_state=group.state.value,
                 group_type=CLASSIC_TYPE,
             )
+
+
+def list_consumer(
+    groups: Iterable[ConsumerGroup], *, states: Sequence[str], types: Sequence[str]
+) -> Iterator[ListGroupsResponse.Group]:
+    """Consumer groups in one of `states`, if consumer is one of `types`."""
+    if types and CONSUMER_TYPE not in {name.lower() for name in types}:
+        return
+    wanted = {name.lower() for name in states}
+    for group in groups:
+        if not wanted or group.state.value.lower() in wanted:
+            yield ListGroupsResponse.Group(
+                group_id=group.group_id,
+                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                group_state=group.state.value,
+                group_type=CONSUMER_TYPE,
+            )
+
+
+def describe_consumer(
+    group: ConsumerGroup, topics: Mapping[str, TopicMetadata]
+) -> ConsumerGroupDescribeResponse.Group:
+    """A consumer group with what each member has and should have."""
+    names = {topic_id: name for name, (topic_id, _) in topics.items()}
+    votes = Counter(m.server_assignor for m in group.members.values() if m.server_assignor)
+    return ConsumerGroupDescribeResponse.Group(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=votes.most_common(1)[0][0] if votes else next(iter(ASSIGNORS)),
+        members=[
+            _describe_consumer_member(member, group.targets.get(member.member_id, NOTHING), names)
+            for member in group.members.values()
+        ],
+    )
+
+
+def describe_consumer_error(
+    group_id: str, error: ErrorCode, message: str | None = None
+) -> ConsumerGroupDescribeResponse.Group:
+    return ConsumerGroupDescribeResponse.Group(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
+
+
+def _describe_consumer_member(
+    member: ConsumerMember, target: Assignment, names: Mapping[UUID, str]
+) -> ConsumerGroupDescribeResponse.Group.Member:
+    return ConsumerGroupDescribeResponse.Group.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=_describe_assignment(member.assigned, names),
+        target_assignment=_describe_assignment(target, names),
+        member_type=_CONSUMER_MEMBER,
+    )
+
+
+def _describe_assignment(
+    assignment: Assignment, names: Mapping[UUID, str]
+) -> ConsumerGroupDescribeResponse.Group.Member.Assignment:
+    """Topics that were deleted have no name to show."""
+    assignment_type = ConsumerGroupDescribeResponse.Group.Member.Assignment
+    return assignment_type(
+        topic_partitions=[
+            assignment_type.TopicPartitions(
+                topic_id=topic_id, topic_name=names[topic_id], partitions=sorted(partitions)
+            )
+            for topic_id, partitions in sorted(assignment.items())
+            if topic_id in names
+        ]
+    )
 
 
 def _missing(group_id: str, version: int) -> DescribeGroupsResponse.Group:

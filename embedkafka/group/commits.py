@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from embedkafka.group.append_errors import OFFSET_ERRORS
 from embedkafka.group.config import GroupConfig
+from embedkafka.group.consumer_group import ConsumerGroup
+from embedkafka.group.consumer_groups import ConsumerGroups
 from embedkafka.group.decision import (
     Decision,
     Decisions,
@@ -34,19 +37,7 @@ from embedkafka.runtime.ids import TopicPartition
 
 INVALID_OFFSET: Final = -1
 NO_LEADER_EPOCH: Final = -1
-
-# How a refused append of offsets looks to whoever commits.
-_STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-}
+_FIRST_WITH_MEMBER_EPOCH: Final = 9  # OffsetCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +90,11 @@ class Commits:
         groups: MutableMapping[str, Group],
         offsets: Offsets,
         membership: Membership,
+        consumers: ConsumerGroups,
         config: GroupConfig,
     ) -> None:
         self._groups = groups
+        self._consumers = consumers
         self._offsets = offsets
         self._membership = membership
         self._config = config
@@ -118,6 +111,14 @@ class Commits:
     ) -> Decision:
         """Stores the offsets that are allowed; the answer comes when they are stored."""
         out = Decisions()
+        consumer = self._consumers.find(committer.group_id)
+        if consumer is not None:
+            error = _consumer_commit_error(consumer, committer)
+            if error is None:
+                self._store(committer, offsets, reply=reply, out=out)
+            else:
+                out.answer(reply, [error] * len(offsets))
+            return out.done()
         group = self._groups.get(committer.group_id)
         if group is None and committer.generation_id < 0:
             # Somebody who uses Kafka only to keep offsets, or an admin.
@@ -129,10 +130,10 @@ class Commits:
         is_transactional = committer.producer is not None
         if not is_transactional and group.state is not GroupState.EMPTY:
             self._membership.touch(group, committer.member_id, out)
-        self.store(committer, offsets, reply=reply, out=out)
+        self._store(committer, offsets, reply=reply, out=out)
         return out.done()
 
-    def store(
+    def _store(
         self,
         committer: Committer,
         offsets: Sequence[OffsetToCommit],
@@ -167,7 +168,7 @@ class Commits:
         self._offsets.end_append(
             append.group_id, append.partitions, transactional=append.producer is not None
         )
-        error = _STORE_ERRORS.get(stored.error, stored.error)
+        error = OFFSET_ERRORS.get(stored.error, stored.error)
         if error is ErrorCode.NONE:
             for delta, (key, value) in enumerate(append.entries):
                 self._offsets.replay(
@@ -181,6 +182,16 @@ class Commits:
         return out.done()
 
     # Fetch
+
+    def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode | None:
+        """Whether a member of a consumer group (from v9 on) may read: not if it was replaced."""
+        group = self._consumers.find(group_id)
+        if group is None or (member_id is None and epoch < 0):
+            return None
+        member = group.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return None if member.member_epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH
 
     def fetch(
         self,
@@ -225,6 +236,11 @@ class Commits:
     ) -> Decision:
         """Deletes offsets of topics that nobody in the group subscribes."""
         out = Decisions()
+        consumer = self._consumers.find(group_id)
+        if consumer is not None:
+            subscribed = consumer.subscribed_topics()
+            self._delete_partitions(group_id, partitions, subscribed, reply=reply, out=out)
+            return out.done()
         group = self._groups.get(group_id)
         if group is None:
             out.answer(reply, (ErrorCode.GROUP_ID_NOT_FOUND, ()))
@@ -234,10 +250,10 @@ class Commits:
             out.answer(reply, (ErrorCode.NON_EMPTY_GROUP, ()))
             return out.done()
         subscribed = _subscribed(group, partitions)
-        self.delete_partitions(group_id, partitions, subscribed, reply=reply, out=out)
+        self._delete_partitions(group_id, partitions, subscribed, reply=reply, out=out)
         return out.done()
 
-    def delete_partitions(
+    def _delete_partitions(
         self,
         group_id: str,
         partitions: Sequence[TopicPartition],
@@ -258,7 +274,7 @@ class Commits:
 
         def on_stored(stored: Stored) -> Decision:
             after = Decisions()
-            error = _STORE_ERRORS.get(stored.error, stored.error)
+            error = OFFSET_ERRORS.get(stored.error, stored.error)
             if error is ErrorCode.NONE:
                 self._bury(group_id, doomed, stored)
                 after.answer(reply, (ErrorCode.NONE, errors))
@@ -286,18 +302,22 @@ class Commits:
         """Deletes an empty group with its offsets."""
         out = Decisions()
         group = self._groups.get(group_id)
-        if group is None:
+        consumer = self._consumers.find(group_id)
+        doomed = self._all_partitions(group_id)
+        records = _tombstones(group_id, doomed)
+        if group is None and consumer is None:
             out.answer(reply, ErrorCode.GROUP_ID_NOT_FOUND)
-            return out.done()
-        if group.state is not GroupState.EMPTY:
+        elif consumer is not None and self._consumers.is_idle(consumer):
+            records += self._consumers.bury(consumer, now_ms=now_ms)
+            self._write_deletion(group_id, doomed, records, reply=reply, out=out)
+        elif group is not None and group.state is GroupState.EMPTY:
+            records += self._bury_group(group, now_ms)
+            self._write_deletion(group_id, doomed, records, reply=reply, out=out)
+        else:
             out.answer(reply, ErrorCode.NON_EMPTY_GROUP)
-            return out.done()
-        doomed = self.all_partitions(group_id)
-        records = [*_tombstones(group_id, doomed), *self._burial_of_group(group, now_ms)]
-        self.write_deletion(group_id, doomed, records, reply=reply, out=out)
         return out.done()
 
-    def write_deletion(
+    def _write_deletion(
         self,
         group_id: str,
         doomed: Sequence[TopicPartition],
@@ -315,12 +335,12 @@ class Commits:
             after = Decisions()
             if stored.error is ErrorCode.NONE:
                 self._bury(group_id, doomed, stored)
-            after.answer(reply, _STORE_ERRORS.get(stored.error, stored.error))
+            after.answer(reply, OFFSET_ERRORS.get(stored.error, stored.error))
             return after.done()
 
         out.write(records, on_stored)
 
-    def all_partitions(self, group_id: str) -> list[TopicPartition]:
+    def _all_partitions(self, group_id: str) -> list[TopicPartition]:
         """Partitions with an offset, committed or in an open transaction."""
         committed = self._offsets.of_group(group_id)
         unstable = self._offsets.unstable_partitions(group_id)
@@ -332,13 +352,29 @@ class Commits:
         for group in list(self._groups.values()):
             expired = self._expired(group, now_ms)
             records = _tombstones(group.group_id, expired)
-            if self._is_over(group, expired):
-                records += self._burial_of_group(group, now_ms)
+            is_empty = group.state is GroupState.EMPTY and not group.pending_members
+            if is_empty and self._has_only(group.group_id, expired):
+                records += self._bury_group(group, now_ms)
             if records:
                 out.write(records, partial(self._on_tombstones, group.group_id, expired))
+        for consumer in self._consumers.all():
+            self._expire_consumer_group(consumer, out, now_ms)
         return out.done()
 
-    def expired_where(
+    def _expire_consumer_group(self, group: ConsumerGroup, out: Decisions, now_ms: int) -> None:
+        expired = self._expired_where(
+            group.group_id,
+            subscribed=group.subscribed_topics(),
+            since_ms=None,
+            now_ms=now_ms,
+        )
+        records = _tombstones(group.group_id, expired)
+        if self._consumers.is_idle(group) and self._has_only(group.group_id, expired):
+            records += self._consumers.bury(group, now_ms=now_ms)
+        if records:
+            out.write(records, partial(self._on_tombstones, group.group_id, expired))
+
+    def _expired_where(
         self, group_id: str, *, subscribed: frozenset[str], since_ms: int | None, now_ms: int
     ) -> list[TopicPartition]:
         """Partitions, of topics outside `subscribed`, whose offsets are older than the retention.
@@ -376,27 +412,26 @@ class Commits:
             since_ms = None
         if subscribed is None:
             return []
-        return self.expired_where(
+        return self._expired_where(
             group.group_id, subscribed=subscribed, since_ms=since_ms, now_ms=now_ms
         )
 
-    def _is_over(self, group: Group, expired: Sequence[TopicPartition]) -> bool:
+    def _has_only(self, group_id: str, expired: Sequence[TopicPartition]) -> bool:
+        """Whether nothing is left of the group's offsets without the `expired` ones."""
         return (
-            group.state is GroupState.EMPTY
-            and not group.pending_members
-            and not self._offsets.has_pending(group.group_id)
-            and not self._offsets.has_in_flight(group.group_id)
-            and len(expired) == len(self._offsets.of_group(group.group_id))
+            not self._offsets.has_pending(group_id)
+            and not self._offsets.has_in_flight(group_id)
+            and len(expired) == len(self._offsets.of_group(group_id))
         )
 
-    def _burial_of_group(self, group: Group, now_ms: int) -> list[LogRecord]:
+    def _bury_group(self, group: Group, now_ms: int) -> list[LogRecord]:
         """Takes the group out; one that never had a generation has no record to delete."""
         group.move_to(GroupState.DEAD, now_ms=now_ms)
         del self._groups[group.group_id]
         return [group_record(group.group_id, None)] if group.generation_id > 0 else []
 
     def _known(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        known = set(self.all_partitions(group_id))
+        known = set(self._all_partitions(group_id))
         return [tp for tp in partitions if tp in known]
 
     def _on_tombstones(
@@ -454,6 +489,24 @@ def _commit_error(group: Group | None, committer: Committer) -> ErrorCode | None
         is_completing = group.state is GroupState.COMPLETING_REBALANCE
         error = ErrorCode.REBALANCE_IN_PROGRESS if is_completing else None
     return error
+
+
+def _consumer_commit_error(group: ConsumerGroup, committer: Committer) -> ErrorCode | None:
+    is_transactional = committer.producer is not None
+    is_anonymous = committer.generation_id < 0 and not committer.member_id
+    if committer.generation_id < 0 and not group.members:
+        return None
+    if is_transactional and is_anonymous and committer.group_instance_id is None:
+        return None
+    member = group.members.get(committer.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not is_transactional and committer.version < _FIRST_WITH_MEMBER_EPOCH:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if member.member_epoch == committer.generation_id:
+        return None
+    # Producers know no member epochs.
+    return ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _subscribed(group: Group, partitions: Iterable[TopicPartition]) -> frozenset[str]:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from embedkafka.group.append_errors import CLASSIC_GROUP_ERRORS
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored, TimerKey, TimerKind
 from embedkafka.group.group import Group
@@ -43,19 +44,6 @@ UNKNOWN_GENERATION_ID: Final = -1
 # A member that waits in its first join cannot heartbeat, and its closed connection is not seen:
 # the connection is muted. Kafka gives it five minutes.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-
-# How a refused append of a group's record looks to the members.
-_STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +258,7 @@ class Membership:
         stored: Stored,
     ) -> Decision:
         out = Decisions()
-        error = _STORE_ERRORS.get(stored.error, stored.error)
+        error = CLASSIC_GROUP_ERRORS.get(stored.error, stored.error)
         if error is not ErrorCode.NONE:
             if group.members.get(member.member_id) is member and member.awaiting_join is not None:
                 self._restore_static(group, member, before, error, out)
@@ -414,7 +402,7 @@ class Membership:
         is_current = group.generation_id == generation_id
         if group.state is not GroupState.COMPLETING_REBALANCE or not is_current:
             return out.done()  # Another rebalance began meanwhile, and answered those who waited.
-        error = _STORE_ERRORS.get(stored.error, stored.error)
+        error = CLASSIC_GROUP_ERRORS.get(stored.error, stored.error)
         if error is not ErrorCode.NONE:
             for member in group.members.values():
                 member.assignment = b""

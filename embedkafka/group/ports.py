@@ -1,7 +1,8 @@
 """What the group coordinator needs from the rest of the broker; `server/broker.py` connects it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
+from uuid import UUID
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import TopicPartition
@@ -59,3 +60,11 @@ class CoordinatorLoop(Protocol):
         ...
 
     def assert_inside(self) -> None: ...
+
+
+class TopicCatalog(Protocol):
+    """The topics of the cluster, for groups whose coordinator assigns partitions."""
+
+    def topics(self) -> Mapping[str, tuple[UUID, int]]:
+        """Id and partition count by name, as of now."""
+        ...

@@ -8,15 +8,24 @@ Not here: decisions (`shard.py`), their carrying out (`hosting.py`), and what ne
 cache: whether topics exist, topic ids for names, authorized operations. Handlers do that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import TypeVar
 from uuid import UUID
 
-from embedkafka.group.admin import describe, describe_error, list_classic
+from embedkafka.group.admin import (
+    describe,
+    describe_consumer,
+    describe_consumer_error,
+    describe_error,
+    list_classic,
+    list_consumer,
+)
 from embedkafka.group.commits import Committer
 from embedkafka.group.config import GroupConfig
+from embedkafka.group.consumer_groups import heartbeat_error
 from embedkafka.group.decision import Decision, TransactionalProducer
 from embedkafka.group.hosting import HostedShard, ShardHost
 from embedkafka.group.membership import join_error, sync_error
@@ -38,10 +47,17 @@ from embedkafka.group.ports import (
     CoordinatorTimer,
     PartitionReader,
     PartitionWriter,
+    TopicCatalog,
 )
 from embedkafka.group.shard import Shard
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
+from embedkafka.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from embedkafka.protocol.messages.groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -88,8 +104,11 @@ class GroupService:
         writer: PartitionWriter,
         reader: PartitionReader,
         random: Random,
+        topics: TopicCatalog | None = None,
     ) -> None:
+        """Without `topics` consumer groups (KIP-848) are refused with UNSUPPORTED_VERSION."""
         self._config = config
+        self._topics = topics
         self._loop = loop
         self._clock = clock
         self._timer = timer
@@ -139,7 +158,7 @@ class GroupService:
         answer = reply if version >= 7 else partial(_answer_join_before_v7, reply)
 
         def decide(shard: Shard) -> Decision:
-            return shard.membership.join(
+            return shard.join(
                 request,
                 client_id=client_id,
                 client_host=client_host,
@@ -198,6 +217,31 @@ class GroupService:
 
         self._submit(request.group_id, decide, reply, refuse)
 
+    def consumer_group_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client_id: str,
+        client_host: str,
+        version: int,
+        reply: Callable[[ConsumerGroupHeartbeatResponse], None],
+    ) -> None:
+        """Joins, keeps in, or leaves a consumer group."""
+        if self._topics is None:
+            reply(heartbeat_error(ErrorCode.UNSUPPORTED_VERSION))
+            return
+
+        def decide(shard: Shard) -> Decision:
+            return shard.consumers.heartbeat(
+                request,
+                client_id=client_id,
+                client_host=client_host,
+                version=version,
+                reply=reply,
+                now_ms=self._clock.now_ms(),
+            )
+
+        self._submit(request.group_id, decide, reply, heartbeat_error)
+
     # Offsets
 
     def offset_commit(
@@ -253,6 +297,9 @@ class GroupService:
             shard = self._require(asked.group_id, allow_empty_id=True).shard
         except ApiError as error:
             return fetch_error(asked, error=error.code)
+        stale = shard.commits.fetch_error(asked.group_id, asked.member_id, asked.member_epoch)
+        if stale is not None:
+            return fetch_error(asked, error=stale)
         fetched = shard.commits.fetch(
             asked.group_id, partitions_asked(asked), require_stable=require_stable
         )
@@ -368,14 +415,48 @@ class GroupService:
         groups = [
             listed
             for hosted in self._host.active()
-            for listed in list_classic(
-                hosted.shard.groups.values(),
-                states=request.states_filter,
-                types=request.types_filter,
+            for listed in chain(
+                list_classic(
+                    hosted.shard.groups.values(),
+                    states=request.states_filter,
+                    types=request.types_filter,
+                ),
+                list_consumer(
+                    hosted.shard.consumer_groups.values(),
+                    states=request.states_filter,
+                    types=request.types_filter,
+                ),
             )
         ]
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE
         reply(ListGroupsResponse(error_code=error, groups=groups))
+
+    def consumer_group_describe(
+        self,
+        request: ConsumerGroupDescribeRequest,
+        reply: Callable[[ConsumerGroupDescribeResponse], None],
+    ) -> None:
+        def run() -> None:
+            groups = [self._describe_consumer(group_id) for group_id in request.group_ids]
+            reply(ConsumerGroupDescribeResponse(groups=groups))
+
+        if not self._loop.post(run):
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            groups = [describe_consumer_error(group_id, error) for group_id in request.group_ids]
+            reply(ConsumerGroupDescribeResponse(groups=groups))
+
+    def _describe_consumer(self, group_id: str) -> ConsumerGroupDescribeResponse.Group:
+        try:
+            shard = self._require(group_id).shard
+        except ApiError as error:
+            return describe_consumer_error(group_id, error.code)
+        group = shard.consumer_groups.get(group_id)
+        if group is None or self._topics is None:
+            what = "is not a consumer group." if group_id in shard.groups else "not found."
+            return describe_consumer_error(
+                group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}"
+            )
+        return describe_consumer(group, self._topics.topics())
 
     def delete_groups(
         self, request: DeleteGroupsRequest, reply: Callable[[DeleteGroupsResponse], None]
@@ -440,7 +521,7 @@ class GroupService:
         return self._host.require(self.partition_for(group_id))
 
     def _new_shard(self, partition: int) -> Shard:
-        return Shard(partition, self._config, self._new_uuid)
+        return Shard(partition, self._config, self._new_uuid, self._topics or _NoTopics())
 
     def _new_uuid(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)
@@ -460,6 +541,13 @@ class GroupService:
     def _close(self) -> None:
         self._is_open = False
         self._host.resign_all()
+
+
+class _NoTopics:
+    """The catalog of a broker without consumer groups."""
+
+    def topics(self) -> Mapping[str, tuple[UUID, int]]:
+        return {}
 
 
 def _answer_join_before_v7(

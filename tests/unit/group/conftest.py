@@ -3,6 +3,7 @@
 import heapq
 import itertools
 import struct
+import uuid
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -154,15 +155,30 @@ class Reply:
         return ErrorCode(self.response.error_code)
 
 
+class Catalog:
+    """TopicCatalog: names with partition counts; ids follow from the names."""
+
+    def __init__(self):
+        self.counts = {}
+
+    def topics(self):
+        return {name: (self.id_of(name), count) for name, count in self.counts.items()}
+
+    @staticmethod
+    def id_of(name):
+        return uuid.uuid5(uuid.NAMESPACE_DNS, name)
+
+
 class Coordinator:
     """The service with the parts around it, and short ways to send requests."""
 
-    def __init__(self, config=None, log=None, clock=None):
+    def __init__(self, config=None, log=None, clock=None, catalog=None):
         self.config = config or GroupConfig(offsets_topic_num_partitions=1)
         self.clock = clock or ManualClock()
         self.loop = QueueLoop()
         self.timer = ManualTimer(self.clock)
         self.log = log or ListLog()
+        self.catalog = catalog or Catalog()
         self.service = self.build()
 
     def build(self):
@@ -174,6 +190,7 @@ class Coordinator:
             writer=self.log,
             reader=self.log,
             random=Random(1),
+            topics=self.catalog,
         )
 
     def lead(self):

@@ -1,0 +1,213 @@
+"""A consumer group (KIP-848): what its records say, and nothing else.
+
+Owner: the `coordinator` loop, through the shard.
+Invariants: changes come from `replay` only, so that a group that was loaded equals one that was
+lived through; a partition is held by at most one member.
+
+States, which follow from the records:
+
+- Empty: no members. Anyone may commit offsets; the group may be deleted.
+- Assigning: the group's epoch is ahead of its target assignment, which the next heartbeat makes.
+- Reconciling: members are on their way to the target assignment.
+- Stable: every member has what it should have.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from uuid import UUID
+
+from embedkafka.group.consumer_assignment import (
+    LEAVING_EPOCH,
+    NOTHING,
+    Assignment,
+    ConsumerMember,
+    MemberState,
+)
+from embedkafka.group.consumer_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerKey,
+    read_topics,
+)
+from embedkafka.group.records import read_value
+
+TopicMetadata = tuple[UUID, int]
+"""Id and partition count of a topic."""
+
+
+class ConsumerGroupState(Enum):
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroup:
+    """The replayed state of one consumer group."""
+
+    __slots__ = (
+        "group_epoch",
+        "group_id",
+        "members",
+        "resolved",
+        "subscription_metadata",
+        "target_epoch",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = 0
+        self.target_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.subscription_metadata: Mapping[str, TopicMetadata] = {}
+        # Topics that the members' regular expressions stand for.
+        self.resolved: dict[str, frozenset[str]] = {}
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.group_epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(m.is_reconciled_to(self.target_epoch) for m in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def find_static_member(self, instance_id: str) -> ConsumerMember | None:
+        return next((m for m in self.members.values() if m.instance_id == instance_id), None)
+
+    def holders(self) -> dict[tuple[UUID, int], str]:
+        """The member that has each partition, or has not given it up yet."""
+        return {
+            (topic_id, partition): member.member_id
+            for member in self.members.values()
+            for assignment in (member.assigned, member.pending_revocation)
+            for topic_id, partitions in assignment.items()
+            for partition in partitions
+        }
+
+    def subscribed_topics(self) -> frozenset[str]:
+        return frozenset(
+            name for member in self.members.values() for name in self.topics_of(member)
+        )
+
+    def topics_of(
+        self, member: ConsumerMember, resolved: Mapping[str, frozenset[str]] | None = None
+    ) -> frozenset[str]:
+        """Names the member subscribes, by name or by regular expression."""
+        regex = member.subscribed_topic_regex
+        if not regex:
+            return member.subscribed_topic_names
+        expressions = self.resolved if resolved is None else resolved
+        return member.subscribed_topic_names | expressions.get(regex, frozenset())
+
+    # Replay
+
+    def replay(self, key: ConsumerKey, value: bytes | None) -> None:
+        """Applies one record; a tombstone of the epoch, the last of a group, is the caller's."""
+        match key:
+            case ConsumerGroupMetadataKey():
+                if value is not None:
+                    self.group_epoch = read_value(ConsumerGroupMetadataValue, value).epoch
+            case ConsumerGroupPartitionMetadataKey():
+                self.subscription_metadata = _read_subscription_metadata(value)
+            case ConsumerGroupMemberMetadataKey():
+                self._replay_member(key.member_id, value)
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                self.target_epoch = (
+                    -1
+                    if value is None
+                    else read_value(
+                        ConsumerGroupTargetAssignmentMetadataValue, value
+                    ).assignment_epoch
+                )
+            case ConsumerGroupTargetAssignmentMemberKey():
+                self._replay_target(key.member_id, value)
+            case ConsumerGroupCurrentMemberAssignmentKey():
+                self._replay_current(key.member_id, value)
+            case ConsumerGroupRegularExpressionKey():
+                self._replay_regex(key.regular_expression, value)
+
+    def _replay_member(self, member_id: str, value: bytes | None) -> None:
+        if value is None:
+            self.members.pop(member_id, None)
+            return
+        read = read_value(ConsumerGroupMemberMetadataValue, value)
+        member = self.members.get(member_id, ConsumerMember(member_id=member_id))
+        self.members[member_id] = replace(
+            member,
+            instance_id=read.instance_id,
+            rack_id=read.rack_id,
+            client_id=read.client_id,
+            client_host=read.client_host,
+            subscribed_topic_names=frozenset(read.subscribed_topic_names),
+            subscribed_topic_regex=read.subscribed_topic_regex,
+            rebalance_timeout_ms=read.rebalance_timeout_ms,
+            server_assignor=read.server_assignor,
+        )
+
+    def _replay_target(self, member_id: str, value: bytes | None) -> None:
+        if value is None:
+            self.targets.pop(member_id, None)
+            return
+        read = read_value(ConsumerGroupTargetAssignmentMemberValue, value)
+        self.targets[member_id] = read_topics(read.topic_partitions)
+
+    def _replay_current(self, member_id: str, value: bytes | None) -> None:
+        if value is None:
+            # The member's own tombstone follows; until then it is there, and has nothing.
+            if member_id in self.members:
+                self.members[member_id] = replace(
+                    self.members[member_id],
+                    member_epoch=LEAVING_EPOCH,
+                    previous_member_epoch=LEAVING_EPOCH,
+                    assigned=NOTHING,
+                    pending_revocation=NOTHING,
+                )
+            return
+        read = read_value(ConsumerGroupCurrentMemberAssignmentValue, value)
+        member = self.members.get(member_id, ConsumerMember(member_id=member_id))
+        self.members[member_id] = replace(
+            member,
+            member_epoch=read.member_epoch,
+            previous_member_epoch=read.previous_member_epoch,
+            state=MemberState(read.state),
+            assigned=read_topics(read.assigned_partitions),
+            pending_revocation=read_topics(read.partitions_pending_revocation),
+        )
+
+    def _replay_regex(self, regex: str, value: bytes | None) -> None:
+        if value is None:
+            self.resolved.pop(regex, None)
+        else:
+            read = read_value(ConsumerGroupRegularExpressionValue, value)
+            self.resolved[regex] = frozenset(read.topics)
+
+
+def resolve(regex: str, topics: Iterable[str]) -> frozenset[str]:
+    """Topics whose whole name matches; `re.error` when `regex` is none."""
+    pattern = re.compile(regex)
+    return frozenset(name for name in topics if pattern.fullmatch(name))
+
+
+def _read_subscription_metadata(value: bytes | None) -> Mapping[str, TopicMetadata]:
+    if value is None:
+        return {}
+    read = read_value(ConsumerGroupPartitionMetadataValue, value)
+    return {topic.topic_name: (topic.topic_id, topic.num_partitions) for topic in read.topics}
