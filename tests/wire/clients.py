@@ -76,6 +76,21 @@ def await_topic(cluster: Cluster, name: str, partitions: int) -> None:
             eventually(partial(client.leads, name), f"broker {index} leads its part of {name}")
 
 
+def await_coordinators(cluster: Cluster) -> None:
+    """Waits until groups and transactions work.
+
+    Asking for a coordinator makes the topic that coordinators need; twenty ids meet every partition
+    of a small `__consumer_offsets`.
+    """
+    with cluster.connect() as client:
+        eventually(partial(client.knows_coordinator, "warm-up", kind=1), "coordinator of a txn")
+        for number in range(20):
+            group = f"warm-up-{number}"
+            eventually(partial(client.knows_coordinator, group), f"coordinator of {group}")
+            with cluster.connect(client.coordinator_of(group) - 1) as coordinator:
+                eventually(partial(coordinator.coordinates, group), f"{group} is loaded")
+
+
 def produce(
     cluster: Cluster, topic: str, records: Iterable[Out], **settings: Any
 ) -> list[Message | KafkaError]:

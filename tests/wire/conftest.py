@@ -13,7 +13,7 @@ import pytest
 
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.oracle import ApacheKafka
-from tests.wire.clients import Cluster, eventually
+from tests.wire.clients import Cluster, await_coordinators, eventually
 from tests.wire.raw_client import RawClient
 
 #: Where Kafka's defaults make a test wait for nothing, both kinds of cluster get other values.
@@ -98,6 +98,7 @@ def _running(kind: str, *, brokers: int, config: Mapping[str, object]) -> Iterat
         for index in range(brokers):
             with cluster.connect(index) as client:
                 eventually(client.gives_producer_ids, f"broker {index} gives producer ids")
+        await_coordinators(cluster)
         yield cluster
 
 

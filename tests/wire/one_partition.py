@@ -1,5 +1,6 @@
 """Requests about a single partition, in a line each: what most raw tests send."""
 
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,10 +25,13 @@ MAX_TIMESTAMP: Final = -3
 PRODUCE_BY_NAME: Final = 12
 FETCH_BY_NAME: Final = 12
 
+#: A time that retention does not reach, for everything in one run.
+T0: Final = int(time.time() * 1000) - 3_600_000
+
 Answer = Any  # the partition part of a response class
 
 
-def batch(*values: bytes | None, timestamp: int = 1_700_000_000_000, **fields: Any) -> bytes:
+def batch(*values: bytes | None, timestamp: int = T0, **fields: Any) -> bytes:
     """A batch of records without keys; `fields` go to `build_batch`."""
     return build_batch([(timestamp, None, value, ()) for value in values], **fields)
 

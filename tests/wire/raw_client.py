@@ -16,6 +16,7 @@ from embedkafka.protocol.messages.core import (
     ListOffsetsRequest,
     MetadataRequest,
 )
+from embedkafka.protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest
 from embedkafka.protocol.messages.registry import response_type
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 
@@ -113,6 +114,19 @@ class RawClient:
         wanted = ListOffsetsRequest.Topic(name=topic, partitions=mine)
         answer = self.call(ListOffsetsRequest(replica_id=-1, topics=[wanted] if mine else []))
         return not any(p.error_code for found in answer.topics for p in found.partitions)
+
+    def knows_coordinator(self, key: str, *, kind: int = 0) -> bool:
+        """Whether a group (kind 0) or a transactional id (kind 1) has a coordinator by now."""
+        request = FindCoordinatorRequest(key=key, key_type=kind)
+        return bool(self.call(request, 2).error_code == ErrorCode.NONE)
+
+    def coordinator_of(self, group: str) -> int:
+        return int(self.call(FindCoordinatorRequest(key=group), 2).node_id)
+
+    def coordinates(self, group: str) -> bool:
+        """Whether this broker has loaded what it must know to coordinate the group."""
+        (answer,) = self.call(DescribeGroupsRequest(groups=[group]), 5).groups
+        return bool(answer.error_code == ErrorCode.NONE)
 
     def gives_producer_ids(self) -> bool:
         """Whether the transaction coordinator of this broker is ready for idempotent producers."""

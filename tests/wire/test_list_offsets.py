@@ -14,6 +14,7 @@ from tests.wire.one_partition import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
+    T0,
     Answer,
     batch,
     each_version,
@@ -24,7 +25,6 @@ from tests.wire.one_partition import (
 from tests.wire.raw_client import RawClient
 
 Unique = Callable[[str], str]
-T0 = 1_700_000_000_000
 
 
 @pytest.fixture

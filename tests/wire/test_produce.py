@@ -16,6 +16,7 @@ from tests.wire.clients import produce as deliver
 from tests.wire.one_partition import (
     LATEST,
     PRODUCE_BY_NAME,
+    T0,
     batch,
     describe,
     each_version,
@@ -300,11 +301,11 @@ def test_a_batch_that_does_not_count_from_0_is_invalid(raw: RawClient, topic: st
 def test_keys_values_and_headers_come_back_as_sent(cluster: Cluster, topic: str) -> None:
     headers = [("a", b"1"), ("a", b"2"), ("empty", b""), ("null", None)]
     sent = [
-        Out(key=b"k", value=b"v", headers=headers, timestamp=1_700_000_000_123),
-        Out(key=None, value=b"no key", timestamp=1),
-        Out(key=b"tombstone", value=None, timestamp=2),
-        Out(key=b"", value=b"", timestamp=3),
-        Out(key=None, value=None, timestamp=4),
+        Out(key=b"k", value=b"v", headers=headers, timestamp=T0),
+        Out(key=None, value=b"no key", timestamp=T0 + 1),
+        Out(key=b"tombstone", value=None, timestamp=T0 + 2),
+        Out(key=b"", value=b"", timestamp=T0 + 3),
+        Out(key=None, value=None, timestamp=T0 + 4),
     ]
     deliver(cluster, topic, sent)
     got = consume(cluster, topic, len(sent))

@@ -1,0 +1,340 @@
+"""DescribeConfigs and the two ways to alter: values, sources, synonyms, types and refusals."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.configs import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from tests.wire.clients import Cluster, create_topic, eventually
+from tests.wire.one_partition import Answer, batch, each_version, produce
+from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
+
+TOPIC: Final = 2
+BROKER: Final = 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+# Where a value comes from, as on the wire.
+TOPIC_CONFIG, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = range(1, 6)
+# What a value is, as on the wire.
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
+
+#: Every topic config of Apache Kafka 4 with its default and type.
+TOPIC_CONFIGS: Final = {
+    "cleanup.policy": ("delete", LIST),
+    "compression.gzip.level": ("-1", INT),
+    "compression.lz4.level": ("9", INT),
+    "compression.type": ("producer", STRING),
+    "compression.zstd.level": ("3", INT),
+    "delete.retention.ms": ("86400000", LONG),
+    "file.delete.delay.ms": ("60000", LONG),
+    "flush.messages": ("9223372036854775807", LONG),
+    "flush.ms": ("9223372036854775807", LONG),
+    "follower.replication.throttled.replicas": ("", LIST),
+    "index.interval.bytes": ("4096", INT),
+    "leader.replication.throttled.replicas": ("", LIST),
+    "local.retention.bytes": ("-2", LONG),
+    "local.retention.ms": ("-2", LONG),
+    "max.compaction.lag.ms": ("9223372036854775807", LONG),
+    "max.message.bytes": ("1048588", INT),
+    "message.timestamp.after.max.ms": ("3600000", LONG),
+    "message.timestamp.before.max.ms": ("9223372036854775807", LONG),
+    "message.timestamp.type": ("CreateTime", STRING),
+    "min.cleanable.dirty.ratio": ("0.5", DOUBLE),
+    "min.compaction.lag.ms": ("0", LONG),
+    "min.insync.replicas": ("1", INT),
+    "preallocate": ("false", BOOLEAN),
+    "remote.storage.enable": ("false", BOOLEAN),
+    "retention.bytes": ("-1", LONG),
+    "retention.ms": ("604800000", LONG),
+    "segment.bytes": ("1073741824", INT),
+    "segment.index.bytes": ("10485760", INT),
+    "segment.jitter.ms": ("0", LONG),
+    "segment.ms": ("604800000", LONG),
+    "unclean.leader.election.enable": ("false", BOOLEAN),
+}
+
+
+def describe_all(
+    raw: RawClient,
+    kind: int,
+    name: str,
+    *,
+    keys: Sequence[str] | None = None,
+    synonyms: bool = False,
+    documentation: bool = False,
+    version: int | None = None,
+) -> Answer:
+    wanted = DescribeConfigsRequest.Resource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    request = DescribeConfigsRequest(
+        resources=[wanted], include_synonyms=synonyms, include_documentation=documentation
+    )
+    (answer,) = raw.call(request, version).results
+    return answer
+
+
+def describe(raw: RawClient, kind: int, name: str, **fields: Any) -> dict[str, Answer]:
+    answer = describe_all(raw, kind, name, **fields)
+    assert (answer.error_code, answer.resource_type, answer.resource_name) == (0, kind, name)
+    return {config.name: config for config in answer.configs}
+
+
+def alter(
+    raw: RawClient,
+    kind: int,
+    name: str,
+    *changes: tuple[str, int, str | None],
+    validate_only: bool = False,
+    version: int | None = None,
+) -> Answer:
+    wanted = IncrementalAlterConfigsRequest.Resource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            IncrementalAlterConfigsRequest.Resource.Config(
+                name=key, config_operation=operation, value=value
+            )
+            for key, operation, value in changes
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
+    (answer,) = raw.call(request, version).responses
+    return answer
+
+
+def replace(
+    raw: RawClient, kind: int, name: str, *, validate_only: bool = False, **configs: str | None
+) -> Answer:
+    wanted = AlterConfigsRequest.Resource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            AlterConfigsRequest.Resource.Config(name=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ],
+    )
+    request = AlterConfigsRequest(resources=[wanted], validate_only=validate_only)
+    (answer,) = raw.call(request).responses
+    return answer
+
+
+def await_value(raw: RawClient, kind: int, name: str, key: str, value: str) -> Answer:
+    """Waits until the broker has applied a change; gives the whole entry."""
+
+    def current() -> Answer | None:
+        entry = describe(raw, kind, name, keys=[key], synonyms=True)[key]
+        return entry if entry.value == value else None
+
+    return eventually(current, f"{key} of {name} is {value}")
+
+
+@pytest.fixture
+def topic(cluster: Cluster, unique: Unique) -> str:
+    return create_topic(cluster, unique("configs"), config={"retention.ms": "1234"})
+
+
+def test_every_version_tells_values_and_where_they_come_from(raw: RawClient, topic: str) -> None:
+    def check(version: int) -> None:
+        configs = describe(raw, TOPIC, topic, version=version)
+        retention, policy = configs["retention.ms"], configs["cleanup.policy"]
+        assert (retention.value, policy.value) == ("1234", "delete")
+        assert (retention.read_only, retention.is_sensitive) == (False, False)
+        if version >= 1:
+            assert (retention.config_source, policy.config_source) == (TOPIC_CONFIG, DEFAULT)
+            assert (list(retention.synonyms), list(policy.synonyms)) == ([], [])
+        if version >= 3:
+            assert (retention.config_type, policy.config_type) == (LONG, LIST)
+
+    each_version(raw, DescribeConfigsRequest, check)
+
+
+def test_a_topic_has_every_config_of_kafka_with_its_default_and_type(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    configs = describe(raw, TOPIC, create_topic(cluster, unique("defaults")))
+    seen = {name: (config.value, config.config_type) for name, config in configs.items()}
+    assert {name: seen.get(name) for name in TOPIC_CONFIGS} == TOPIC_CONFIGS
+
+
+def test_only_the_keys_asked_for_are_told(raw: RawClient, topic: str) -> None:
+    configs = describe(raw, TOPIC, topic, keys=["retention.ms", "no.such.key"])
+    assert set(configs) == {"retention.ms"}
+
+
+def test_synonyms_show_the_values_that_a_topic_hides(raw: RawClient, topic: str) -> None:
+    configs = describe(raw, TOPIC, topic, keys=["retention.ms", "max.message.bytes"], synonyms=True)
+    synonyms = {
+        name: [(s.name, s.value, s.source) for s in config.synonyms]
+        for name, config in configs.items()
+    }
+    # log.retention.hours, in another unit and under another name, is no synonym.
+    assert synonyms["retention.ms"] == [("retention.ms", "1234", TOPIC_CONFIG)]
+    assert synonyms["max.message.bytes"] == [("message.max.bytes", "1048588", DEFAULT)]
+
+
+def test_documentation_is_told_when_asked(raw: RawClient, topic: str) -> None:
+    told = describe(raw, TOPIC, topic, keys=["retention.ms"], documentation=True)
+    silent = describe(raw, TOPIC, topic, keys=["retention.ms"])
+    assert told["retention.ms"].documentation
+    assert silent["retention.ms"].documentation is None
+
+
+def test_an_unknown_topic_has_no_configs(raw: RawClient, unique: Unique) -> None:
+    answer = describe_all(raw, TOPIC, unique("unknown"))
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert list(answer.configs) == []
+
+
+def test_an_invalid_topic_name_is_told_from_an_unknown_one(raw: RawClient) -> None:
+    assert describe_all(raw, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_broker_tells_static_and_default_values(raw: RawClient) -> None:
+    configs = describe(raw, BROKER, "1")
+    assert (configs["log.retention.hours"].value, configs["log.retention.hours"].config_source) == (
+        "168",
+        DEFAULT,
+    )
+    rebalance = configs["group.initial.rebalance.delay.ms"]
+    assert (rebalance.value, rebalance.config_source) == ("0", STATIC_BROKER)
+    assert rebalance.read_only
+    assert not configs["log.cleaner.threads"].read_only
+    assert configs["auto.create.topics.enable"].config_type == BOOLEAN
+    assert configs["log.dirs"].value
+
+
+def test_another_brokers_configs_are_not_told(raw: RawClient) -> None:
+    for name in ("99", "x"):
+        assert describe_all(raw, BROKER, name).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.both_io_modes
+def test_a_topic_value_is_set_and_deleted(raw: RawClient, topic: str) -> None:
+    assert alter(raw, TOPIC, topic, ("retention.ms", SET, "99")).error_code == ErrorCode.NONE
+    changed = await_value(raw, TOPIC, topic, "retention.ms", "99")
+    assert changed.config_source == TOPIC_CONFIG
+    assert alter(raw, TOPIC, topic, ("retention.ms", DELETE, None)).error_code == ErrorCode.NONE
+    restored = await_value(raw, TOPIC, topic, "retention.ms", "604800000")
+    assert restored.config_source == DEFAULT
+
+
+def test_lists_are_appended_to_and_subtracted_from(raw: RawClient, topic: str) -> None:
+    assert alter(raw, TOPIC, topic, ("cleanup.policy", APPEND, "compact")).error_code == 0
+    await_value(raw, TOPIC, topic, "cleanup.policy", "delete,compact")
+    assert alter(raw, TOPIC, topic, ("cleanup.policy", SUBTRACT, "delete")).error_code == 0
+    await_value(raw, TOPIC, topic, "cleanup.policy", "compact")
+
+
+def test_a_changed_limit_holds_for_the_next_batch(raw: RawClient, topic: str) -> None:
+    assert produce(raw, topic, batch(b"x" * 500)).error_code == ErrorCode.NONE
+    alter(raw, TOPIC, topic, ("max.message.bytes", SET, "100"))
+    await_value(raw, TOPIC, topic, "max.message.bytes", "100")
+    too_large = ErrorCode.MESSAGE_TOO_LARGE
+    eventually(
+        lambda: produce(raw, topic, batch(b"x" * 500)).error_code == too_large, "the limit holds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "operation", "value", "error"),
+    [
+        ("retention.ms", SET, "soon", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", SET, "-7", ErrorCode.INVALID_CONFIG),
+        ("cleanup.policy", SET, "burn", ErrorCode.INVALID_CONFIG),
+        ("no.such.key", SET, "1", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", APPEND, "1", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", SET, None, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_bad_change_is_refused_with_a_reason(
+    raw: RawClient, topic: str, key: str, operation: int, value: str | None, error: ErrorCode
+) -> None:
+    answer = alter(raw, TOPIC, topic, (key, operation, value))
+    assert answer.error_code == error
+    assert answer.error_message
+    assert describe(raw, TOPIC, topic, keys=["retention.ms"])["retention.ms"].value == "1234"
+
+
+def test_a_key_changed_twice_in_a_request_is_refused(raw: RawClient, topic: str) -> None:
+    answer = alter(raw, TOPIC, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_trial_changes_nothing(raw: RawClient, topic: str) -> None:
+    fine = alter(raw, TOPIC, topic, ("retention.ms", SET, "99"), validate_only=True)
+    bad = alter(raw, TOPIC, topic, ("retention.ms", SET, "soon"), validate_only=True)
+    assert (fine.error_code, bad.error_code) == (ErrorCode.NONE, ErrorCode.INVALID_CONFIG)
+    assert describe(raw, TOPIC, topic, keys=["retention.ms"])["retention.ms"].value == "1234"
+
+
+def test_configs_of_an_unknown_topic_cannot_change(raw: RawClient, unique: Unique) -> None:
+    answer = alter(raw, TOPIC, unique("unknown"), ("retention.ms", SET, "99"))
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_older_alter_replaces_the_whole_config(raw: RawClient, topic: str) -> None:
+    assert replace(raw, TOPIC, topic, segment_ms="5000").error_code == ErrorCode.NONE
+    await_value(raw, TOPIC, topic, "segment.ms", "5000")
+    await_value(raw, TOPIC, topic, "retention.ms", "604800000")
+
+
+def test_the_older_alter_refuses_what_the_newer_does(raw: RawClient, topic: str) -> None:
+    assert replace(raw, TOPIC, topic, retention_ms="soon").error_code == ErrorCode.INVALID_CONFIG
+    assert replace(raw, TOPIC, topic, no_such="1").error_code == ErrorCode.INVALID_CONFIG
+    trial = replace(raw, TOPIC, topic, validate_only=True, segment_ms="5000")
+    assert trial.error_code == ErrorCode.NONE
+    assert describe(raw, TOPIC, topic, keys=["retention.ms"])["retention.ms"].value == "1234"
+
+
+def test_a_broker_value_is_changed_while_it_runs(raw: RawClient) -> None:
+    key = "log.cleaner.threads"
+    assert alter(raw, BROKER, "1", (key, SET, "2")).error_code == ErrorCode.NONE
+    changed = await_value(raw, BROKER, "1", key, "2")
+    assert changed.config_source == DYNAMIC_BROKER
+    assert [(s.value, s.source) for s in changed.synonyms] == [
+        ("2", DYNAMIC_BROKER),
+        ("1", DEFAULT),
+    ]
+    assert alter(raw, BROKER, "1", (key, DELETE, None)).error_code == ErrorCode.NONE
+    assert await_value(raw, BROKER, "1", key, "1").config_source == DEFAULT
+
+
+def test_a_default_for_all_brokers_reaches_topics(raw: RawClient, topic: str) -> None:
+    key, inherited = "log.segment.bytes", "segment.bytes"
+    assert alter(raw, BROKER, "", (key, SET, "2097152")).error_code == ErrorCode.NONE
+    changed = await_value(raw, TOPIC, topic, inherited, "2097152")
+    assert changed.config_source == DYNAMIC_DEFAULT
+    assert describe(raw, BROKER, "")[key].value == "2097152"
+    assert alter(raw, BROKER, "", (key, DELETE, None)).error_code == ErrorCode.NONE
+    await_value(raw, TOPIC, topic, inherited, "1073741824")
+
+
+def test_a_static_broker_value_cannot_change_while_it_runs(raw: RawClient) -> None:
+    answer = alter(raw, BROKER, "1", ("log.dirs", SET, "/tmp/elsewhere"))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "log.dirs" in answer.error_message
+
+
+def test_each_resource_of_a_request_stands_for_itself(
+    raw: RawClient, topic: str, unique: Unique
+) -> None:
+    unknown = unique("unknown")
+    wanted = [
+        DescribeConfigsRequest.Resource(
+            resource_type=TOPIC, resource_name=name, configuration_keys=["retention.ms"]
+        )
+        for name in (topic, unknown)
+    ]
+    answers = raw.call(DescribeConfigsRequest(resources=wanted)).results
+    assert {a.resource_name: a.error_code for a in answers} == {
+        topic: ErrorCode.NONE,
+        unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }

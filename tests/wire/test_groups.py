@@ -1,0 +1,462 @@
+"""Classic groups, request by request: joining, syncing, heartbeats, leaving and being left out."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
+from tests.wire.clients import Cluster, eventually
+from tests.wire.one_partition import Answer, each_version
+from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
+SESSION_MS = 20_000
+
+
+class Member:
+    """One member with a connection of its own, for a join waits until the others have joined."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        *,
+        instance: str | None = None,
+        session_timeout_ms: int = SESSION_MS,
+        rebalance_timeout_ms: int = SESSION_MS,
+        protocols: Sequence[str] = ("range",),
+        protocol_type: str = "test",
+    ) -> None:
+        self.raw = cluster.connect()
+        self.group = group
+        self.id = ""
+        self.generation = -1
+        self._instance = instance
+        self._session_timeout_ms = session_timeout_ms
+        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self._protocols = protocols
+        self._protocol_type = protocol_type
+        self._joining: tuple[JoinGroupRequest, int, int] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.raw.close()
+
+    def join(self, *, version: int = 9) -> Answer:
+        """Joins, with the second try that dynamic members need, and remembers what it got."""
+        self.start_joining(version=version)
+        return self.finish_joining()
+
+    def start_joining(self, *, version: int = 9) -> None:
+        if version >= 4 and not self.id and self._instance is None:
+            self.start_join_request(version)
+            first = self.receive_join()
+            assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            self.id = first.member_id
+        self.start_join_request(version)
+
+    def finish_joining(self) -> Answer:
+        answer = self.receive_join()
+        if answer.error_code == ErrorCode.NONE:
+            self.id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    def start_join_request(self, version: int) -> None:
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=self._session_timeout_ms,
+            rebalance_timeout_ms=self._rebalance_timeout_ms,
+            member_id=self.id,
+            group_instance_id=self._instance,
+            protocol_type=self._protocol_type,
+            protocols=[
+                JoinGroupRequest.Protocol(name=name, metadata=name.encode())
+                for name in self._protocols
+            ],
+        )
+        self._joining = (request, version, self.raw.send(request, version))
+
+    def receive_join(self) -> Answer:
+        assert self._joining is not None
+        return self.raw.receive(*self._joining)
+
+    def sync(
+        self, assignments: Mapping[str, bytes] | None = None, *, version: int = 5, **fields: Any
+    ) -> Answer:
+        return self.raw.call(self.sync_request(assignments, **fields), version)
+
+    def sync_request(
+        self, assignments: Mapping[str, bytes] | None = None, **fields: Any
+    ) -> SyncGroupRequest:
+        known = {
+            "group_id": self.group,
+            "generation_id": self.generation,
+            "member_id": self.id,
+            "group_instance_id": self._instance,
+            "protocol_type": self._protocol_type,
+            "protocol_name": self._protocols[0],
+        }
+        return SyncGroupRequest(
+            **{**known, **fields},
+            assignments=[
+                SyncGroupRequest.Assignment(member_id=member, assignment=assignment)
+                for member, assignment in (assignments or {}).items()
+            ],
+        )
+
+    def heartbeat(self, *, version: int = 4, **fields: Any) -> ErrorCode:
+        known = {
+            "group_id": self.group,
+            "generation_id": self.generation,
+            "member_id": self.id,
+            "group_instance_id": self._instance,
+        }
+        request = HeartbeatRequest(**{**known, **fields})
+        return ErrorCode(self.raw.call(request, version).error_code)
+
+    def leave(self, *, version: int = 5) -> Answer:
+        leaving = LeaveGroupRequest.Member(member_id=self.id, group_instance_id=self._instance)
+        request = LeaveGroupRequest(group_id=self.group, member_id=self.id, members=[leaving])
+        return self.raw.call(request, version)
+
+
+def describe(raw: RawClient, group: str, *, version: int = 5) -> Answer:
+    (answer,) = raw.call(DescribeGroupsRequest(groups=[group]), version).groups
+    return answer
+
+
+@pytest.fixture
+def group(unique: Unique) -> str:
+    return unique("group")
+
+
+@pytest.fixture
+def first(cluster: Cluster, group: str) -> Iterator[Member]:
+    with Member(cluster, group) as member:
+        yield member
+
+
+@pytest.fixture
+def second(cluster: Cluster, group: str) -> Iterator[Member]:
+    with Member(cluster, group) as member:
+        yield member
+
+
+def join_together(leader: Member, follower: Member) -> None:
+    """Brings a second member into the leader's group; both are synced in one generation."""
+    leader.join()
+    leader.sync({leader.id: b"all"})
+    follower.start_joining()
+    eventually(
+        lambda: leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances"
+    )
+    leader.start_joining()
+    leader.finish_joining()
+    follower.finish_joining()
+    leader.sync({leader.id: b"one", follower.id: b"two"})
+    follower.sync()
+
+
+@pytest.mark.both_io_modes
+def test_every_version_takes_a_member_through_its_life(
+    cluster: Cluster, raw: RawClient, unique: Unique, group: str
+) -> None:
+    def check(version: int) -> None:
+        with Member(cluster, unique("group")) as member:
+            joined = member.join(version=version)
+            assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 1)
+            assert (joined.leader, joined.protocol_name) == (member.id, "range")
+            assert [(m.member_id, m.metadata) for m in joined.members] == [(member.id, b"range")]
+            synced = member.sync({member.id: b"mine"}, version=min(version, 5))
+            assert (synced.error_code, synced.assignment) == (ErrorCode.NONE, b"mine")
+            assert member.heartbeat(version=min(version, 4)) == ErrorCode.NONE
+            assert member.leave(version=min(version, 5)).error_code == ErrorCode.NONE
+            assert describe(raw, member.group).group_state == "Empty"
+
+    each_version(raw, JoinGroupRequest, check)
+
+
+def test_a_new_member_must_come_back_with_the_id_it_was_given(first: Member) -> None:
+    first.start_join_request(9)
+    answer = first.receive_join()
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert answer.member_id.startswith("raw-")
+    assert (answer.generation_id, list(answer.members)) == (-1, [])
+
+
+def test_a_second_member_makes_the_group_rebalance(first: Member, second: Member) -> None:
+    first.join()
+    first.sync({first.id: b"all"})
+    second.start_joining()
+    eventually(lambda: first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "a rebalance")
+    first.start_joining()
+    led, followed = first.finish_joining(), second.finish_joining()
+    assert (led.generation_id, followed.generation_id) == (2, 2)
+    assert led.leader == followed.leader == first.id
+    assert {member.member_id for member in led.members} == {first.id, second.id}
+    assert list(followed.members) == []
+
+
+def test_members_get_what_the_leader_assigned(first: Member, second: Member) -> None:
+    first.join()
+    first.sync({first.id: b"all"})
+    second.start_joining()
+    eventually(lambda: first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "a rebalance")
+    first.start_joining()
+    first.finish_joining()
+    second.finish_joining()
+    waiting = second.sync_request()
+    sent = second.raw.send(waiting, 5)
+    assert first.sync({first.id: b"one", second.id: b"two"}).assignment == b"one"
+    assert second.raw.receive(waiting, 5, sent).assignment == b"two"
+
+
+def test_a_member_without_assignment_gets_empty_bytes(first: Member) -> None:
+    first.join()
+    assert first.sync({}).assignment == b""
+
+
+def test_heartbeats_are_checked(first: Member, unique: Unique) -> None:
+    first.join()
+    first.sync({first.id: b"all"})
+    assert first.heartbeat() == ErrorCode.NONE
+    assert first.heartbeat(generation_id=9) == ErrorCode.ILLEGAL_GENERATION
+    assert first.heartbeat(member_id="nobody") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert first.heartbeat(group_id=unique("none")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert first.heartbeat(group_id="") == ErrorCode.INVALID_GROUP_ID
+
+
+def test_syncs_are_checked(first: Member) -> None:
+    first.join()
+    assert first.sync(generation_id=9).error_code == ErrorCode.ILLEGAL_GENERATION
+    assert first.sync(member_id="nobody").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    wrong = first.sync(protocol_name="other")
+    assert wrong.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_sync_during_a_rebalance_must_join_again(first: Member, second: Member) -> None:
+    first.join()
+    first.sync({first.id: b"all"})
+    second.start_joining()
+    eventually(lambda: first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "a rebalance")
+    assert first.sync().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    first.start_joining()
+    first.finish_joining()
+    second.finish_joining()
+
+
+def test_a_member_that_joins_again_unchanged_keeps_the_generation(
+    first: Member, second: Member
+) -> None:
+    join_together(first, second)
+    again = second.join()
+    assert (again.error_code, again.generation_id) == (ErrorCode.NONE, 2)
+    assert second.sync().assignment == b"two"
+
+
+def test_the_others_rebalance_when_a_member_leaves(first: Member, second: Member) -> None:
+    join_together(first, second)
+    assert second.leave().members[0].error_code == ErrorCode.NONE
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert first.join().generation_id == 3
+
+
+def test_a_stranger_cannot_leave(first: Member) -> None:
+    first.join()
+    first.id = "nobody"
+    answer = first.leave()
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_silent_member_is_left_out(cluster: Cluster, raw: RawClient, group: str) -> None:
+    with Member(cluster, group, session_timeout_ms=150) as member:
+        member.join()
+        member.sync({member.id: b"all"})
+        eventually(lambda: describe(raw, group).group_state == "Empty", "the session ended")
+        assert member.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_does_not_join_again_is_left_out(cluster: Cluster, group: str) -> None:
+    with (
+        Member(cluster, group, rebalance_timeout_ms=300) as slow,
+        Member(cluster, group, rebalance_timeout_ms=300) as quick,
+    ):
+        slow.join()
+        slow.sync({slow.id: b"all"})
+        began = time.monotonic()
+        joined = quick.join()
+        assert time.monotonic() - began >= 0.25
+        assert (joined.generation_id, joined.leader) == (2, quick.id)
+        assert slow.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_protocol_is_one_that_all_members_know(cluster: Cluster, group: str) -> None:
+    with (
+        Member(cluster, group, protocols=["a", "b", "c"]) as one,
+        Member(cluster, group, protocols=["c", "b"]) as two,
+    ):
+        one.join()
+        one.sync({one.id: b"all"}, protocol_name="a")
+        two.start_joining()
+        eventually(lambda: one.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "a rebalance")
+        one.start_joining()
+        chosen = {one.finish_joining().protocol_name, two.finish_joining().protocol_name}
+        assert len(chosen) == 1
+        assert chosen <= {"b", "c"}
+
+
+def test_a_member_without_a_common_protocol_is_refused(
+    cluster: Cluster, first: Member, group: str
+) -> None:
+    first.join()
+    first.sync({first.id: b"all"})
+    refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    for fields in ({"protocols": ["other"]}, {"protocol_type": "other"}, {"protocols": []}):
+        with Member(cluster, group, **fields) as stranger:  # type: ignore[arg-type]
+            stranger.start_join_request(9)
+            assert stranger.receive_join().error_code == refused
+
+
+def test_bad_joins_are_refused(cluster: Cluster, group: str) -> None:
+    def error_of(name: str = group, **fields: Any) -> ErrorCode:
+        with Member(cluster, name, **fields) as member:
+            member.start_join_request(9)
+            return ErrorCode(member.receive_join().error_code)
+
+    assert error_of("") == ErrorCode.INVALID_GROUP_ID
+    assert error_of(session_timeout_ms=1) == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert error_of(session_timeout_ms=2**31 - 1) == ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_an_unknown_member_id_cannot_join(first: Member) -> None:
+    first.id = "nobody"
+    first.start_join_request(9)
+    assert first.receive_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_comes_back_without_a_rebalance(cluster: Cluster, group: str) -> None:
+    with Member(cluster, group, instance="i1") as before:
+        joined = before.join()
+        assert joined.error_code == ErrorCode.NONE
+        before.sync({before.id: b"mine"})
+        with Member(cluster, group, instance="i1") as after:
+            again = after.join()
+            assert (again.error_code, again.generation_id) == (ErrorCode.NONE, 1)
+            assert again.member_id != before.id
+            assert after.sync().assignment == b"mine"
+            assert before.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_stays_when_its_connection_ends(
+    cluster: Cluster, raw: RawClient, group: str
+) -> None:
+    with Member(cluster, group, instance="i1") as member:
+        member.join()
+        member.sync({member.id: b"mine"})
+    described = describe(raw, group)
+    assert described.group_state == "Stable"
+    assert [m.group_instance_id for m in described.members] == ["i1"]
+
+
+def test_a_static_member_is_removed_by_its_instance_id(
+    cluster: Cluster, raw: RawClient, group: str
+) -> None:
+    with Member(cluster, group, instance="i1") as member:
+        member.join()
+        member.sync({member.id: b"mine"})
+        member.id = ""
+        assert member.leave().members[0].error_code == ErrorCode.NONE
+    assert describe(raw, group).group_state == "Empty"
+
+
+def test_every_version_describes_a_group(raw: RawClient, first: Member) -> None:
+    first.join()
+    first.sync({first.id: b"mine"})
+
+    def check(version: int) -> None:
+        answer = describe(raw, first.group, version=version)
+        (member,) = answer.members
+        assert (answer.error_code, answer.group_state) == (ErrorCode.NONE, "Stable")
+        assert (answer.protocol_type, answer.protocol_data) == ("test", "range")
+        assert (member.member_id, member.client_id) == (first.id, "raw")
+        assert member.client_host == "/127.0.0.1"
+        assert (member.member_metadata, member.member_assignment) == (b"range", b"mine")
+
+    each_version(raw, DescribeGroupsRequest, check)
+
+
+def test_an_unknown_group_is_dead_or_not_found_by_version(raw: RawClient, group: str) -> None:
+    old, new = describe(raw, group, version=5), describe(raw, group, version=6)
+    assert (old.error_code, old.group_state) == (ErrorCode.NONE, "Dead")
+    assert (new.error_code, new.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+
+
+def test_every_version_lists_groups(raw: RawClient, first: Member) -> None:
+    first.join()
+    first.sync({first.id: b"mine"})
+
+    def check(version: int) -> None:
+        answer = raw.call(ListGroupsRequest(), version)
+        listed = {group.group_id: group for group in answer.groups}[first.group]
+        assert (answer.error_code, listed.protocol_type) == (ErrorCode.NONE, "test")
+        assert listed.group_state == ("Stable" if version >= 4 else "")
+        assert listed.group_type == ("classic" if version >= 5 else "")
+
+    each_version(raw, ListGroupsRequest, check)
+
+
+def test_groups_are_listed_by_state_and_type(raw: RawClient, first: Member) -> None:
+    first.join()
+    first.sync({first.id: b"mine"})
+
+    def is_listed(*, states: Sequence[str] = (), types: Sequence[str] = ()) -> bool:
+        request = ListGroupsRequest(states_filter=states, types_filter=types)
+        return first.group in {group.group_id for group in raw.call(request, 5).groups}
+
+    assert is_listed(states=["Stable"])
+    assert is_listed(states=["stable", "Empty"])
+    assert not is_listed(states=["Empty"])
+    assert is_listed(types=["classic"])
+    assert not is_listed(types=["consumer"])
+
+
+def test_only_a_group_without_members_is_deleted(raw: RawClient, first: Member) -> None:
+    def delete() -> ErrorCode:
+        (answer,) = raw.call(DeleteGroupsRequest(groups_names=[first.group])).results
+        return ErrorCode(answer.error_code)
+
+    first.join()
+    first.sync({first.id: b"mine"})
+    assert delete() == ErrorCode.NON_EMPTY_GROUP
+    first.leave()
+    assert delete() == ErrorCode.NONE
+    assert delete() == ErrorCode.GROUP_ID_NOT_FOUND
+    assert describe(raw, first.group).group_state == "Dead"
+
+
+def test_a_broker_that_does_not_coordinate_a_group_says_so(
+    three_brokers: Cluster, unique: Unique
+) -> None:
+    name = unique("group")
+    with three_brokers.connect() as raw:
+        request = FindCoordinatorRequest(key=name)
+        eventually(lambda: raw.call(request, 2).error_code == ErrorCode.NONE, "a coordinator")
+        coordinator = raw.call(request, 2).node_id
+    with three_brokers.connect(coordinator % 3) as another:
+        beat = HeartbeatRequest(group_id=name, generation_id=1, member_id="m")
+        assert another.call(beat).error_code == ErrorCode.NOT_COORDINATOR

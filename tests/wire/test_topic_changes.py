@@ -1,0 +1,308 @@
+"""DeleteTopics, CreatePartitions, DeleteRecords: what happens to topics after their creation."""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+)
+from embedkafka.protocol.wire_types import NO_UUID
+from tests.wire.clients import Cluster, await_topic, create_topic, eventually
+from tests.wire.one_partition import (
+    EARLIEST,
+    FETCH_BY_NAME,
+    LATEST,
+    Answer,
+    batch,
+    describe,
+    each_version,
+    fetch,
+    fetch_request,
+    list_offset,
+    produce,
+    the_partition,
+    values_of,
+)
+from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
+
+
+def delete_by_id(raw: RawClient, topic_id: uuid.UUID) -> Answer:
+    wanted = DeleteTopicsRequest.Topic(name=None, topic_id=topic_id)
+    (answer,) = raw.call(DeleteTopicsRequest(topics=[wanted], timeout_ms=30_000), 6).responses
+    return answer
+
+
+def delete(raw: RawClient, name: str, *, version: int = 6) -> Answer:
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.Topic(name=name, topic_id=NO_UUID)],
+        topic_names=[name],
+        timeout_ms=30_000,
+    )
+    (answer,) = raw.call(request, version).responses
+    return answer
+
+
+def await_gone(raw: RawClient, name: str) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    eventually(lambda: describe(raw, name).error_code == unknown, f"{name} is gone")
+
+
+@pytest.mark.both_io_modes
+def test_every_version_deletes_by_name(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
+    def check(version: int) -> None:
+        name = create_topic(cluster, unique("doomed"))
+        topic_id = describe(raw, name).topic_id
+        answer = delete(raw, name, version=version)
+        assert (answer.name, answer.error_code) == (name, ErrorCode.NONE)
+        assert answer.topic_id == (topic_id if version >= 6 else NO_UUID)
+        await_gone(raw, name)
+
+    each_version(raw, DeleteTopicsRequest, check)
+
+
+def test_a_topic_is_deleted_by_its_id(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
+    name = create_topic(cluster, unique("doomed"))
+    topic_id = describe(raw, name).topic_id
+    answer = delete_by_id(raw, topic_id)
+    assert (answer.name, answer.topic_id, answer.error_code) == (name, topic_id, ErrorCode.NONE)
+    await_gone(raw, name)
+
+
+def test_an_unknown_topic_cannot_be_deleted(raw: RawClient, unique: Unique) -> None:
+    assert delete(raw, unique("unknown")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert delete_by_id(raw, uuid.uuid4()).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_topic_named_by_name_and_by_id_is_an_invalid_request(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("doomed"))
+    wanted = DeleteTopicsRequest.Topic(name=name, topic_id=describe(raw, name).topic_id)
+    (answer,) = raw.call(DeleteTopicsRequest(topics=[wanted], timeout_ms=30_000), 6).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert describe(raw, name).error_code == ErrorCode.NONE
+
+
+def test_a_deleted_topic_refuses_producers_and_consumers(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("doomed"))
+    produce(raw, name, batch(b"a"))
+    delete(raw, name)
+    await_gone(raw, name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    eventually(lambda: produce(raw, name, batch(b"b")).error_code == unknown, "produce is refused")
+    assert fetch(raw, name, 0).error_code == unknown
+    assert list_offset(raw, name, LATEST).error_code == unknown
+
+
+def test_a_topic_created_anew_is_empty(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
+    name = create_topic(cluster, unique("phoenix"))
+    produce(raw, name, batch(b"old"))
+    delete(raw, name)
+    await_gone(raw, name)
+    create_topic(cluster, name)
+    assert list_offset(raw, name, LATEST).offset == 0
+    produce(raw, name, batch(b"new"))
+    assert values_of(fetch(raw, name, 0)) == [b"new"]
+
+
+def test_a_waiting_fetch_ends_when_its_topic_is_deleted(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("doomed"))
+    request = fetch_request(name, 0, max_wait_ms=20_000)
+    waiting = raw.send(request, FETCH_BY_NAME)
+    began = time.monotonic()
+    with cluster.connect() as other:
+        delete(other, name)
+    answer = the_partition(raw.receive(request, FETCH_BY_NAME, waiting).responses, "partitions")
+    assert time.monotonic() - began < 10
+    assert answer.error_code in {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+
+
+def grow(
+    raw: RawClient,
+    name: str,
+    count: int,
+    *,
+    assignments: Sequence[Sequence[int]] | None = None,
+    validate_only: bool = False,
+    version: int | None = None,
+) -> Answer:
+    wanted = CreatePartitionsRequest.Topic(
+        name=name,
+        count=count,
+        assignments=None
+        if assignments is None
+        else [CreatePartitionsRequest.Topic.Assignment(broker_ids=ids) for ids in assignments],
+    )
+    request = CreatePartitionsRequest(
+        topics=[wanted], timeout_ms=30_000, validate_only=validate_only
+    )
+    (answer,) = raw.call(request, version).results
+    return answer
+
+
+def test_every_version_adds_partitions(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
+    name = create_topic(cluster, unique("growing"))
+
+    def check(version: int) -> None:
+        answer = grow(raw, name, version + 2, version=version)
+        assert (answer.name, answer.error_code) == (name, ErrorCode.NONE)
+        await_topic(cluster, name, version + 2)
+
+    each_version(raw, CreatePartitionsRequest, check)
+
+
+def test_old_records_stay_where_they_are_when_a_topic_grows(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("growing"))
+    produce(raw, name, batch(b"old"))
+    grow(raw, name, 2)
+    await_topic(cluster, name, 2)
+    produce(raw, name, batch(b"new"), partition=1)
+    assert values_of(fetch(raw, name, 0)) == [b"old"]
+    assert values_of(fetch(raw, name, 0, partition=1)) == [b"new"]
+
+
+def test_new_partitions_may_be_assigned(three_brokers: Cluster, unique: Unique) -> None:
+    name = create_topic(three_brokers, unique("growing"), replication=2)
+    with three_brokers.connect() as raw:
+        assert grow(raw, name, 3, assignments=[[3, 1], [2, 3]]).error_code == ErrorCode.NONE
+        await_topic(three_brokers, name, 3)
+        placed = {p.partition_index: list(p.replica_nodes) for p in describe(raw, name).partitions}
+    assert (placed[1], placed[2]) == ([3, 1], [2, 3])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, -3])
+def test_a_topic_does_not_shrink_or_stay(
+    cluster: Cluster, raw: RawClient, unique: Unique, count: int
+) -> None:
+    name = create_topic(cluster, unique("growing"), partitions=2)
+    answer = grow(raw, name, count)
+    assert answer.error_code == ErrorCode.INVALID_PARTITIONS
+    assert answer.error_message
+    assert len(describe(raw, name).partitions) == 2
+
+
+@pytest.mark.parametrize("assignments", [[], [[1], [1]], [[99]], [[1, 1]], [[]]], ids=str)
+def test_a_bad_assignment_of_new_partitions_is_refused(
+    cluster: Cluster, raw: RawClient, unique: Unique, assignments: Sequence[Sequence[int]]
+) -> None:
+    name = create_topic(cluster, unique("growing"))
+    answer = grow(raw, name, 2, assignments=assignments)
+    assert answer.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert len(describe(raw, name).partitions) == 1
+
+
+def test_an_unknown_topic_cannot_grow(raw: RawClient, unique: Unique) -> None:
+    assert grow(raw, unique("unknown"), 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_trial_adds_nothing(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
+    name = create_topic(cluster, unique("growing"))
+    assert grow(raw, name, 5, validate_only=True).error_code == ErrorCode.NONE
+    assert grow(raw, name, 1, validate_only=True).error_code == ErrorCode.INVALID_PARTITIONS
+    assert len(describe(raw, name).partitions) == 1
+
+
+def delete_records(
+    raw: RawClient, name: str, before: int, *, partition: int = 0, version: int | None = None
+) -> Answer:
+    wanted = DeleteRecordsRequest.Topic.Partition(partition_index=partition, offset=before)
+    topics = [DeleteRecordsRequest.Topic(name=name, partitions=[wanted])]
+    response = raw.call(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), version)
+    return the_partition(response.topics, "partitions")
+
+
+def produce_ten(raw: RawClient, name: str) -> str:
+    for i in range(10):
+        produce(raw, name, batch(str(i).encode()))
+    return name
+
+
+@pytest.fixture
+def ten(cluster: Cluster, raw: RawClient, unique: Unique) -> str:
+    """A topic with the records 0 to 9, each in a batch of its own."""
+    return produce_ten(raw, create_topic(cluster, unique("ten")))
+
+
+def test_every_version_deletes_records_before_an_offset(raw: RawClient, ten: str) -> None:
+    def check(version: int) -> None:
+        answer = delete_records(raw, ten, version + 2, version=version)
+        assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, version + 2)
+        assert list_offset(raw, ten, EARLIEST).offset == version + 2
+
+    each_version(raw, DeleteRecordsRequest, check)
+
+
+def test_deleted_records_are_out_of_range_and_the_rest_stays(raw: RawClient, ten: str) -> None:
+    delete_records(raw, ten, 7)
+    assert fetch(raw, ten, 6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    kept = fetch(raw, ten, 7)
+    assert kept.log_start_offset == 7
+    assert values_of(kept) == [b"7", b"8", b"9"]
+
+
+def test_minus_one_deletes_up_to_the_high_watermark(raw: RawClient, ten: str) -> None:
+    answer = delete_records(raw, ten, -1)
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 10)
+    assert produce(raw, ten, batch(b"next")).base_offset == 10
+
+
+@pytest.mark.parametrize("before", [11, -2])
+def test_records_beyond_the_log_cannot_be_deleted(raw: RawClient, ten: str, before: int) -> None:
+    answer = delete_records(raw, ten, before)
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert list_offset(raw, ten, EARLIEST).offset == 0
+
+
+def test_deleting_what_is_deleted_changes_nothing(raw: RawClient, ten: str) -> None:
+    delete_records(raw, ten, 5)
+    answer = delete_records(raw, ten, 3)
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 5)
+
+
+def test_records_of_an_unknown_partition_cannot_be_deleted(raw: RawClient, ten: str) -> None:
+    answer = delete_records(raw, ten, 1, partition=3)
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_records_of_a_compacted_topic_cannot_be_deleted(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("compacted"), config={"cleanup.policy": "compact"})
+    assert delete_records(raw, name, -1).error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_every_replica_forgets_deleted_records(three_brokers: Cluster, unique: Unique) -> None:
+    name = create_topic(three_brokers, unique("ten"), replication=3)
+    leader = leader_index(three_brokers, name)
+    with three_brokers.connect(leader) as raw:
+        produce_ten(raw, name)
+        answer = delete_records(raw, name, 4)
+        assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 4)
+    with three_brokers.connect((leader + 1) % 3) as follower:
+        refused = delete_records(follower, name, 5)
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def leader_index(cluster: Cluster, topic: str) -> int:
+    """Which of the bootstrap servers leads partition 0."""
+    with cluster.connect() as raw:
+        partition: Any = describe(raw, topic).partitions[0]
+    return int(partition.leader_id) - 1

@@ -1,0 +1,360 @@
+"""Transactions as producers and consumers see them, and the requests below."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer, TopicPartition
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+from tests.java_tools.java_client import JavaClient, JavaError, Message
+from tests.wire.clients import (
+    Cluster,
+    consume,
+    create_topic,
+    eventually,
+    open_consumer,
+    poll,
+    produce_values,
+    values,
+)
+from tests.wire.one_partition import (
+    LATEST,
+    Answer,
+    batch,
+    fetch,
+    list_offset,
+    produce,
+    records_of,
+    values_of,
+)
+from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
+READ_COMMITTED = 1
+
+
+class RawTransaction:
+    """A transactional producer, request by request."""
+
+    def __init__(self, raw: RawClient, transactional_id: str, topic: str) -> None:
+        self._raw = raw
+        self.id = transactional_id
+        self.topic = topic
+        self.sequence = 0
+        answer = eventually(self._initialize, f"a producer id for {transactional_id}")
+        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+
+    def _initialize(self) -> Answer | None:
+        request = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=30_000)
+        answer = self._raw.call(request, 4)
+        return answer if answer.error_code == ErrorCode.NONE else None
+
+    def add(self, **fields: Any) -> ErrorCode:
+        known = {
+            "v3_and_below_transactional_id": self.id,
+            "v3_and_below_producer_id": self.producer_id,
+            "v3_and_below_producer_epoch": self.epoch,
+        }
+        topics = [AddPartitionsToTxnRequest.Transaction.Topic(name=self.topic, partitions=[0])]
+        request = AddPartitionsToTxnRequest(**{**known, **fields}, v3_and_below_topics=topics)
+        (topic,) = self._raw.call(request, 3).results_by_topic_v3_and_below
+        (partition,) = topic.results_by_partition
+        return ErrorCode(partition.partition_error_code)
+
+    def send(self, value: bytes, *, epoch: int | None = None) -> Answer:
+        records = batch(
+            value,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch if epoch is None else epoch,
+            base_sequence=self.sequence,
+            transactional=True,
+        )
+        answer = produce(self._raw, self.topic, records, transactional_id=self.id, version=9)
+        if answer.error_code == ErrorCode.NONE:
+            self.sequence += 1
+        return answer
+
+    def end(self, *, commit: bool, epoch: int | None = None) -> ErrorCode:
+        request = EndTxnRequest(
+            transactional_id=self.id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch if epoch is None else epoch,
+            committed=commit,
+        )
+        return ErrorCode(self._raw.call(request, 3).error_code)
+
+
+@pytest.fixture
+def topic(cluster: Cluster, unique: Unique) -> str:
+    return create_topic(cluster, unique("txn"))
+
+
+@pytest.fixture
+def transaction(raw: RawClient, unique: Unique, topic: str) -> RawTransaction:
+    return RawTransaction(raw, unique("txn-id"), topic)
+
+
+def open_producer(cluster: Cluster, transactional_id: str) -> Producer:
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": transactional_id}
+    )
+    producer.init_transactions(30)
+    return producer
+
+
+@pytest.mark.both_io_modes
+def test_committed_records_are_read_and_aborted_ones_are_not(
+    cluster: Cluster, topic: str, unique: Unique
+) -> None:
+    producer = open_producer(cluster, unique("txn-id"))
+    for value, commit in ((b"a", True), (b"b", False), (b"c", True)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+    read = consume(cluster, topic, 2, isolation_level="read_committed")
+    assert values(read) == [b"a", b"c"]
+    # An aborted batch may never have left the client, and every transaction ends in a marker.
+    assert values(consume(cluster, topic, 2, isolation_level="read_uncommitted"))[0] == b"a"
+
+
+def test_an_open_transaction_holds_back_committed_readers_only(
+    cluster: Cluster, raw: RawClient, transaction: RawTransaction, topic: str
+) -> None:
+    produce(raw, topic, batch(b"before"))
+    assert transaction.add() == ErrorCode.NONE
+    assert transaction.send(b"open").error_code == ErrorCode.NONE
+    produce(raw, topic, batch(b"after"))
+    everything = fetch(raw, topic, 0)
+    stable = fetch(raw, topic, 0, isolation_level=READ_COMMITTED)
+    assert values_of(everything) == [b"before", b"open", b"after"]
+    assert (everything.high_watermark, everything.last_stable_offset) == (3, 1)
+    assert values_of(stable) == [b"before"]
+    assert list(stable.aborted_transactions) == []
+    assert list_offset(raw, topic, LATEST).offset == 3
+    assert list_offset(raw, topic, LATEST, isolation_level=READ_COMMITTED).offset == 1
+    assert transaction.end(commit=True) == ErrorCode.NONE
+    eventually(
+        lambda: fetch(raw, topic, 0, isolation_level=READ_COMMITTED).last_stable_offset == 4,
+        "the marker is written",
+    )
+
+
+def test_a_waiting_committed_reader_is_woken_by_the_commit(
+    cluster: Cluster, raw: RawClient, transaction: RawTransaction, topic: str
+) -> None:
+    from tests.wire.one_partition import FETCH_BY_NAME, fetch_request, the_partition
+
+    transaction.add()
+    transaction.send(b"a")
+    with cluster.connect() as reader:
+        request = fetch_request(topic, 0, isolation_level=READ_COMMITTED, max_wait_ms=20_000)
+        waiting = reader.send(request, FETCH_BY_NAME)
+        transaction.end(commit=True)
+        response = reader.receive(request, FETCH_BY_NAME, waiting)
+    assert values_of(the_partition(response.responses, "partitions"))[0] == b"a"
+
+
+def test_aborted_transactions_are_listed_for_committed_readers(
+    raw: RawClient, transaction: RawTransaction, topic: str
+) -> None:
+    transaction.add()
+    transaction.send(b"never")
+    assert transaction.end(commit=False) == ErrorCode.NONE
+    answer = eventually(lambda: stable_fetch(raw, topic, until=2), "the marker is written")
+    (aborted,) = answer.aborted_transactions
+    assert (aborted.producer_id, aborted.first_offset) == (transaction.producer_id, 0)
+
+
+def stable_fetch(raw: RawClient, topic: str, *, until: int) -> Answer | None:
+    """What a committed reader gets once the last stable offset is there; None before.
+
+    A fetch that meets the marker half written may tell the new offset with the old records, so the
+    answer is that of the next one.
+    """
+    answer = fetch(raw, topic, 0, isolation_level=READ_COMMITTED)
+    if answer.last_stable_offset != until:
+        return None
+    return fetch(raw, topic, 0, isolation_level=READ_COMMITTED)
+
+
+def test_the_end_of_a_transaction_is_a_control_record(
+    raw: RawClient, transaction: RawTransaction, topic: str
+) -> None:
+    from embedkafka.records.batch import read_batches
+
+    transaction.add()
+    transaction.send(b"a")
+    transaction.end(commit=True)
+    answer = eventually(lambda: stable_fetch(raw, topic, until=2), "the marker is written")
+    data, marker = read_batches(memoryview(answer.records))
+    assert (data.is_transactional, data.is_control) == (True, False)
+    assert (marker.is_transactional, marker.is_control) == (True, True)
+    assert (marker.producer_id, marker.producer_epoch) == (transaction.producer_id, 0)
+    assert records_of(answer)[-1].key == b"\0\0\0\1"  # version 0, commit
+
+
+def test_a_new_producer_with_the_same_id_fences_the_old(
+    raw: RawClient, transaction: RawTransaction, topic: str
+) -> None:
+    transaction.add()
+    transaction.send(b"zombie")
+    successor = RawTransaction(raw, transaction.id, topic)
+    assert successor.producer_id == transaction.producer_id
+    assert successor.epoch > transaction.epoch
+    assert transaction.add() == ErrorCode.PRODUCER_FENCED
+    assert transaction.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    refused = transaction.send(b"more").error_code
+    assert refused == ErrorCode.INVALID_PRODUCER_EPOCH
+    # The open transaction of the old producer was aborted on its behalf.
+    eventually(lambda: stable_fetch(raw, topic, until=2), "the old transaction has ended")
+    successor.add()
+    successor.send(b"good")
+    assert successor.end(commit=True) == ErrorCode.NONE
+
+
+def test_a_partition_must_be_added_before_it_is_written(transaction: RawTransaction) -> None:
+    assert transaction.send(b"a").error_code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_what_was_not_begun_cannot_be_ended(transaction: RawTransaction) -> None:
+    assert transaction.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_strangers_cannot_touch_a_transaction(transaction: RawTransaction) -> None:
+    assert (
+        transaction.add(v3_and_below_producer_id=transaction.producer_id + 1000)
+        == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    )
+    assert transaction.add(v3_and_below_producer_epoch=99) == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_transaction_timeout_has_a_limit(raw: RawClient, unique: Unique) -> None:
+    request = InitProducerIdRequest(
+        transactional_id=unique("txn-id"), transaction_timeout_ms=2**31 - 1
+    )
+    known = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+    answer = eventually(
+        lambda: next((a for a in [raw.call(request, 4)] if a.error_code not in known), None),
+        "the coordinator is loaded",
+    )
+    assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_offsets_are_committed_with_the_transaction(
+    cluster: Cluster, topic: str, unique: Unique
+) -> None:
+    source, group = create_topic(cluster, unique("source")), unique("group")
+    produce_values(cluster, source, b"1", b"2")
+    producer = open_producer(cluster, unique("txn-id"))
+    consumer = open_consumer(cluster, group_id=group)
+    part = [TopicPartition(source, 0)]
+    try:
+        consumer.subscribe([source])
+        poll(consumer, 2)
+        for offset, commit in ((1, False), (2, True)):
+            producer.begin_transaction()
+            producer.produce(topic, b"out", partition=0)
+            producer.send_offsets_to_transaction(
+                [TopicPartition(source, 0, offset)], consumer.consumer_group_metadata(), 30
+            )
+            if commit:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+                assert consumer.committed(part, timeout=10)[0].offset == -1001
+        assert consumer.committed(part, timeout=10)[0].offset == 2
+    finally:
+        consumer.close()
+
+
+def test_a_transaction_spans_partitions_of_all_brokers(
+    three_brokers: Cluster, unique: Unique
+) -> None:
+    name = create_topic(three_brokers, unique("txn"), partitions=6, replication=3)
+    producer = open_producer(three_brokers, unique("txn-id"))
+    producer.begin_transaction()
+    for partition in range(6):
+        producer.produce(name, b"x", partition=partition)
+    producer.commit_transaction(30)
+    for partition in range(6):
+        (message,) = consume(
+            three_brokers, name, 1, partition=partition, isolation_level="read_committed"
+        )
+        assert message.value() == b"x"
+
+
+def test_a_fenced_librdkafka_producer_says_so(cluster: Cluster, topic: str, unique: Unique) -> None:
+    transactional_id = unique("txn-id")
+    old = open_producer(cluster, transactional_id)
+    old.begin_transaction()
+    old.produce(topic, b"zombie", partition=0)
+    old.flush(30)
+    open_producer(cluster, transactional_id)
+    with pytest.raises(KafkaException) as fenced:
+        old.commit_transaction(30)
+    assert fenced.value.args[0].fatal()
+
+
+@pytest.mark.java
+def test_a_java_producer_commits_aborts_and_is_fenced(
+    java: JavaClient, cluster: Cluster, topic: str, unique: Unique
+) -> None:
+    settings = {"transactional_id": unique("txn-id"), "delivery_timeout_ms": 60_000}
+    old = java.producer(cluster.bootstrap_servers, **settings)
+    old.call("initTransactions")
+    for value, end in ((b"a", "commitTransaction"), (b"b", "abortTransaction")):
+        old.call("beginTransaction")
+        old.send(Message(topic=topic, partition=0, value=value))
+        old.call(end)
+    old.call("beginTransaction")
+    old.send(Message(topic=topic, partition=0, value=b"zombie"))
+    new = java.producer(cluster.bootstrap_servers, **settings)
+    new.call("initTransactions")
+    with pytest.raises(JavaError) as fenced:
+        old.call("commitTransaction")
+    assert fenced.value.kind in {"ProducerFencedException", "InvalidProducerEpochException"}
+    new.call("beginTransaction")
+    new.send(Message(topic=topic, partition=0, value=b"c"))
+    new.call("commitTransaction")
+    config = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    with java.consumer(cluster.bootstrap_servers, **config) as consumer:
+        consumer.assign(f"{topic}-0")
+        assert [record.value for record in consumer.poll(2)] == [b"a", b"c"]
+    old.close()
+    new.close()
+
+
+@pytest.mark.java
+def test_the_java_admin_sees_transactions_and_producers(
+    java: JavaClient, cluster: Cluster, topic: str, unique: Unique
+) -> None:
+    transactional_id = unique("txn-id")
+    with (
+        java.admin(cluster.bootstrap_servers) as admin,
+        java.producer(cluster.bootstrap_servers, transactional_id=transactional_id) as producer,
+    ):
+        producer.call("initTransactions")
+        producer.call("beginTransaction")
+        producer.send_one(topic, b"open", partition=0)
+        described = admin.one("describeTransactions", ids=[transactional_id])
+        assert (described["state"], described["partitions"]) == ("Ongoing", [f"{topic}-0"])
+        assert admin.call("listTransactions")[transactional_id]["state"] == "Ongoing"
+        (seen,) = admin.one("describeProducers", partitions=[f"{topic}-0"])
+        assert (seen["producerId"], seen["transactionStart"]) == (described["producerId"], 0)
+        producer.call("commitTransaction")
+        eventually(
+            lambda: (
+                admin.one("describeTransactions", ids=[transactional_id])["state"]
+                == "CompleteCommit"
+            ),
+            "the transaction is complete",
+        )
