@@ -19,7 +19,7 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 class FetcherManager:
     """One thread for all leaders when they wake it, else one thread for each leader.
 
-    `threaded=False` starts no threads: a test calls `run_until_idle`.
+    `threaded=False` starts no threads: a test calls `run_once` or `run_until_idle`.
     """
 
     def __init__(
@@ -76,13 +76,18 @@ class FetcherManager:
         loop = self._loop_of.get(topic_partition)
         return loop.find_state(topic_partition) if loop else None
 
+    def run_once(self) -> bool:
+        """Without threads: does what is due now, a round per leader; whether there was anything."""
+        busy = [loop for loop in list(self._loops.values()) if not loop.is_idle]
+        for loop in busy:
+            loop.run_once()
+        return bool(busy)
+
     def run_until_idle(self) -> bool:
         """Without threads: does all that is due; whether there was anything."""
-        busy = False
-        for loop in list(self._loops.values()):
-            while not loop.is_idle:
-                loop.run_once()
-                busy = True
+        busy = self.run_once()
+        while busy and self.run_once():
+            pass
         return busy
 
     def stop(self) -> None:
