@@ -159,18 +159,30 @@ class ControllerContext:
         return [
             tp
             for tp, state in self.leadership.items()
-            if state.leader == broker_id and not self.is_queued_for_deletion(tp.topic)
+            if state.leader == broker_id and not self.is_dying(tp.topic)
         ]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
         return [
             tp
             for tp, state in self.leadership.items()
-            if not self.is_online(state.leader, tp) and not self.is_queued_for_deletion(tp.topic)
+            if not self.is_online(state.leader, tp) and not self.is_dying(tp.topic)
         ]
 
     def is_queued_for_deletion(self, topic: str) -> bool:
         return topic in self.topics_to_delete
+
+    def is_dying(self, topic: str) -> bool:
+        """To be deleted, and in need of no leader for that.
+
+        A topic whose deletion waits for a reassignment is kept alive: without a leader its new
+        replicas would never be in sync, and neither would ever end.
+        """
+        if topic not in self.topics_to_delete:
+            return False
+        if topic in self.topics_with_deletion_started:
+            return True
+        return all(partition.topic != topic for partition in self.reassigning)
 
     def stop_epoch(self, partition: TopicPartition) -> int:
         """The leader epoch to put into a StopReplica request."""

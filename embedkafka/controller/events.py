@@ -223,10 +223,10 @@ def event_of(seen: WatchEvent) -> Event | None:
     kind, path = seen
     if kind is EventType.CHILD:
         return _CHILD_EVENTS.get(path)
-    if kind is EventType.CREATED:
-        return _CREATED_EVENTS.get(path)
     if kind is EventType.DELETED:
         return Reelect() if path == paths.CONTROLLER else None
+    if kind is EventType.CREATED and path in _CREATED_EVENTS:
+        return _CREATED_EVENTS[path]
     return _change_of(path)
 
 

@@ -312,8 +312,8 @@ class ControllerCore:
     def _replicas_offline(self, replicas: Collection[Replica]) -> None:
         """Elects leaders in place of lost ones, and takes the lost replicas out of their ISRs."""
         context = self.context
-        doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
-        others = [r for r in replicas if not context.is_queued_for_deletion(r.topic)]
+        doomed = [r for r in replicas if context.is_dying(r.topic)]
+        others = [r for r in replicas if not context.is_dying(r.topic)]
         leaderless = context.partitions_with_offline_leader()
         self._changes.move_partitions(leaderless, PartitionState.OFFLINE)
         elected = self._changes.bring_online()
@@ -426,9 +426,16 @@ class ControllerCore:
         self._zk.delete_isr_changes(found, epoch_version=self.context.epoch_version)
 
     def _on_response_received(self, event: events.ResponseReceived) -> None:
-        if not self.is_active:
+        """Takes an answer, unless it is to a request of an earlier life of either side.
+
+        A broker that registered again meanwhile was told everything anew: the refusal of what
+        was meant for its last life must not halt what it is doing in this one.
+        """
+        request, broker, response = event.sent.request, event.sent.broker, event.response
+        if not self.is_active or request.controller_epoch != self.context.epoch:
             return
-        broker, response = event.sent.broker, event.response
+        if request.broker_epoch != self.context.broker_epochs.get(broker):
+            return
         if isinstance(response, LeaderAndIsrResponse):
             self._on_leader_and_isr(broker, response)
         elif isinstance(response, StopReplicaResponse):
@@ -550,7 +557,7 @@ class ControllerCore:
             for r in context.replicas_on([broker])
             if len(context.assignment(r.partition).replicas) > 1
             and r.partition in context.leadership
-            and not context.is_queued_for_deletion(r.topic)
+            and not context.is_dying(r.topic)
         ]
         led = [tp for tp in replicated if context.leadership[tp].leader == broker]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker]

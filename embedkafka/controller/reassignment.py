@@ -75,6 +75,17 @@ def plan(current: ReplicaAssignment, target: Sequence[int] | None) -> ReplicaAss
     return None
 
 
+def keep_in_sync(assignment: ReplicaAssignment, state: LeaderAndIsr | None) -> ApiError | None:
+    """Refuses to drop every replica that is in sync, as a cancelled reassignment might."""
+    if state is None or not set(assignment.replicas).isdisjoint(state.isr):
+        return None
+    return ApiError(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"None of the replicas {list(assignment.replicas)} is in sync: the ISR is "
+        f"{list(state.isr)}.",
+    )
+
+
 def is_complete(assignment: ReplicaAssignment, state: LeaderAndIsr | None) -> bool:
     """Whether every target replica is in sync."""
     if not assignment.is_being_reassigned:
@@ -108,16 +119,19 @@ class Reassignments:
         """Reassigns through the API: newer than, and in place of, what a znode may say."""
         answers: dict[TopicPartition, ApiError | None] = {}
         planned: dict[TopicPartition, ReplicaAssignment] = {}
+        states = self._zk.partition_states(wanted)
         for partition, target in wanted.items():
             current = self._context.assignment(partition)
             error = None if target is None else validate(current, target, self._context.live)
             assignment = plan(current, target)
-            if error is not None:
-                answers[partition] = error
-            elif assignment is None:
-                answers[partition] = ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-            else:
+            if error is None and assignment is None:
+                error = ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            elif error is None and assignment is not None:
+                error = keep_in_sync(assignment, states.get(partition))
+            if error is None and assignment is not None:
                 planned[partition] = assignment
+            else:
+                answers[partition] = error
         self._drop_from_znode(lambda partition, _: partition in planned)
         return {**answers, **self._trigger(planned)}
 
@@ -183,12 +197,13 @@ class Reassignments:
         """One pass through the phases; `assignment` is new, or the one in progress."""
         self._deletion.halt([partition.topic], "a partition is being reassigned")
         self._record(partition, assignment)
+        added = [Replica(partition, broker) for broker in assignment.adding]
         if not self._is_complete(partition, assignment):
-            self._bump_and_tell(partition, assignment)
-            added = [Replica(partition, broker) for broker in assignment.adding]
+            # Without a leader there is nobody to tell: none of its replicas has been up yet.
+            if partition in self._context.leadership:
+                self._bump_and_tell(partition, assignment)
             self._changes.move_replicas(added, ReplicaState.NEW)
             return
-        added = [Replica(partition, broker) for broker in assignment.adding]
         self._changes.move_replicas(added, ReplicaState.ONLINE)
         settled = ReplicaAssignment(replicas=assignment.target)
         self._context.set_assignment(partition, settled)
@@ -224,9 +239,11 @@ class Reassignments:
         self._sender.send(batch)
 
     def _move_leader(self, partition: TopicPartition, settled: ReplicaAssignment) -> None:
-        leader = self._context.leadership[partition].leader
-        stays = leader in settled.replicas and self._context.is_online(leader, partition)
-        if stays:
+        state = self._context.leadership.get(partition)
+        if state is None:
+            return  # none of its replicas has been up yet; whichever comes first will lead
+        leader = state.leader
+        if leader in settled.replicas and self._context.is_online(leader, partition):
             self._bump_and_tell(partition, settled)
         else:
             self._changes.move_partitions([partition], PartitionState.ONLINE, Strategy.REASSIGN)

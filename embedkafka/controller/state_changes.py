@@ -176,7 +176,7 @@ class StateChanges:
         if moves.update_metadata:
             batch.add_update_metadata(context.brokers, moves.update_metadata)
         for partition in self._remove_from_isr(broker, moves.shrink):
-            if not context.is_queued_for_deletion(partition.topic):
+            if not context.is_dying(partition.topic):
                 others = [r for r in context.assignment(partition).replicas if r != broker]
                 batch.add_leader_and_isr(others, partition, is_new=False)
             replica_machine.move(context, Replica(partition, broker), target)
@@ -194,7 +194,7 @@ class StateChanges:
             for partition in remaining:
                 state = current.get(partition)
                 if state is None:
-                    if not context.is_queued_for_deletion(partition.topic):
+                    if not context.is_dying(partition.topic):
                         self._log_refused(partition, "it has no leader and ISR in ZooKeeper")
                 elif state.controller_epoch > context.epoch:
                     self._log_refused(partition, f"epoch {state.controller_epoch} wrote it")

@@ -85,8 +85,17 @@ class TopicDeletion:
         self.go_on()
 
     def resume(self, topics: Iterable[str]) -> None:
-        """What halted these topics may be over: their brokers are back, or a reassignment ended."""
-        waiting = [topic for topic in topics if self._context.is_queued_for_deletion(topic)]
+        """What halted these topics may be over: their brokers are back, or a reassignment ended.
+
+        A topic with another partition still moving stays halted: its deletion would take away
+        the replicas that the reassignment waits for, and each would wait for the other.
+        """
+        moving = {partition.topic for partition in self._context.reassigning}
+        waiting = [
+            topic
+            for topic in topics
+            if self._context.is_queued_for_deletion(topic) and topic not in moving
+        ]
         if waiting:
             self._context.topics_ineligible_for_deletion.difference_update(waiting)
             self.go_on()

@@ -97,6 +97,7 @@ class Node:
         self.zk = KafkaZk(self.session, cluster.clock)
         self.channels: QueuedChannels | None = None
         self.leaders: dict[TopicPartition, LeaderState] = {}
+        self.topic_ids: dict[TopicPartition, uuid.UUID] = {}
         self.metadata: dict[TopicPartition, MetadataState] = {}
         self.live_brokers: set[int] = set()
         self.highest_controller_epoch = 0
@@ -147,6 +148,7 @@ class Node:
                     code = ErrorCode.STALE_CONTROLLER_EPOCH
                 else:
                     self.leaders[partition] = state
+                    self.topic_ids[partition] = topic.topic_id
                 answers.append(
                     LeaderAndIsrResponse.Topic.PartitionError(
                         partition_index=state.partition_index, error_code=code

@@ -78,6 +78,7 @@ class Brokers:
         self.stores[broker_id] = store
         self.controllers[broker_id] = controller
         controller.start()
+        self.await_znode(paths.CONTROLLER)  # so that the first one started is elected
         return controller
 
     def stop(self, broker_id: int) -> None:

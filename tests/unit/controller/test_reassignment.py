@@ -204,3 +204,46 @@ def test_only_the_controller_answers(cluster: Cluster) -> None:
     answer = cluster.ask_reassign(2, {ORDERS: [1, 3]})
     assert isinstance(answer, ApiError)
     assert answer.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_a_partition_that_never_had_a_leader_can_be_reordered(cluster: Cluster) -> None:
+    cluster.kill(3)
+    cluster.kill(4)
+    cluster.settle()
+    cluster.create_topic("asleep", {0: [3, 4]})
+    assert cluster.reassign({tp("asleep"): [4, 3]}) == {tp("asleep"): None}
+    cluster.start(3)
+    cluster.start(4)
+    cluster.settle()
+    assert cluster.leader("asleep") in (3, 4)
+    topic = cluster.admin.find_topic("asleep")
+    assert topic is not None
+    assert topic.partitions[0] == ReplicaAssignment(replicas=(4, 3))
+
+
+def test_a_topic_that_waits_for_its_reassignment_to_be_deleted_still_gets_leaders(
+    cluster: Cluster,
+) -> None:
+    cluster.reassign({ORDERS: [2, 3]})
+    cluster.delete_topic("orders")
+    cluster.kill(1)
+    cluster.settle()
+    assert cluster.leader("orders") == 2
+    cluster.start(1)
+    cluster.settle()
+    assert cluster.admin.topic_exists("orders"), "a broker's return does not begin the deletion"
+    cluster.set_isr(ORDERS, [2, 3])
+    assert not cluster.admin.topic_exists("orders")
+
+
+def test_a_cancellation_never_drops_the_last_replica_in_sync(cluster: Cluster) -> None:
+    cluster.reassign({ORDERS: [3, 4]})
+    cluster.set_isr(ORDERS, [1, 3])
+    cluster.kill(1)
+    cluster.kill(2)
+    cluster.settle()
+    assert (cluster.leader("orders"), cluster.isr("orders")) == (3, (3,))
+    (error,) = cluster.reassign({ORDERS: None}).values()
+    assert error is not None
+    assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.leader("orders") == 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedkafka.controller import topic_deletion
+from embedkafka.controller import events, topic_deletion
 from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.loop import ControllerConfig
 from embedkafka.controller.replica_machine import ReplicaState
@@ -152,4 +152,26 @@ def test_deletion_waits_for_a_reassignment(cluster: Cluster) -> None:
     cluster.delete_topic("orders")
     assert cluster.admin.topic_exists("orders")
     cluster.set_isr(tp("orders"), [1, 2, 3])
+    assert topic_paths(cluster) == []
+
+
+def test_a_refusal_meant_for_a_brokers_last_life_does_not_halt_its_deletion(
+    cluster: Cluster,
+) -> None:
+    """The session expires while StopReplica is on its way: the old request is refused late."""
+    cluster.create_topic("orders", {0: [1, 2]})
+    cluster.admin.request_topic_deletion("orders")
+    while cluster.handle_events():
+        pass
+    node, controller = cluster.nodes[2], cluster.nodes[1]
+    assert controller.channels is not None
+    node.session.expire()
+    while node.events:
+        node.core.handle(node.events.popleft())
+    late = controller.channels.queues[2].pop()
+    cluster.settle()
+    refusal = node.handle(late.request)
+    assert refusal.error_code == ErrorCode.STALE_BROKER_EPOCH
+    controller.events.append(events.ResponseReceived(late, refusal))
+    cluster.settle()
     assert topic_paths(cluster) == []
