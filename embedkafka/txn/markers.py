@@ -22,7 +22,7 @@ from embedkafka.protocol.messages.transactions import (
 )
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.txn.metadata import Transaction
-from embedkafka.txn.ports import NO_LEADER, CoordinatorLoop, CoordinatorTimer, MarkerSender
+from embedkafka.txn.ports import CoordinatorLoop, CoordinatorTimer, MarkerSender
 from embedkafka.txn.states import TxnState
 
 _LOG = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Markers:
             leader = self._sender.find_leader(topic_partition)
             if leader is None:
                 order.left.discard(topic_partition)
-            elif leader == NO_LEADER:
+            elif leader < 0:
                 leaderless.add(topic_partition)
             else:
                 by_leader.setdefault(leader, set()).add(topic_partition)
