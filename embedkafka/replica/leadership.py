@@ -119,12 +119,13 @@ class Leadership:
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Stops using partitions whose disk failed."""
-        topic_partitions = list(topic_partitions)
+        changes = _Changes(touched=list(topic_partitions))
         with self._lock:
-            self._fetchers.unfollow(topic_partitions)
-            for partition in self._hosted.take_offline(topic_partitions):
+            self._fetchers.unfollow(changes.touched)
+            for partition in self._hosted.take_offline(changes.touched):
+                changes.resign(partition)
                 partition.stop()
-        self._announce(_Changes(touched=topic_partitions))
+        self._announce(changes)
 
     # -- under the lock
 
@@ -133,17 +134,12 @@ class Leadership:
         topic_partition, state = order.topic_partition, order.state
         if self._hosted.is_offline(topic_partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
+        log = self._logs.find(topic_partition)
+        known_id = None if log is None else log.topic_id
+        if known_id is not None and order.topic_id not in (ZERO_ID, known_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         partition = self._hosted.find(topic_partition)
-        if partition is None:
-            if self._broker_id in state.assignment.replicas:
-                return ErrorCode.NONE
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if order.topic_id != ZERO_ID:
-            try:
-                partition.require_topic_id(order.topic_id)
-            except ApiError as error:
-                return error.code
-        if state.leader_epoch <= partition.leader_epoch:
+        if partition is not None and state.leader_epoch <= partition.leader_epoch:
             _LOG.info(
                 "%s stays at leader epoch %d, epoch %d is not newer",
                 topic_partition,
@@ -156,15 +152,18 @@ class Leadership:
         return ErrorCode.NONE
 
     def _apply(self, order: "_Order", changes: "_Changes") -> None:
-        topic_partition, state = order.topic_partition, order.state
+        """Carries out an order, unless the disk refuses."""
         try:
-            log = self._open_log(order)
+            self._change(order, changes)
         except ApiError as error:
-            _LOG.warning("%s cannot be opened: %s", topic_partition, error)
-            changes.errors[topic_partition] = error.code
-            for lost in self._hosted.take_offline([topic_partition]):
+            _LOG.warning("%s cannot be used: %s", order.topic_partition, error)
+            changes.errors[order.topic_partition] = error.code
+            for lost in self._hosted.take_offline([order.topic_partition]):
                 lost.stop()
-            return
+
+    def _change(self, order: "_Order", changes: "_Changes") -> None:
+        topic_partition, state = order.topic_partition, order.state
+        log = self._open_log(order)
         partition = self._hosted.find(topic_partition)
         if partition is None:
             partition = self._make_partition(topic_partition)
@@ -203,9 +202,7 @@ class Leadership:
     def _delete(self, topic_partition: TopicPartition, changes: "_Changes") -> None:
         partition = self._hosted.remove(topic_partition)
         if partition is not None:
-            changes.following.append(
-                LeaderChange(topic_partition=topic_partition, leader_epoch=partition.leader_epoch)
-            )
+            changes.resign(partition)
             partition.stop()
         if self._logs.find(topic_partition) is not None:
             self._logs.delete_async(topic_partition)
@@ -240,6 +237,13 @@ class _Changes:
     following: list[LeaderChange] = field(default_factory=list)
     followed: dict[TopicPartition, tuple[BrokerId, Followed]] = field(default_factory=dict)
     touched: list[TopicPartition] = field(default_factory=list)
+
+    def resign(self, partition: Partition) -> None:
+        self.following.append(
+            LeaderChange(
+                topic_partition=partition.topic_partition, leader_epoch=partition.leader_epoch
+            )
+        )
 
 
 def _orders(request: LeaderAndIsrRequest) -> list[_Order]:

@@ -50,7 +50,7 @@ class LeadershipListener(Protocol):
     def on_leadership_change(
         self, leading: Sequence[LeaderChange], following: Sequence[LeaderChange]
     ) -> None:
-        """Called after the logs are in place; `following` holds stopped replicas as well."""
+        """Called after the logs are in place; `following` holds lost replicas as well."""
         ...
 
 

@@ -103,6 +103,18 @@ def test_offline_partition_refuses_leadership_and_deletion(cluster, files):
     assert response.partition_errors[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_election_may_be_what_finds_the_disk_broken(cluster, files):
+    break_disk(cluster, files, 3)
+    assert cluster.elect(3) == {
+        1: ErrorCode.NONE,
+        2: ErrorCode.NONE,
+        3: ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+    cluster.settle()
+    assert cluster[3].manager.hosted.is_offline(TP)
+    assert cluster[3].manager.hosted.is_offline(OTHER)
+
+
 def test_new_partition_finds_no_disk_to_live_on(cluster, files):
     break_disk(cluster, files, 1)
     cluster[1].produce("a")

@@ -45,6 +45,14 @@ def test_another_topic_of_the_same_name_is_refused(cluster):
     assert cluster.elect(1, topic_id=other)[1] is ErrorCode.INCONSISTENT_TOPIC_ID
 
 
+def test_log_of_a_deleted_topic_is_not_taken_for_the_new_one(cluster):
+    cluster.elect(1)
+    cluster.kill(1)
+    cluster.start(1)
+    other = uuid.UUID(int=77)
+    assert cluster.elect(1, topic_id=other, to=[1]) == {1: ErrorCode.INCONSISTENT_TOPIC_ID}
+
+
 def test_requests_without_topic_ids_are_answered_by_name(cluster):
     state = LeaderAndIsrRequest.TopicState.PartitionState(
         topic_name="old",
