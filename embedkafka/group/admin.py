@@ -1,13 +1,12 @@
 """Groups as an admin sees them: the answers to describe and list requests, from state alone."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from embedkafka.group.consumer_assignment import NOTHING, Assignment, ConsumerMember
-from embedkafka.group.consumer_assignors import ASSIGNORS
 from embedkafka.group.consumer_group import ConsumerGroup, TopicMetadata
+from embedkafka.group.consumer_planning import preferred_assignor
 from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
 from embedkafka.group.member import Member
 from embedkafka.group.states import GroupState
@@ -90,13 +89,12 @@ def describe_consumer(
 ) -> ConsumerGroupDescribeResponse.Group:
     """A consumer group with what each member has and should have."""
     names = {topic_id: name for name, (topic_id, _) in topics.items()}
-    votes = Counter(m.server_assignor for m in group.members.values() if m.server_assignor)
     return ConsumerGroupDescribeResponse.Group(
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.group_epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=votes.most_common(1)[0][0] if votes else next(iter(ASSIGNORS)),
+        assignor_name=preferred_assignor(group.members.values()),
         members=[
             _describe_consumer_member(member, group.targets.get(member.member_id, NOTHING), names)
             for member in group.members.values()

@@ -25,7 +25,7 @@ from embedkafka.group.admin import (
 )
 from embedkafka.group.commits import Committer
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_groups import heartbeat_error
+from embedkafka.group.consumer_heartbeat import heartbeat_error
 from embedkafka.group.decision import Decision, TransactionalProducer
 from embedkafka.group.hosting import HostedShard, ShardHost
 from embedkafka.group.membership import join_error, sync_error

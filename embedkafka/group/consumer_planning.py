@@ -1,0 +1,213 @@
+"""What a heartbeat, or a departure, makes of a consumer group, as records to store.
+
+Pure: the group is read, never changed; functions that find something to store add it to `records`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from embedkafka.group.consumer_assignment import (
+    JOINING_EPOCH,
+    NOTHING,
+    Assignment,
+    ConsumerMember,
+)
+from embedkafka.group.consumer_assignors import ASSIGNORS, MemberSpec
+from embedkafka.group.consumer_group import ConsumerGroup, TopicMetadata, resolve
+from embedkafka.group.consumer_records import (
+    current_record,
+    epoch_record,
+    member_record,
+    regex_record,
+    subscription_metadata_record,
+    target_epoch_record,
+    target_record,
+)
+from embedkafka.group.decision import LogRecord
+from embedkafka.protocol.errors import ApiError, ErrorCode
+
+Topics = Mapping[str, TopicMetadata]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Where a member is to go."""
+
+    epoch: int
+    target: Assignment
+
+
+def plan(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    topics: Topics,
+    records: list[LogRecord],
+    *,
+    now_ms: int,
+) -> Plan:
+    """Moves the group's epoch on when members or topics changed, and then assigns anew.
+
+    `before` and `after` are the member as it was and as its heartbeat describes it.
+    """
+    members = {m.member_id: m for m in group.members.values() if not _replaces(after, m)}
+    members[after.member_id] = after
+    resolved = _resolve(group, members.values(), topics, records, now_ms)
+    subscriptions = {m.member_id: group.topics_of(m, resolved) for m in members.values()}
+    metadata = _metadata_of(subscriptions.values(), topics)
+    epoch = group.group_epoch
+    has_changed = _has_changed(group, before, after)
+    if metadata != group.subscription_metadata:
+        records.append(subscription_metadata_record(group.group_id, metadata))
+        has_changed = True
+    if has_changed:
+        epoch += 1
+        records.append(epoch_record(group.group_id, epoch))
+    if epoch <= group.target_epoch:
+        return Plan(epoch=group.target_epoch, target=_current_target(group, after))
+    targets = _assign(group, members, subscriptions, metadata)
+    for member_id, target in targets.items():
+        if group.targets.get(member_id) != target:
+            records.append(target_record(group.group_id, member_id, target))
+    records.append(target_epoch_record(group.group_id, epoch))
+    return Plan(epoch=epoch, target=targets[after.member_id])
+
+
+def remove_member(
+    group: ConsumerGroup, member: ConsumerMember, topics: Topics, *, now_ms: int
+) -> list[LogRecord]:
+    """Removes the member; the next heartbeat of another one assigns its partitions."""
+    records = _removal_records(group.group_id, member.member_id)
+    others = [m for m in group.members.values() if m.member_id != member.member_id]
+    resolved = _resolve(group, others, topics, records, now_ms)
+    metadata = _metadata_of((group.topics_of(m, resolved) for m in others), topics)
+    if metadata != group.subscription_metadata:
+        records.append(subscription_metadata_record(group.group_id, metadata))
+    records.append(epoch_record(group.group_id, group.group_epoch + 1))
+    return records
+
+
+def replace_static_member(
+    group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[LogRecord]
+) -> ConsumerMember:
+    """A static member is back under a new id; the old one must have left for a while."""
+    if not old.has_left_for_a_while():
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {new_id} with instance id {old.instance_id} cannot join the group"
+            f" because the instance id is owned by member {old.member_id}.",
+        )
+    member = replace(
+        old, member_id=new_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
+    )
+    group_id = group.group_id
+    records += _removal_records(group_id, old.member_id)
+    records.append(member_record(group_id, new_id, member))
+    records.append(target_record(group_id, new_id, group.targets.get(old.member_id, NOTHING)))
+    records.append(current_record(group_id, new_id, member))
+    return member
+
+
+def group_tombstones(group: ConsumerGroup, *, now_ms: int) -> list[LogRecord]:
+    """Deletes a group, members and all."""
+    group_id = group.group_id
+    return [
+        *(current_record(group_id, member_id, None) for member_id in group.members),
+        *(target_record(group_id, member_id, None) for member_id in group.targets),
+        target_epoch_record(group_id, None),
+        *(member_record(group_id, member_id, None) for member_id in group.members),
+        *(regex_record(group_id, regex, None, now_ms=now_ms) for regex in group.resolved),
+        subscription_metadata_record(group_id, None),
+        epoch_record(group_id, None),
+    ]
+
+
+def find_predecessor(group: ConsumerGroup, member: ConsumerMember) -> ConsumerMember | None:
+    """The static member's entry in the group, under its former id or this one."""
+    return None if member.instance_id is None else group.find_static_member(member.instance_id)
+
+
+def preferred_assignor(members: Iterable[ConsumerMember]) -> str:
+    """The assignor that most members ask for; the first one there is when none asks."""
+    votes = Counter(m.server_assignor for m in members if m.server_assignor)
+    return votes.most_common(1)[0][0] if votes else next(iter(ASSIGNORS))
+
+
+def _has_changed(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> bool:
+    """Whether the member is new or subscribes something else; a returning static one is not."""
+    is_new = after.member_id not in group.members and find_predecessor(group, after) is None
+    return (
+        is_new
+        or before.subscribed_topic_names != after.subscribed_topic_names
+        or (before.subscribed_topic_regex or None) != (after.subscribed_topic_regex or None)
+    )
+
+
+def _metadata_of(subscriptions: Iterable[frozenset[str]], topics: Topics) -> Topics:
+    """Those of the subscribed topics that exist."""
+    names = frozenset[str]().union(*subscriptions)
+    return {name: topics[name] for name in sorted(names) if name in topics}
+
+
+def _resolve(
+    group: ConsumerGroup,
+    members: Iterable[ConsumerMember],
+    topics: Topics,
+    records: list[LogRecord],
+    now_ms: int,
+) -> Mapping[str, frozenset[str]]:
+    """What the members' regular expressions stand for now; those out of use are dropped."""
+    resolved = {
+        regex: resolve(regex, topics)
+        for regex in {m.subscribed_topic_regex for m in members}
+        if regex
+    }
+    for regex, names in resolved.items():
+        if group.resolved.get(regex) != names:
+            records.append(regex_record(group.group_id, regex, names, now_ms=now_ms))
+    for regex in group.resolved:
+        if regex not in resolved:
+            records.append(regex_record(group.group_id, regex, None, now_ms=now_ms))
+    return resolved
+
+
+def _assign(
+    group: ConsumerGroup,
+    members: Mapping[str, ConsumerMember],
+    subscriptions: Mapping[str, frozenset[str]],
+    metadata: Topics,
+) -> dict[str, Assignment]:
+    specs = {
+        member.member_id: MemberSpec(
+            instance_id=member.instance_id,
+            topics=frozenset(
+                metadata[topic][0] for topic in subscriptions[member.member_id] if topic in metadata
+            ),
+            current=_current_target(group, member),
+        )
+        for member in members.values()
+    }
+    assign = ASSIGNORS[preferred_assignor(members.values())]
+    return assign(specs, dict(metadata.values()))
+
+
+def _current_target(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
+    """What the member, or the static member's former id, is to have."""
+    target = group.targets.get(member.member_id)
+    if target is not None:
+        return target
+    predecessor = find_predecessor(group, member)
+    return NOTHING if predecessor is None else group.targets.get(predecessor.member_id, NOTHING)
+
+
+def _replaces(updated: ConsumerMember, other: ConsumerMember) -> bool:
+    return updated.instance_id is not None and updated.instance_id == other.instance_id
+
+
+def _removal_records(group_id: str, member_id: str) -> list[LogRecord]:
+    return [
+        current_record(group_id, member_id, None),
+        target_record(group_id, member_id, None),
+        member_record(group_id, member_id, None),
+    ]
