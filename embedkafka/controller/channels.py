@@ -78,7 +78,7 @@ class BrokerChannels:
     def send(self, outgoing: Outgoing) -> None:
         channel = self._channels.get(outgoing.broker)
         if channel is None:
-            _LOG.warning("Broker %d is offline: not sent: %s", outgoing.broker, outgoing.request)
+            _LOG.info("Broker %d is offline: not sent: %s", outgoing.broker, outgoing.request)
         else:
             channel.send(outgoing)
 

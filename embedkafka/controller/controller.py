@@ -152,9 +152,12 @@ class Controller:
         """Moves leaders off `broker`; the reply has the partitions that it still leads."""
         self._submit(events.ControlledShutdown(broker, broker_epoch, reply))
 
-    def enable_unclean_election(self, topic: str | None = None) -> None:
-        """Unclean election was turned on, for `topic` or by default: try leaderless partitions."""
-        self._loop.post(events.UncleanLeaderElectionEnable(topic))
+    def enable_unclean_election(self, topic: str | None = None, *, enabled: bool = True) -> None:
+        """Unclean election was turned on, for `topic` or by default, or off again.
+
+        What a topic sets is read from ZooKeeper when it matters; the default is kept here.
+        """
+        self._loop.post(events.UncleanLeaderElectionEnable(topic, enabled))
 
     def _submit(self, event: Event) -> None:
         if not self._loop.post(event):

@@ -126,9 +126,10 @@ class AutoLeaderBalance:
 
 @dataclass(frozen=True, slots=True)
 class UncleanLeaderElectionEnable:
-    """Unclean election was allowed, for one topic or, without one, by default."""
+    """Unclean election was allowed, for one topic or, without one, by default, or forbidden."""
 
     topic: str | None = None
+    enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -373,13 +373,8 @@ class ControllerCore:
         if unknown:
             version = self.context.epoch_version
             self._zk.delete_topic_requests(sorted(unknown), epoch_version=version)
-        topics = asked - unknown
-        if topics:
-            moving = {partition.topic for partition in self.context.reassigning}
-            # Queued first: only queued topics can be halted.
-            self.context.topics_to_delete.update(dict.fromkeys(sorted(topics)))
-            self._deletion.halt(topics & moving, "a partition is being reassigned")
-            self._deletion.enqueue(topics)
+        if asked - unknown:
+            self._deletion.enqueue(asked - unknown)
 
     def _add_topics(self, topics: Iterable[str]) -> list[str]:
         """Reads topics into the context, each with a watch; those without an id get one."""
@@ -441,12 +436,12 @@ class ControllerCore:
         elif isinstance(response, StopReplicaResponse):
             self._on_stop_replica(event.sent, response)
         elif response.error_code != ErrorCode.NONE:
-            _LOG.warning("Broker %d refused UpdateMetadata: %d", broker, response.error_code)
+            _LOG.info("Broker %d refused UpdateMetadata: %d", broker, response.error_code)
 
     def _on_leader_and_isr(self, broker: int, response: LeaderAndIsrResponse) -> None:
         """Replicas whose log directory failed are offline until their broker restarts."""
         if response.error_code != ErrorCode.NONE:
-            _LOG.warning("Broker %d refused LeaderAndIsr: %d", broker, response.error_code)
+            _LOG.info("Broker %d refused LeaderAndIsr: %d", broker, response.error_code)
             return
         before = self.context.offline_dirs.get(broker, set())
         now = set(before)
@@ -518,8 +513,8 @@ class ControllerCore:
 
     def _on_unclean_leader_election_enable(self, event: events.UncleanLeaderElectionEnable) -> None:
         if event.topic is None:
-            self._config = replace(self._config, unclean_leader_election_enable=True)
-        if self.is_active:
+            self._config = replace(self._config, unclean_leader_election_enable=event.enabled)
+        if self.is_active and event.enabled:
             self._changes.bring_online(event.topic)
 
     def _unclean_topics(self, topics: Iterable[str]) -> set[str]:

@@ -146,7 +146,7 @@ class Reassignments:
         answers = self._trigger(planned)
         failed = {partition for partition, error in answers.items() if error is not None}
         if failed:
-            _LOG.warning("Reassignments of %s through ZooKeeper failed", sorted(failed))
+            _LOG.info("Reassignments of %s through ZooKeeper failed", sorted(failed))
             self._drop_from_znode(lambda partition, _: partition in failed)
         return answers.keys() - failed
 
@@ -189,7 +189,7 @@ class Reassignments:
                 self._advance(partition, assignment)
                 answers[partition] = None
             except (StateChangeFailed, ZkError) as error:
-                _LOG.warning("Reassignment of %s failed: %s", partition, error)
+                _LOG.info("Reassignment of %s failed: %s", partition, error)
                 answers[partition] = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         return answers
 

@@ -166,7 +166,7 @@ class StateChanges:
         context = self._context
         moves = replica_machine.decide(context, broker, replicas, target)
         for replica, reason in moves.refused.items():
-            _LOG.warning("replica %d of %s stays: %s", broker, replica.partition, reason)
+            _LOG.info("replica %d of %s stays: %s", broker, replica.partition, reason)
         for partition in moves.leader_and_isr:
             batch.add_leader_and_isr([broker], partition, is_new=moves.is_new)
         for partition in moves.stop:
@@ -227,4 +227,4 @@ class StateChanges:
         return dict(updates.written)
 
     def _log_refused(self, partition: TopicPartition, reason: str) -> None:
-        _LOG.warning("partition %s keeps its state: %s", partition, reason)
+        _LOG.info("partition %s keeps its state: %s", partition, reason)

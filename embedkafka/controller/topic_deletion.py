@@ -82,6 +82,8 @@ class TopicDeletion:
             self._drop(topics)
             return
         self._context.topics_to_delete.update(dict.fromkeys(sorted(topics)))
+        moving = {partition.topic for partition in self._context.reassigning}
+        self.halt(moving.intersection(topics), "a partition is being reassigned")
         self.go_on()
 
     def resume(self, topics: Iterable[str]) -> None:

@@ -55,6 +55,7 @@ class World:
             (self.start, 5),
             (self.bounce, 2),
             (self.expire_session, 2),
+            (self.lose_log_dir, 1),
             (self.get_stuck, 1),
             (self.get_unstuck, 3),
         ]
@@ -73,8 +74,9 @@ class World:
                 self._start(broker)
         self.cluster.settle()
         self.check_always()
-        # A broker that asked for a shutdown and then stayed is no candidate: it restarts.
-        for broker in sorted(self.cluster.controller.core.context.shutting_down):
+        # Who asked for a shutdown and stayed, or has a broken disk, cannot lead: it restarts.
+        broken = {broker for broker, node in self.cluster.nodes.items() if node.storage_errors}
+        for broker in sorted(broken | self.cluster.controller.core.context.shutting_down):
             self.cluster.kill(broker)
             self._start(broker)
             self.cluster.settle()
@@ -235,6 +237,20 @@ class World:
         if node is not None:
             self._note(f"session of {node.info.id} expires")
             node.session.expire()
+
+    def lose_log_dir(self) -> None:
+        """Some replicas of a broker are offline from now on, until it restarts."""
+        node = self._pick([n for n in self._running() if n.leaders])
+        if node is not None:
+            lost = [p for p in node.leaders if self.random.random() < 0.5]
+            self._note(f"broker {node.info.id} loses {[str(p) for p in lost]}")
+            node.storage_errors.update(lost)
+            for partition in lost:
+                del node.leaders[partition]
+            try:
+                node.zk.notify_log_dir_failure(node.info.id)
+            except SessionExpired:
+                return  # it tells nobody, and fails again when it is told to lead or follow
 
     def get_stuck(self) -> None:
         """A long pause: the broker does nothing, and may be a zombie when it goes on."""

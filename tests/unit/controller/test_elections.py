@@ -119,6 +119,12 @@ def test_unclean_elections_by_default(cluster: Cluster) -> None:
     assert cluster.leader("orders") == 3
 
 
+def test_the_default_can_be_turned_off_again(cluster: Cluster) -> None:
+    cluster.controller.events.append(events.UncleanLeaderElectionEnable())
+    cluster.controller.events.append(events.UncleanLeaderElectionEnable(enabled=False))
+    leaderless(cluster)
+
+
 def test_a_topic_may_forbid_what_the_default_allows() -> None:
     cluster = Cluster(brokers=3, config=ControllerConfig(unclean_leader_election_enable=True))
     cluster.create_topic("orders", {0: [2, 3]}, {"unclean.leader.election.enable": "false"})
