@@ -31,7 +31,7 @@ class Report:
             self.add(column, Row(name=name, value=value))
 
     def table(self, *, ours: str) -> str:
-        """Medians per cluster, and how many times better ours is than each rival (below 1: worse)."""
+        """Medians per cluster, and how many times better ours is than each (below 1: worse)."""
         rivals = [column for column in self._columns if column != ours]
         heads = ["", *self._columns, *(f"vs {rival}" for rival in rivals)]
         lines = [heads]

@@ -1,7 +1,7 @@
 """The clusters under measurement, each in processes of its own, with the same few questions.
 
 Apache Kafka runs twice: with the flags and settings it ships with, and with those that a test
-author would choose for quick short runs. embedkafka runs as its users run it, in one Python process.
+author would choose for quick short runs. embedkafka runs as its users run it: one Python process.
 """
 
 import json

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.codec import decode, encode
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.protocol.headers import decode_response_header, encode_request_header
+from embedkafka.protocol.messages.core import MetadataRequest, MetadataResponse
+from embedkafka.protocol.messages.topics import DeleteTopicsRequest
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import describe, each_version
 from tests.wire.raw_client import RawClient
@@ -74,6 +78,14 @@ def test_every_broker_of_the_cluster_is_listed_by_every_broker(three_brokers: Cl
             assert answer.controller_id in {1, 2, 3}
 
 
+def test_bytes_after_the_end_of_a_request_are_ignored(raw: RawClient, unique: Unique) -> None:
+    # librdkafka writes the null list of a pattern subscription in four bytes where one is due.
+    header = encode_request_header(ApiKey.METADATA, 12, 1, "raw")
+    raw.send_frame(header + encode(MetadataRequest(topics=[]), 12) + b"\0\0\0")
+    _, body = decode_response_header(ApiKey.METADATA, 12, raw.receive_frame())
+    assert decode(MetadataResponse, 12, body).brokers
+
+
 def test_an_unknown_topic_is_an_error_of_that_topic_only(
     cluster: Cluster, raw: RawClient, unique: Unique
 ) -> None:
@@ -116,10 +128,13 @@ def test_an_invalid_name_is_told_from_an_unknown_one(raw: RawClient, name: str) 
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_topic_is_found_by_its_id(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
+@pytest.mark.parametrize("sent_name", [None, ""], ids=["null", "empty"])
+def test_a_topic_is_found_by_its_id(
+    cluster: Cluster, raw: RawClient, unique: Unique, sent_name: str | None
+) -> None:
     name = create_topic(cluster, unique("orders"))
     topic_id = describe(raw, name).topic_id
-    wanted = MetadataRequest.Topic(topic_id=topic_id, name=None)
+    wanted = MetadataRequest.Topic(topic_id=topic_id, name=sent_name)  # Java sends an empty name
     (found,) = raw.call(MetadataRequest(topics=[wanted]), 12).topics
     assert (found.error_code, found.name, found.topic_id) == (ErrorCode.NONE, name, topic_id)
 
@@ -158,8 +173,6 @@ def test_authorized_operations_are_told_when_asked(
 
 
 def delete_topic(raw: RawClient, name: str) -> None:
-    from embedkafka.protocol.messages.topics import DeleteTopicsRequest
-
     raw.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5)
     eventually(
         lambda: describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
