@@ -18,10 +18,21 @@ from uuid import UUID
 
 from embedkafka.group.append_errors import CLASSIC_GROUP_ERRORS
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored, TimerKey, TimerKind
+from embedkafka.group.decision import Decision, Decisions, Stored, TimerKey, TimerKind
 from embedkafka.group.group import Group
 from embedkafka.group.member import JoinReply, Member, Protocol, SyncReply
-from embedkafka.group.records import GroupMetadataValue, group_record
+from embedkafka.group.membership_messages import (
+    UNKNOWN_MEMBER_ID,
+    JoinAttempt,
+    assignment_response,
+    find_heartbeat_error,
+    find_member_error,
+    find_sync_error,
+    generation_response,
+    join_error,
+    metadata_record,
+    sync_error,
+)
 from embedkafka.group.states import GroupState
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
@@ -29,63 +40,16 @@ from embedkafka.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
-    JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     SyncGroupRequest,
-    SyncGroupResponse,
 )
 
 _LOG = logging.getLogger(__name__)
 
-UNKNOWN_MEMBER_ID: Final = ""
-UNKNOWN_GENERATION_ID: Final = -1
-
 # A member that waits in its first join cannot heartbeat, and its closed connection is not seen:
 # the connection is muted. Kafka gives it five minutes.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinAttempt:
-    """A JoinGroup request with what its connection and version say about it."""
-
-    request: JoinGroupRequest
-    client_id: str
-    client_host: str
-    version: int
-    reply: JoinReply
-
-    @property
-    def requires_known_member_id(self) -> bool:
-        """From v4 on (KIP-394) a dynamic member must come back with the id it is given."""
-        return self.version >= 4 and self.request.group_instance_id is None
-
-    @property
-    def can_skip_assignment(self) -> bool:
-        """From v9 on a static leader that returns is told to keep the assignment (KIP-814)."""
-        return self.version >= 9
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        if self.version == 0:
-            return self.request.session_timeout_ms
-        return self.request.rebalance_timeout_ms
-
-    @property
-    def protocols(self) -> tuple[Protocol, ...]:
-        return tuple(Protocol(p.name, bytes(p.metadata)) for p in self.request.protocols)
-
-    def new_member(self, member_id: str) -> Member:
-        return Member(
-            member_id=member_id,
-            group_instance_id=self.request.group_instance_id,
-            client_id=self.client_id,
-            client_host=self.client_host,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            session_timeout_ms=self.request.session_timeout_ms,
-            protocols=self.protocols,
-        )
 
 
 class Membership:
@@ -179,7 +143,7 @@ class Membership:
 
     def _join_known(self, group: Group, attempt: JoinAttempt, out: Decisions, now_ms: int) -> None:
         request = attempt.request
-        error = member_error(group, request.member_id, request.group_instance_id)
+        error = find_member_error(group, request.member_id, request.group_instance_id)
         if error is None and group.state is GroupState.EMPTY:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not None:
@@ -194,7 +158,7 @@ class Membership:
             group.state is GroupState.STABLE and not is_leader
         )
         if is_retry and is_same:
-            out.answer(attempt.reply, _generation(group, member))
+            out.answer(attempt.reply, generation_response(group, member))
         else:
             self._update(member, attempt)
             self._rebalance_if_possible(group, out, now_ms)
@@ -244,7 +208,7 @@ class Membership:
             group.refresh_subscribed_topics()
             assignment = {m.member_id: m.assignment for m in group.members.values()}
             on_stored = partial(self._on_static_member_stored, group, member, attempt, before)
-            out.write([_metadata_record(group, assignment)], on_stored)
+            out.write([metadata_record(group, assignment)], on_stored)
         elif group.state is not GroupState.PREPARING_REBALANCE:
             # In CompletingRebalance too: the leader may have assigned to the old id already.
             self._rebalance_if_possible(group, out, now_ms)
@@ -267,11 +231,13 @@ class Membership:
             return out.done()  # Fenced, or a rebalance began: that answers the join.
         if attempt.can_skip_assignment:
             is_leader = member.member_id == group.leader_id
-            response = replace(_generation(group, member), skip_assignment=is_leader)
+            response = replace(generation_response(group, member), skip_assignment=is_leader)
         else:
             # An older leader must not assign in a stable group: it is told that the id it had
             # before leads, and asks for the assignment as a follower does.
-            response = replace(_generation(group, member), leader=before.leader_id, members=[])
+            response = replace(
+                generation_response(group, member), leader=before.leader_id, members=[]
+            )
         member.awaiting_join = None
         out.answer(attempt.reply, response)
         return out.done()
@@ -356,11 +322,11 @@ class Membership:
         out.cancel_timer(_join_timer(group))
         group.next_generation(now_ms=now_ms)
         if group.state is GroupState.EMPTY:
-            out.write([_metadata_record(group, {})], partial(_on_empty_group_stored, group))
+            out.write([metadata_record(group, {})], partial(_on_empty_group_stored, group))
             return
         for member in group.members.values():
             if member.awaiting_join is not None:
-                out.answer(member.awaiting_join, _generation(group, member))
+                out.answer(member.awaiting_join, generation_response(group, member))
                 member.awaiting_join = None
             out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
             member.is_new = False
@@ -375,7 +341,7 @@ class Membership:
         """Takes the leader's assignment, and gives each member its part once it is stored."""
         out = Decisions()
         group = self._groups.get(request.group_id)
-        error = _sync_error(group, request, version)
+        error = find_sync_error(group, request, version)
         if group is None or error is not None:
             out.answer(reply, sync_error(error or ErrorCode.UNKNOWN_MEMBER_ID))
             return out.done()
@@ -384,7 +350,7 @@ class Membership:
         if not group.pending_sync_members:
             out.cancel_timer(_sync_timer(group))
         if group.state is GroupState.STABLE:
-            out.answer(reply, _assignment(group, member))
+            out.answer(reply, assignment_response(group, member))
             out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
             return out.done()
         member.awaiting_sync = reply
@@ -392,7 +358,7 @@ class Membership:
             given = {a.member_id: bytes(a.assignment) for a in request.assignments}
             assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
             on_stored = partial(self._on_assignment_stored, group, group.generation_id, assignment)
-            out.write([_metadata_record(group, assignment)], on_stored)
+            out.write([metadata_record(group, assignment)], on_stored)
         return out.done()
 
     def _on_assignment_stored(
@@ -434,7 +400,7 @@ class Membership:
     ) -> Decision:
         out = Decisions()
         group = self._groups.get(request.group_id)
-        error = _heartbeat_error(group, request)
+        error = find_heartbeat_error(group, request)
         if group is not None and error is None:
             self.touch(group, request.member_id, out)
             if group.state is GroupState.PREPARING_REBALANCE:
@@ -487,7 +453,7 @@ class Membership:
         if member_id in group.pending_members:
             self._remove_pending(group, member_id, out, now_ms)
             return ErrorCode.NONE
-        error = member_error(group, member_id, instance_id)
+        error = find_member_error(group, member_id, instance_id)
         if error is None:
             self._remove(group, member_id, out, now_ms)
         return error or ErrorCode.NONE
@@ -559,62 +525,6 @@ class _Replaced:
     leader_id: str | None
 
 
-def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:
-    """Whether the two ids are those of a present member; a replaced static member is fenced."""
-    if instance_id is not None:
-        current_id = group.static_members.get(instance_id)
-        if current_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if current_id != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-    return None if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def join_error(error: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
-    return JoinGroupResponse(
-        error_code=error,
-        generation_id=UNKNOWN_GENERATION_ID,
-        protocol_type=None,
-        protocol_name=None,
-        leader="",
-        member_id=member_id,
-        members=[],
-    )
-
-
-def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    return SyncGroupResponse(error_code=error, assignment=b"")
-
-
-def _sync_error(group: Group | None, request: SyncGroupRequest, version: int) -> ErrorCode | None:
-    protocol_type, protocol_name = request.protocol_type, request.protocol_name
-    if version >= 5 and (protocol_type is None or protocol_name is None):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = member_error(group, request.member_id, request.group_instance_id)
-    if error is not None:
-        return error
-    if request.generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    if protocol_type not in (None, group.protocol_type):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if protocol_name not in (None, group.protocol_name):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.state is GroupState.PREPARING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.UNKNOWN_MEMBER_ID if group.state is GroupState.EMPTY else None
-
-
-def _heartbeat_error(group: Group | None, request: HeartbeatRequest) -> ErrorCode | None:
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = member_error(group, request.member_id, request.group_instance_id)
-    if error is None and request.generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
-
-
 def _answer_waiting(member: Member, error: ErrorCode, out: Decisions) -> None:
     """Ends whatever the member waits for."""
     if member.awaiting_join is not None:
@@ -633,68 +543,10 @@ def _answer_syncs(group: Group, error: ErrorCode, out: Decisions) -> None:
         if member.awaiting_sync is None:
             continue
         is_good = error is ErrorCode.NONE
-        response = _assignment(group, member) if is_good else sync_error(error)
+        response = assignment_response(group, member) if is_good else sync_error(error)
         out.answer(member.awaiting_sync, response)
         member.awaiting_sync = None
         out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
-
-
-def _generation(group: Group, member: Member) -> JoinGroupResponse:
-    """The group's generation as `member` sees it: only the leader is shown the members."""
-    is_leader = member.member_id == group.leader_id
-    assert group.protocol_name is not None
-    name = group.protocol_name
-    return JoinGroupResponse(
-        generation_id=group.generation_id,
-        protocol_type=group.protocol_type,
-        protocol_name=name,
-        leader=group.leader_id or "",
-        member_id=member.member_id,
-        members=[
-            JoinGroupResponse.Member(
-                member_id=m.member_id,
-                group_instance_id=m.group_instance_id,
-                metadata=m.metadata_for(name),
-            )
-            for m in group.members.values()
-        ]
-        if is_leader
-        else [],
-    )
-
-
-def _assignment(group: Group, member: Member) -> SyncGroupResponse:
-    return SyncGroupResponse(
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        assignment=member.assignment,
-    )
-
-
-def _metadata_record(group: Group, assignment: Mapping[str, bytes]) -> LogRecord:
-    timestamp_ms = group.current_state_timestamp_ms
-    members = [
-        GroupMetadataValue.Member(
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            rebalance_timeout=member.rebalance_timeout_ms,
-            session_timeout=member.session_timeout_ms,
-            subscription=member.metadata_for(group.protocol_name or ""),
-            assignment=assignment[member.member_id],
-        )
-        for member in group.members.values()
-    ]
-    value = GroupMetadataValue(
-        protocol_type=group.protocol_type or "",
-        generation=group.generation_id,
-        protocol=group.protocol_name,
-        leader=group.leader_id,
-        current_state_timestamp=-1 if timestamp_ms is None else timestamp_ms,
-        members=members,
-    )
-    return group_record(group.group_id, value)
 
 
 def _on_empty_group_stored(group: Group, stored: Stored) -> Decision:

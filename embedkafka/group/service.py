@@ -28,7 +28,7 @@ from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_heartbeat import heartbeat_error
 from embedkafka.group.decision import Decision, TransactionalProducer
 from embedkafka.group.hosting import HostedShard, ShardHost
-from embedkafka.group.membership import join_error, sync_error
+from embedkafka.group.membership_messages import join_error, sync_error
 from embedkafka.group.offset_messages import (
     commit_response,
     delete_response,
@@ -360,7 +360,7 @@ class GroupService:
 
         def decide(shard: Shard) -> Decision:
             partitions = partitions_to_delete(request)
-            return shard.commits.delete(request.group_id, partitions, reply=answer)
+            return shard.removal.delete(request.group_id, partitions, reply=answer)
 
         def refuse(error: ErrorCode) -> tuple[ErrorCode, Sequence[ErrorCode]]:
             return error, ()
@@ -373,7 +373,7 @@ class GroupService:
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         for hosted in self._host.active():
-            self._host.carry_out(hosted, hosted.shard.commits.forget(partitions))
+            self._host.carry_out(hosted, hosted.shard.removal.forget(partitions))
 
     # Administration
 
@@ -485,7 +485,7 @@ class GroupService:
     def _delete_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
         def decide(shard: Shard) -> Decision:
             now_ms = self._clock.now_ms()
-            return shard.commits.delete_group(group_id, reply=reply, now_ms=now_ms)
+            return shard.removal.delete_group(group_id, reply=reply, now_ms=now_ms)
 
         self._submit(group_id, decide, reply, lambda error: error, allow_empty_id=True)
 
@@ -534,7 +534,7 @@ class GroupService:
         if not self._is_open:
             return
         for hosted in self._host.active():
-            decision = hosted.shard.commits.expire(now_ms=self._clock.now_ms())
+            decision = hosted.shard.removal.expire(now_ms=self._clock.now_ms())
             self._host.carry_out(hosted, decision)
         self._schedule_expiry()
 

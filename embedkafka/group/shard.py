@@ -24,7 +24,9 @@ from embedkafka.group.consumer_records import (
 from embedkafka.group.decision import Decision, Decisions, LogRecord, TimerKey, TimerKind
 from embedkafka.group.group import Group
 from embedkafka.group.member import JoinReply, Member, Protocol
-from embedkafka.group.membership import Membership, join_error
+from embedkafka.group.membership import Membership
+from embedkafka.group.membership_messages import join_error
+from embedkafka.group.offset_removal import OffsetRemoval
 from embedkafka.group.offsets import NO_PRODUCER_ID, Offsets
 from embedkafka.group.ports import TopicCatalog
 from embedkafka.group.records import (
@@ -61,6 +63,7 @@ class Shard:
             self.consumer_groups, self.groups, config, catalog, new_uuid, self._replay_live
         )
         self.commits = Commits(self.groups, self.offsets, self.membership, self.consumers, config)
+        self.removal = OffsetRemoval(self.groups, self.offsets, self.consumers, config)
 
     def join(
         self,
