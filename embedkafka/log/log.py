@@ -11,8 +11,10 @@ there are (`manager`).
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple, TypeVar
@@ -20,7 +22,13 @@ from typing import Final, NamedTuple, TypeVar
 from embedkafka.log import checkpoints
 from embedkafka.log.config import LogConfig
 from embedkafka.log.epoch_cache import EpochCache, EpochEndOffset
-from embedkafka.log.loader import DELETED_SUFFIX, Loader, rebuild_producers
+from embedkafka.log.loader import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SWAP_SUFFIX,
+    Loader,
+    rebuild_producers,
+)
 from embedkafka.log.offset_index import OffsetPosition
 from embedkafka.log.ports import Tasks
 from embedkafka.log.producer_state import (
@@ -28,6 +36,7 @@ from embedkafka.log.producer_state import (
     AppendOrigin,
     BatchMetadata,
     CompletedTxn,
+    LastRecord,
     ProducerAppend,
     ProducerState,
 )
@@ -73,6 +82,7 @@ T = TypeVar("T")
 
 NO_RECORDS: Final = memoryview(b"")
 UNKNOWN: Final = -1
+MAX_OFFSET: Final = 2**63 - 1
 _OPEN_FILES_KEPT: Final = 4
 DEFAULT_PRODUCER_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
@@ -131,6 +141,34 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
+class SegmentToClean(NamedTuple):
+    """A segment and what decides whether it may be compacted."""
+
+    segment: Segment
+    base_offset: int
+    end_offset: int
+    size: int
+    first_timestamp: int
+    largest_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningView:
+    """A log as the cleaner finds it; the active segment is not part of it.
+
+    `truncations` counts them; a segment made from this view is of use only if there was none since.
+    `lowest_truncation` is how far down they went, for what was clean there is not any more.
+    """
+
+    segments: Sequence[SegmentToClean]
+    log_start_offset: int
+    log_end_offset: int
+    last_stable_offset: int
+    last_records: Mapping[int, LastRecord]
+    truncations: int
+    lowest_truncation: int
+
+
 class UnexpectedAppendOffset(ApiError):
     """A follower was given batches that do not continue its log."""
 
@@ -180,6 +218,8 @@ class Log:
         self._first_unstable_offset: int | None = None
         self._open_inactive: deque[Segment] = deque()
         self._is_closed = False
+        self._truncations = 0
+        self._lowest_truncation = MAX_OFFSET
 
     def __repr__(self) -> str:
         return (
@@ -547,9 +587,13 @@ class Log:
             segment.release()
 
     def _remove_segments(self, segments: Sequence[Segment]) -> None:
-        """Takes segments out of the log; their files go after `file.delete.delay.ms`."""
+        """Takes segments out of the log."""
         self._segments.remove(segments)
         self._producers.remove_snapshots([segment.base_offset for segment in segments])
+        self._delete_files(segments)
+
+    def _delete_files(self, segments: Sequence[Segment]) -> None:
+        """Renames the files at once and removes them after `file.delete.delay.ms`."""
         for segment in segments:
             segment.change_suffix("", DELETED_SUFFIX)
 
@@ -821,6 +865,7 @@ class Log:
         return self._guarded(truncate)
 
     def _truncate(self, offset: int) -> None:
+        self._note_truncation(offset)
         later = [segment for segment in self._segments if segment.base_offset > offset]
         if later:
             self._remove_segments(later)
@@ -843,7 +888,12 @@ class Log:
         """Drops everything; the log then begins and ends at `offset`."""
         self._guarded(lambda: self._truncate_fully_and_start_at(offset))
 
+    def _note_truncation(self, offset: int) -> None:
+        self._truncations += 1
+        self._lowest_truncation = min(self._lowest_truncation, offset)
+
     def _truncate_fully_and_start_at(self, offset: int) -> None:
+        self._note_truncation(offset)
         _LOG.info("Truncating %s fully, to start at offset %d", self.topic_partition, offset)
         self._remove_segments(tuple(self._segments))
         self._segments.add(self._new_segment(offset))
@@ -886,11 +936,98 @@ class Log:
             is_active=following is None,
         )
 
+    # -- compaction
+
+    def cleaning_view(self) -> CleaningView:
+        """What the cleaner has to know, as of now."""
+        return self._guarded(self._cleaning_view)
+
+    def _cleaning_view(self) -> CleaningView:
+        segments = tuple(self._segments)
+        return CleaningView(
+            segments=[
+                SegmentToClean(
+                    segment=segment,
+                    base_offset=segment.base_offset,
+                    end_offset=following.base_offset,
+                    size=segment.size,
+                    first_timestamp=segment.first_timestamp,
+                    largest_timestamp=segment.largest_timestamp,
+                )
+                for segment, following in pairwise(segments)
+            ],
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            last_stable_offset=self.last_stable_offset,
+            last_records=self._producers.last_records(),
+            truncations=self._truncations,
+            lowest_truncation=self._lowest_truncation,
+        )
+
+    def aborted_transactions(self) -> Sequence[AbortedTransaction]:
+        """All that the transaction indexes know of."""
+        return self._guarded(
+            lambda: [txn for segment in self._segments for txn in segment.txn_index]
+        )
+
+    def find_batches(self, segment: Segment) -> Iterator[Batch] | None:
+        """The batches of `segment`, to be read without the lock, if it is still in the log."""
+
+        def find() -> Iterator[Batch] | None:
+            if segment not in set(self._segments):
+                return None
+            self._keep_open(segment)
+            return segment.batches()
+
+        return self._guarded(find)
+
+    def new_cleaned_segment(self, base_offset: int) -> Segment:
+        """An empty segment beside the log, for `replace_segments`."""
+
+        def make() -> Segment:
+            segment = self._open_segment(base_offset, CLEANED_SUFFIX)
+            segment.create()
+            return segment
+
+        return self._guarded(make)
+
+    def replace_segments(self, new: Segment, old: Sequence[Segment], *, truncations: int) -> bool:
+        """Puts a compacted segment in the place of those it was made from.
+
+        False, and nothing is done, when the log was truncated or some of them are gone meanwhile.
+        """
+
+        def replace() -> bool:
+            if truncations != self._truncations or not set(self._segments).issuperset(old):
+                return False
+            # From here on a crash leaves the finished new segment, or what it is made from.
+            new.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            self._segments.remove(old)
+            self._segments.add(new)
+            bases = {segment.base_offset for segment in old}
+            self._producers.remove_snapshots(bases.difference({new.base_offset}))
+            self._delete_files(old)
+            new.change_suffix(SWAP_SUFFIX, "")
+            self._keep_open(new)
+            return True
+
+        return self._guarded(replace)
+
+    def forget_truncations(self, truncations: int) -> None:
+        """What was truncated up to the given count has been compacted again."""
+        with self._lock:
+            if truncations == self._truncations:
+                self._lowest_truncation = MAX_OFFSET
+
     # -- guards
 
     def _note_first_unstable(self) -> None:
         offset = self._producers.first_unstable_offset
         self._first_unstable_offset = None if offset is None else max(offset, self.log_start_offset)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
 
     def _require_open(self) -> None:
         if self._is_closed:

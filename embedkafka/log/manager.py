@@ -18,6 +18,7 @@ from typing import Final
 
 from embedkafka.log import checkpoints
 from embedkafka.log.checkpoints import CorruptCheckpoint, MetaProperties
+from embedkafka.log.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.config import LogConfig
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
 from embedkafka.log.ports import ScheduledTask, Tasks
@@ -56,8 +57,9 @@ class LogManagerConfig:
 class LogManager:
     """Finds, makes, keeps and deletes logs.
 
-    `on_dir_failure` is called by the thread that met the failure, which may hold a partition's
-    lock: it must hand the news on and return.
+    Compaction runs on `cleaner_scheduler`, or on the common one. `on_dir_failure` is called by the
+    thread that met the failure, which may hold a partition's lock: it must hand the news on and
+    return.
     """
 
     def __init__(
@@ -69,6 +71,8 @@ class LogManager:
         files: Files,
         random: Random,
         config: LogManagerConfig | None = None,
+        cleaner_config: CleanerConfig | None = None,
+        cleaner_scheduler: Tasks | None = None,
         topic_config: Callable[[str], LogConfig] | None = None,
         on_dir_failure: DirFailureListener | None = None,
     ) -> None:
@@ -85,6 +89,15 @@ class LogManager:
         self._offline: set[Path] = set()
         self._logs: dict[TopicPartition, Log] = {}
         self._tasks: list[ScheduledTask] = []
+        self._cleaner_config = cleaner_config or CleanerConfig()
+        self._cleaner_scheduler = cleaner_scheduler or scheduler
+        self._cleaner = Cleaner(
+            self.all_logs,
+            clock=clock,
+            files=files,
+            config=self._cleaner_config,
+            on_storage_error=self.fail_directory,
+        )
 
     # -- life
 
@@ -177,6 +190,7 @@ class LogManager:
         with self._lock:
             log = self._logs.pop(topic_partition, None)
         if log is not None:
+            self._cleaner.forget(log)
             log.rename_directory(self._path_for_deletion(log))
             log.kill()
             self._remove_later(log.directory, log.config.file_delete_delay_ms)
@@ -214,6 +228,11 @@ class LogManager:
         """Deletes segments that are too old, too many or behind the log start."""
         self._for_each_log(lambda log: log.delete_old_segments())
 
+    def clean_logs(self) -> None:
+        """Compacts the logs that are dirty enough, the dirtiest first."""
+        while self._cleaner.clean_filthiest():
+            pass
+
     def flush_due_logs(self) -> None:
         """Syncs the logs whose `flush.ms` has passed since the last time."""
         now_ms = self._clock.now_ms()
@@ -246,6 +265,7 @@ class LogManager:
         is_clean = self._files.exists(clean_mark)
         # Gone before anything is loaded: a crash from here on is a crash.
         self._files.remove(clean_mark)
+        self._cleaner.load_checkpoint(directory)
         recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT_CHECKPOINT)
         log_starts = self._read_offsets(directory, checkpoints.LOG_START_CHECKPOINT)
         high_watermarks = self._read_offsets(directory, checkpoints.REPLICATION_CHECKPOINT)
@@ -359,6 +379,15 @@ class LogManager:
             for name, period_ms, run in work
             if period_ms < NEVER_MS
         ]
+        if self._cleaner_config.log_cleaner_enable:
+            backoff_ms = self._cleaner_config.log_cleaner_backoff_ms
+            self._tasks.append(
+                self._scheduler.every("log-cleaner", backoff_ms, self._clean_if_dirty)
+            )
+
+    def _clean_if_dirty(self) -> None:
+        if self._cleaner.find_filthiest() is not None:
+            self._cleaner_scheduler.once("clean-logs", 0, self.clean_logs)
 
     def _stop_tasks(self) -> None:
         for task in self._tasks:

@@ -85,6 +85,13 @@ class CompletedTxn(NamedTuple):
     is_aborted: bool
 
 
+class LastRecord(NamedTuple):
+    """The last batch of an active producer; without data, its epoch says which marker it is."""
+
+    last_data_offset: int | None
+    producer_epoch: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
     """A producer as DescribeProducers shows it."""
@@ -120,10 +127,6 @@ class ProducerEntry:
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_data_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else -1
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
         """The same batch among the last five."""
@@ -324,6 +327,15 @@ class ProducerState:
             )
             for entry in self._entries.values()
         ]
+
+    def last_records(self) -> dict[int, LastRecord]:
+        """By producer id what compaction must leave for sequences to be checked."""
+        return {
+            entry.producer_id: LastRecord(
+                entry.batches[-1].last_offset if entry.batches else None, entry.producer_epoch
+            )
+            for entry in self._entries.values()
+        }
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
         """The last stable offset once `completed` is done, for its entry in the index."""

@@ -100,8 +100,9 @@ class Segment:
 
     def create(self) -> None:
         """Starts an empty file, and takes the place of whatever had its name."""
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
-            self._files.remove(self.path.with_suffix(suffix))
+        self.offset_index.file.remove()
+        self.time_index.file.remove()
+        self.txn_index.remove()
         self.file.truncate(0)
         self.release()  # a partition without records holds no file open
         self.offset_index.create()
@@ -232,14 +233,20 @@ class Segment:
 
     def _waited_for_roll(self, max_timestamp: int, now_ms: int) -> int:
         """By the records' time from the first batch on; by the clock when they have none."""
-        if self._first_timestamp is None:
-            first = next(self.batches(), None)
-            self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
-        if self._first_timestamp >= 0:
-            return max_timestamp - self._first_timestamp
+        first_timestamp = self.first_timestamp
+        if first_timestamp >= 0:
+            return max_timestamp - first_timestamp
         return now_ms - self.created_ms
 
     # -- timestamps
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, or -1."""
+        if self._first_timestamp is None:
+            first = next(self.batches(), None)
+            self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
+        return self._first_timestamp
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -265,20 +272,11 @@ class Segment:
     # -- reading
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
-        """The batches from `position`, which must be the start of one, up to `end`."""
-        end = self.size if end is None else end
-        while position < end:
-            data = memoryview(self.file.read(position, min(_READ_SIZE, end - position)))
-            size = next_batch_size(data, 0, len(data))
-            if size is None:
-                return
-            if size > len(data):
-                if position + size > end:
-                    return
-                data = memoryview(self.file.read(position, size))
-            for batch in read_batches(data):
-                yield batch
-                position += batch.size_in_bytes
+        """The batches from `position`, which must be the start of one, up to `end`.
+
+        The file is opened now and held to the end, whatever happens to the segment meanwhile.
+        """
+        return _read_batches(self.file, position, self.size if end is None else end)
 
     def find_batch(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at or past `offset`."""
@@ -377,6 +375,21 @@ class Segment:
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
     """`<20 digits><suffix>` in `directory`."""
     return directory / f"{base_offset:020d}{suffix}"
+
+
+def _read_batches(file: File, position: int, end: int) -> Iterator[Batch]:
+    while position < end:
+        data = memoryview(file.read(position, min(_READ_SIZE, end - position)))
+        size = next_batch_size(data, 0, len(data))
+        if size is None:
+            return
+        if size > len(data):
+            if position + size > end:
+                return
+            data = memoryview(file.read(position, size))
+        for batch in read_batches(data):
+            yield batch
+            position += batch.size_in_bytes
 
 
 def _with_suffix(path: Path, old: str, new: str) -> Path:

@@ -1,0 +1,343 @@
+"""Compaction of logs: picks the dirtiest one, rewrites its segments, swaps them in.
+
+The dirty part of a log begins where the last compaction ended (`cleaner-offset-checkpoint`) and
+ends before the active segment, the last stable offset, and what is younger than
+`min.compaction.lag.ms`. A log is compacted when its dirty part is a large enough share of it, or
+older than `max.compaction.lag.ms`.
+
+Owner: the thread that calls `clean_filthiest`, one at a time; `_lock` (leaf) guards checkpoints.
+Invariants: segments are read without the log's lock and replaced under it, and only if they are
+still what was read; a failure leaves the log as it was.
+Not here: which records stay (`compaction`).
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from embedkafka.log import checkpoints
+from embedkafka.log.checkpoints import CorruptCheckpoint
+from embedkafka.log.compaction import CleanedTransactions, Compaction, OffsetMap
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import CleaningView, Log, SegmentToClean
+from embedkafka.log.segment import Segment
+from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.protocol.errors import ApiError
+from embedkafka.records.batch import Batch, RecordBatch, read_batches
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.ids import TopicPartition
+
+_LOG = logging.getLogger(__name__)
+
+# What an entry takes in Kafka's map, so that its buffer size means the same number of keys here.
+_BYTES_PER_KEY: Final = 24
+_WRITE_SIZE: Final = 1024 * 1024
+_MAX_OFFSETS: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerConfig:
+    """The broker's settings for compaction, under Kafka's names."""
+
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_dedupe_buffer_size: int = 128 * 1024 * 1024
+    log_cleaner_io_buffer_load_factor: float = 0.9
+
+    @property
+    def max_keys(self) -> int:
+        usable = self.log_cleaner_dedupe_buffer_size * self.log_cleaner_io_buffer_load_factor
+        return max(int(usable / _BYTES_PER_KEY), 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogToClean:
+    """A log, where its dirty part begins, and where the part begins that may not be cleaned yet."""
+
+    log: Log
+    view: CleaningView
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+
+    @property
+    def dirty_segments(self) -> Sequence[SegmentToClean]:
+        return [
+            segment
+            for segment in self.view.segments
+            if segment.end_offset > self.first_dirty_offset
+            and segment.base_offset < self.first_uncleanable_offset
+        ]
+
+    @property
+    def cleanable_bytes(self) -> int:
+        return sum(segment.size for segment in self.dirty_segments)
+
+    @property
+    def cleanable_ratio(self) -> float:
+        clean_bytes = sum(
+            segment.size
+            for segment in self.view.segments
+            if segment.base_offset < self.first_dirty_offset
+        )
+        total = clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+
+class Cleaner:
+    """Compacts the logs that `find_logs` tells of, one after the other."""
+
+    def __init__(
+        self,
+        find_logs: Callable[[], Iterable[Log]],
+        *,
+        clock: Clock,
+        files: Files,
+        config: CleanerConfig,
+        on_storage_error: Callable[[Path, OSError], None],
+    ) -> None:
+        self._find_logs = find_logs
+        self._clock = clock
+        self._files = files
+        self._config = config
+        self._on_storage_error = on_storage_error
+        self._lock = threading.Lock()
+        self._checkpoints: dict[Path, dict[TopicPartition, int]] = {}
+        self._uncleanable: set[Log] = set()
+
+    def load_checkpoint(self, directory: Path) -> None:
+        """Reads up to where the logs of a directory were compacted."""
+        try:
+            offsets = checkpoints.read_offsets(
+                self._files, directory / checkpoints.CLEANER_CHECKPOINT
+            )
+        except CorruptCheckpoint as corrupt:
+            _LOG.warning("Compaction starts anew: %s", corrupt)
+            offsets = {}
+        with self._lock:
+            self._checkpoints[directory] = offsets
+
+    def forget(self, log: Log) -> None:
+        """The log is deleted: another one of that name begins with nothing clean."""
+        with self._lock:
+            offsets = self._checkpoints.get(log.directory.parent, {})
+            was_known = offsets.pop(log.topic_partition, None) is not None
+            self._uncleanable.discard(log)
+        if was_known:
+            self._write_checkpoint(log.directory.parent)
+
+    def find_filthiest(self) -> LogToClean | None:
+        """The log that compaction should take next, if any is dirty enough."""
+        candidates = [
+            candidate
+            for log in self._find_logs()
+            if log.config.compacts and log not in self._uncleanable
+            if (candidate := self._judge(log)) is not None
+        ]
+        return max(candidates, key=lambda candidate: candidate.cleanable_ratio, default=None)
+
+    def clean_filthiest(self) -> bool:
+        """Compacts one log; whether one was, so that it is worth looking for another."""
+        chosen = self.find_filthiest()
+        if chosen is None:
+            return False
+        log = chosen.log
+        try:
+            end_offset = self._clean(chosen)
+        except _LogChanged:
+            _LOG.info("%s has changed while it was being compacted", log.topic_partition)
+            return False
+        except ApiError as error:
+            if not log.is_closed:
+                _LOG.error("%s cannot be compacted: %s", log.topic_partition, error)
+                self._uncleanable.add(log)
+            return True
+        except OSError as error:
+            if not log.is_closed:
+                self._on_storage_error(log.directory.parent, error)
+            return False
+        self._note_cleaned(chosen, end_offset)
+        return True
+
+    # -- what to clean
+
+    def _judge(self, log: Log) -> LogToClean | None:
+        try:
+            view = log.cleaning_view()
+        except ApiError:
+            return None  # the log was closed, or its disk failed, which it has told already
+        now_ms = self._clock.now_ms()
+        first_dirty = self._first_dirty_offset(log, view)
+        candidate = LogToClean(
+            log=log,
+            view=view,
+            first_dirty_offset=first_dirty,
+            first_uncleanable_offset=_first_uncleanable(view, log.config, first_dirty, now_ms),
+        )
+        if not candidate.cleanable_bytes:
+            return None
+        is_dirty = candidate.cleanable_ratio > log.config.min_cleanable_dirty_ratio
+        return candidate if is_dirty or _is_overdue(candidate, now_ms) else None
+
+    def _first_dirty_offset(self, log: Log, view: CleaningView) -> int:
+        with self._lock:
+            offsets = self._checkpoints.get(log.directory.parent, {})
+            cleaned = offsets.get(log.topic_partition, view.log_start_offset)
+        cleaned = min(cleaned, view.lowest_truncation)
+        if not view.log_start_offset <= cleaned <= view.log_end_offset:
+            return view.log_start_offset
+        return cleaned
+
+    # -- cleaning
+
+    def _clean(self, chosen: LogToClean) -> int:
+        """Rewrites the log; the offset up to which it is clean now."""
+        log = chosen.log
+        aborted = log.aborted_transactions()
+        offsets = self._map_offsets(chosen, aborted)
+        compaction = Compaction(
+            offsets=offsets,
+            now_ms=self._clock.now_ms(),
+            delete_retention_ms=log.config.delete_retention_ms,
+            last_records=chosen.view.last_records,
+            end_offset=chosen.first_uncleanable_offset,
+        )
+        transactions = CleanedTransactions(aborted)
+        covered = [
+            segment
+            for segment in chosen.view.segments
+            if segment.base_offset <= offsets.latest_offset
+        ]
+        for group in group_by_size(covered, log.config):
+            old = [part.segment for part in group]
+            new = _rewrite(log, old, compaction, transactions)
+            if not log.replace_segments(new, old, truncations=chosen.view.truncations):
+                new.remove()
+                raise _LogChanged
+        _LOG.info("Compacted %s up to offset %d", log.topic_partition, offsets.latest_offset)
+        return offsets.latest_offset + 1
+
+    def _map_offsets(self, chosen: LogToClean, aborted: Sequence[AbortedTransaction]) -> OffsetMap:
+        """The newest offset of each key, from the first dirty offset as far as there is room."""
+        offsets = OffsetMap(self._config.max_keys)
+        transactions = CleanedTransactions(aborted)
+        start_offset = chosen.first_dirty_offset
+        for part in chosen.dirty_segments:
+            for batch in _batches(chosen.log, part.segment):
+                if isinstance(batch, RecordBatch) and batch.is_control:
+                    transactions.is_last_of_its_transaction(batch)
+                elif not transactions.is_aborted(batch) and not offsets.put(batch, start_offset):
+                    return offsets
+                if batch.last_offset >= start_offset:
+                    offsets.latest_offset = batch.last_offset
+            # Offsets that are missing at the end of a segment are clean as well.
+            offsets.latest_offset = part.end_offset - 1
+        return offsets
+
+    # -- checkpoints
+
+    def _note_cleaned(self, cleaned: LogToClean, end_offset: int) -> None:
+        directory = cleaned.log.directory.parent
+        with self._lock:
+            offsets = self._checkpoints.setdefault(directory, {})
+            offsets[cleaned.log.topic_partition] = end_offset
+        cleaned.log.forget_truncations(cleaned.view.truncations)
+        self._write_checkpoint(directory)
+
+    def _write_checkpoint(self, directory: Path) -> None:
+        with self._lock:
+            offsets = dict(self._checkpoints.get(directory, {}))
+        try:
+            checkpoints.write_offsets(
+                self._files, directory / checkpoints.CLEANER_CHECKPOINT, offsets
+            )
+        except OSError as error:
+            self._on_storage_error(directory, error)
+
+
+class _LogChanged(Exception):
+    """Segments that were read are not in the log any more."""
+
+
+def group_by_size(
+    segments: Sequence[SegmentToClean], config: LogConfig
+) -> list[list[SegmentToClean]]:
+    """Runs of segments that together are no larger than one segment may be."""
+    groups: list[list[SegmentToClean]] = []
+    size = 0
+    for segment in segments:
+        if (
+            groups
+            and size + segment.size <= config.segment_bytes
+            and segment.end_offset - groups[-1][0].base_offset <= _MAX_OFFSETS
+        ):
+            groups[-1].append(segment)
+            size += segment.size
+        else:
+            groups.append([segment])
+            size = segment.size
+    return groups
+
+
+def _first_uncleanable(
+    view: CleaningView, config: LogConfig, first_dirty_offset: int, now_ms: int
+) -> int:
+    """Where the first segment begins that must be left alone."""
+    youngest = now_ms - max(config.min_compaction_lag_ms, 0)
+    for segment in view.segments:
+        is_too_young = (
+            config.min_compaction_lag_ms > 0
+            and segment.end_offset > first_dirty_offset
+            and segment.largest_timestamp > youngest
+        )
+        if is_too_young or segment.end_offset > view.last_stable_offset:
+            return segment.base_offset
+    return view.segments[-1].end_offset if view.segments else first_dirty_offset
+
+
+def _is_overdue(candidate: LogToClean, now_ms: int) -> bool:
+    """Whether something dirty is older than `max.compaction.lag.ms` allows."""
+    latest_start = now_ms - max(candidate.log.config.max_compaction_lag_ms, 0)
+    return any(0 < part.first_timestamp < latest_start for part in candidate.dirty_segments)
+
+
+def _rewrite(
+    log: Log,
+    old: Sequence[Segment],
+    compaction: Compaction,
+    transactions: CleanedTransactions,
+) -> Segment:
+    """A new segment with what is left of the old ones."""
+    new = log.new_cleaned_segment(old[0].base_offset)
+    try:
+        pending = bytearray()
+        for segment in old:
+            for batch in _batches(log, segment):
+                pending += compaction.clean(batch, transactions) or b""
+                if len(pending) >= _WRITE_SIZE:
+                    _append_all(new, pending)
+                    pending = bytearray()
+        _append_all(new, pending)
+        for txn in transactions.retained:
+            new.txn_index.append(txn)
+        transactions.retained.clear()
+        new.retire()
+    except Exception:
+        new.remove()
+        raise
+    return new
+
+
+def _batches(log: Log, segment: Segment) -> Iterator[Batch]:
+    batches = log.find_batches(segment)
+    if batches is None:
+        raise _LogChanged
+    return batches
+
+
+def _append_all(segment: Segment, data: bytearray) -> None:
+    if data:
+        segment.append(data, list(read_batches(data)))
