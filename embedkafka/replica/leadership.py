@@ -183,9 +183,17 @@ class Leadership:
             changes.followed[topic_partition] = (state.leader, followed)
 
     def _open_log(self, order: "_Order") -> Log:
+        logs = self._logs
+        all_online = len(logs.live_directories) == len(logs.directories)
+        if not all_online and not order.is_new and logs.find(order.topic_partition) is None:
+            # Its log may be on the disk that failed: an empty one must not take its place.
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the log of {order.topic_partition} is not on the disks that are left",
+            )
         topic_id = None if order.topic_id == ZERO_ID else order.topic_id
         config = self._configs.log_config(order.topic_partition.topic)
-        log = self._logs.get_or_create(order.topic_partition, topic_id, config)
+        log = logs.get_or_create(order.topic_partition, topic_id, config)
         log.update_config(config)
         return log
 
@@ -219,6 +227,7 @@ class Leadership:
 class _Order(NamedTuple):
     topic_partition: TopicPartition
     topic_id: uuid.UUID
+    is_new: bool
     state: PartitionState
 
 
@@ -268,6 +277,7 @@ def _order(
     return _Order(
         topic_partition,
         topic_id,
+        state.is_new,
         PartitionState(
             leader=BrokerId(state.leader),
             leader_epoch=LeaderEpoch(state.leader_epoch),

@@ -33,7 +33,7 @@ class IsrStore(Protocol):
 
 
 class MetadataView(Protocol):
-    """What this broker was told about the others."""
+    """What this broker was told about the others; answers from memory, for locks are held."""
 
     def contains(self, topic_partition: TopicPartition) -> bool:
         """Whether the cluster has this partition, here or elsewhere."""

@@ -143,7 +143,7 @@ class Node:
         self.failed_dirs: list[str] = []
         self.cluster = cluster
         self.logs = LogManager(
-            [directory],
+            [directory / f"disk-{n}" for n in range(cluster.disks)],
             clock=cluster.clock,
             scheduler=self.tasks,
             files=cluster.files,
@@ -167,7 +167,6 @@ class Node:
             failures=cluster.failures,
             fetcher_threads=cluster.threaded,
         )
-        directory.mkdir(parents=True, exist_ok=True)
         self.logs.startup()
         self.manager.start()
 
@@ -314,8 +313,10 @@ class ReplicaCluster:
         topic_config: LogConfig | None = None,
         files: SystemFiles | None = None,
         threaded: bool = False,
+        disks: int = 1,
     ) -> None:
         self.threaded = threaded
+        self.disks = disks
         self.clock = ManualClock()
         self.failures = Failures()
         self.files = files or SystemFiles()
@@ -355,6 +356,7 @@ class ReplicaCluster:
         isr: Sequence[int] | None = None,
         topic_id: uuid.UUID = TOPIC_ID,
         to: Sequence[int] | None = None,
+        is_new: bool = False,
     ) -> dict[int, ErrorCode]:
         """Begins the next leader epoch, as a controller does; the brokers' errors."""
         replicas = sorted(self.nodes) if replicas is None else replicas
@@ -370,6 +372,7 @@ class ReplicaCluster:
             replicas=replicas,
             topic_id=topic_id,
             controller_epoch=self.controller_epoch,
+            is_new=is_new,
         )
         self._last_election = request
         return self.repeat_election(
@@ -440,6 +443,7 @@ def leader_and_isr(
     replicas: Sequence[int],
     topic_id: uuid.UUID,
     controller_epoch: int,
+    is_new: bool,
 ) -> LeaderAndIsrRequest:
     state = LeaderAndIsrRequest.TopicState.PartitionState(
         partition_index=topic_partition.partition,
@@ -449,6 +453,7 @@ def leader_and_isr(
         isr=list(isr),
         partition_epoch=partition_epoch,
         replicas=list(replicas),
+        is_new=is_new,
     )
     return LeaderAndIsrRequest(
         controller_id=1,

@@ -133,3 +133,16 @@ def test_other_brokers_go_on(cluster, files):
     cluster.settle()
     assert produced.error is ErrorCode.NONE
     assert cluster[3].manager.fetchers.find_state(TP) is FollowState.FETCHING
+
+
+def test_partition_of_a_failed_disk_is_not_made_anew_on_another(make_cluster, files):
+    cluster = make_cluster(brokers=1, disks=2, files=files)
+    cluster.elect(1)
+    files.broken.add(cluster[1].log().directory.parent)
+    cluster[1].produce("a")
+    cluster.settle()
+    assert cluster.elect(1, of=OTHER) == {1: ErrorCode.KAFKA_STORAGE_ERROR}
+    new = TopicPartition("new", 0)
+    assert cluster.elect(1, of=new, is_new=True) == {1: ErrorCode.NONE}
+    assert cluster[1].produce("b", to=new).error is ErrorCode.NONE
+    assert [view.is_online for view in cluster[1].manager.log_dirs()].count(True) == 1

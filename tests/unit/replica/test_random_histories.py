@@ -87,7 +87,7 @@ class History:
         }
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("min_isr", [1, 2])
 def test_acknowledged_records_are_on_every_replica_in_the_end(make_cluster, seed, min_isr):
     cluster = make_cluster(
