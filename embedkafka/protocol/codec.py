@@ -36,6 +36,8 @@ __all__ = [
 
 M = TypeVar("M")
 
+BytesLike = bytes | bytearray | memoryview
+
 _VERSION: Final = Struct(">h")
 _ENCODE_FAILURES: Final = (StructError, TypeError, AttributeError, UnicodeEncodeError)
 
@@ -60,12 +62,19 @@ def encode_parts(message: object, version: int) -> list[Part]:
         raise _not_encodable(message, version, failure) from failure
 
 
-def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview) -> M:
+def decode(
+    cls: type[M],
+    version: int,
+    buffer: BytesLike,
+    *,
+    surplus_allowed: bool = False,
+) -> M:
     """The message in `buffer`, which must hold it and nothing else; else `ProtocolError`.
 
-    Records are views of `buffer`, everything else is copied.
+    Records are views of `buffer`, everything else is copied. A broker allows surplus bytes at the
+    end of a request, as Kafka does: librdkafka 2.16 sends some after a Metadata request.
     """
-    message: M = _decoders[cls, version](buffer)
+    message: M = _decoders[cls, version](buffer, surplus_allowed)
     return message
 
 
@@ -74,12 +83,12 @@ def encode_versioned(message: object, version: int) -> bytes:
     return _VERSION.pack(version) + encode(message, version)
 
 
-def decode_versioned(cls: type[M], buffer: bytes | bytearray | memoryview) -> M:
+def decode_versioned(cls: type[M], buffer: BytesLike) -> M:
     """The message behind its version; `ProtocolError` when the class has no such version."""
     return decode(cls, leading_version(buffer), memoryview(buffer)[_VERSION.size :])
 
 
-def leading_version(buffer: bytes | bytearray | memoryview) -> int:
+def leading_version(buffer: BytesLike) -> int:
     """The int16 before a versioned message; in keys it tells the kind of record."""
     try:
         version: int = _VERSION.unpack_from(buffer)[0]
@@ -96,12 +105,10 @@ class _Encoders(dict[tuple[type[Any], int], Callable[[object], list[Part]]]):
         return encoder
 
 
-class _Decoders(dict[tuple[type[Any], int], Callable[[bytes | bytearray | memoryview], Any]]):
+class _Decoders(dict[tuple[type[Any], int], Callable[[BytesLike, bool], Any]]):
     """Decoders by class and version; a missing one is compiled."""
 
-    def __missing__(
-        self, key: tuple[type[Any], int]
-    ) -> Callable[[bytes | bytearray | memoryview], Any]:
+    def __missing__(self, key: tuple[type[Any], int]) -> Callable[[BytesLike, bool], Any]:
         self[key] = decoder = _compile("decode", *key)
         return decoder
 
@@ -110,13 +117,13 @@ _encoders: Final = _Encoders()
 _decoders: Final = _Decoders()
 
 
-def _compile(what: str, cls: type[Any], version: int) -> Callable[[Any], Any]:
+def _compile(what: str, cls: type[Any], version: int) -> Callable[..., Any]:
     schema = schema_of(cls)
     first, last = schema.versions
     if not first <= version <= last:
         raise ProtocolError(f"{cls.__qualname__} has versions {first} to {last}, not {version}")
     write = encoder_source if what == "encode" else decoder_source
-    function: Callable[[Any], Any] = write(schema, version).compile(
+    function: Callable[..., Any] = write(schema, version).compile(
         what, f"{what} {cls.__qualname__} v{version}"
     )
     return function

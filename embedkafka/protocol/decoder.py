@@ -45,19 +45,19 @@ from embedkafka.protocol.wire_types import (
 
 
 def decoder_source(schema: Schema, version: int) -> Source:
-    """Source of `decode(data) -> message`."""
+    """Source of `decode(data, surplus_allowed=False) -> message`."""
     source = Source({**_NAMES, "what": f"{schema.cls.__qualname__} v{version}"})
     has_records = _has_records(schema, version)
     writer = _DecoderWriter(
         source, version, flexible=schema.is_flexible_in(version), keeps_views=has_records
     )
-    with source.block("def decode(data):"):
+    with source.block("def decode(data, surplus_allowed=False):"):
         source.line(f"data = {'memoryview' if has_records else 'bytes'}(data)")
         source.line("end = len(data)")
         source.line("pos = 0")
         with source.block("try:"):
             result = writer.struct(schema)
-            source.line("if pos != end:")
+            source.line("if pos != end and (pos > end or not surplus_allowed):")
             source.line(" raise wrong_end(pos, end)")
             source.line(f"return {result}")
         source.line("except failures as failure:")

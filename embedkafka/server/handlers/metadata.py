@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import (
     ApiVersionsRequest,
@@ -48,12 +49,16 @@ def api_versions(
 
 
 def unsupported_api_versions() -> ApiVersionsResponse:
-    """The answer, in v0, to a version of ApiVersions that we do not know."""
+    """The answer, in v0, to a version of ApiVersions that we do not know: those that we do."""
     return _api_versions(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
-    rows = [] if error is ErrorCode.INVALID_REQUEST else sorted(HANDLERS.items())
+    rows = sorted(HANDLERS.items())
+    if error is ErrorCode.UNSUPPORTED_VERSION:
+        rows = [row for row in rows if row[0] is ApiKey.API_VERSIONS]
+    elif error:
+        rows = []
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[
@@ -126,7 +131,8 @@ class _TopicDescriber:
         )
 
     def requested(self, topic: MetadataRequest.Topic) -> MetadataResponse.Topic:
-        if topic.name is None:
+        # The Java client sends an empty name beside an id, where others send null.
+        if topic.name is None or (topic.topic_id != NO_UUID and not topic.name):
             return self._by_id(topic.topic_id)
         if topic.name in self._snapshot.topics:
             return self.known(topic.name)

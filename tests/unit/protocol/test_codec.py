@@ -221,3 +221,12 @@ def test_versioned_messages_of_another_kind_or_none_are_refused() -> None:
         decode_versioned(GroupMetadataKey, b"\x00\x01\x00\x01g")
     with pytest.raises(ProtocolError, match="no version in 1 bytes"):
         leading_version(b"\x00")
+
+
+def test_surplus_bytes_are_refused_unless_allowed():
+    data = encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0) + b"\0\0\0"
+    with pytest.raises(ProtocolError, match="3 bytes are left over"):
+        decode(HeartbeatRequest, 0, data)
+    assert decode(HeartbeatRequest, 0, data, surplus_allowed=True).member_id == "m"
+    with pytest.raises(ProtocolError):
+        decode(HeartbeatRequest, 0, data[:3], surplus_allowed=True)
