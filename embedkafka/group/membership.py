@@ -160,6 +160,8 @@ class Membership:
         if is_retry and is_same:
             out.answer(attempt.reply, generation_response(group, member))
         else:
+            # A second join of a member that waits: its first connection is gone.
+            _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
             self._update(member, attempt)
             self._rebalance_if_possible(group, out, now_ms)
 
@@ -189,7 +191,6 @@ class Membership:
         instance_id = attempt.request.group_instance_id
         assert instance_id is not None
         old_id = group.static_members[instance_id]
-        old_leader_id = group.leader_id
         member = group.members[old_id]
         before = _Replaced(
             instance_id=instance_id,
@@ -197,7 +198,7 @@ class Membership:
             protocols=member.protocols,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             session_timeout_ms=member.session_timeout_ms,
-            leader_id=old_leader_id,
+            leader_id=group.leader_id,
         )
         _answer_waiting(member, ErrorCode.FENCED_INSTANCE_ID, out)
         group.replace_static_member(instance_id, old_id, new_id)
@@ -236,7 +237,7 @@ class Membership:
             # An older leader must not assign in a stable group: it is told that the id it had
             # before leads, and asks for the assignment as a follower does.
             response = replace(
-                generation_response(group, member), leader=before.leader_id, members=[]
+                generation_response(group, member), leader=before.leader_id or "", members=[]
             )
         member.awaiting_join = None
         out.answer(attempt.reply, response)
@@ -353,6 +354,7 @@ class Membership:
             out.answer(reply, assignment_response(group, member))
             out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
             return out.done()
+        _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
         member.awaiting_sync = reply
         if member.member_id == group.leader_id:
             given = {a.member_id: bytes(a.assignment) for a in request.assignments}
@@ -486,10 +488,11 @@ class Membership:
 
     def _drop(self, group: Group, member_id: str, out: Decisions) -> None:
         """Takes the member out; what it waits for ends with UNKNOWN_MEMBER_ID: it may retry."""
+        group.pending_members.discard(member_id)
         member = group.remove(member_id)
         if member is not None:
             _answer_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
-            out.cancel_timer(_session(group, member_id))
+        out.cancel_timer(_session(group, member_id))
 
     # Leadership of the shard
 

@@ -234,3 +234,33 @@ def test_a_member_waiting_in_its_first_join_is_given_up_after_five_minutes(coord
     coordinator.advance(1)
     assert second.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert coordinator.heartbeat(first, 1).error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_join_sent_twice_ends_the_first_wait(coordinator):
+    member = coordinator.stable()
+    second, first_try = coordinator.joined()
+    again = coordinator.join(member=second)
+    assert first_try.error is ErrorCode.REBALANCE_IN_PROGRESS
+    coordinator.join(member=member)
+    assert again.response.generation_id == 2
+
+
+def test_a_sync_sent_twice_ends_the_first_wait(coordinator):
+    member = coordinator.stable()
+    second, _ = coordinator.joined()
+    coordinator.join(member=member)
+    first_try, again = coordinator.sync(second, 2), coordinator.sync(second, 2)
+    assert first_try.error is ErrorCode.REBALANCE_IN_PROGRESS
+    coordinator.sync(member, 2, {second: b"x"})
+    assert again.response.assignment == b"x"
+
+
+def test_a_pending_member_that_finds_no_room_holds_nobody_up(new_coordinator):
+    config = GroupConfig(offsets_topic_num_partitions=1, group_max_size=2)
+    coordinator = new_coordinator(config).lead()
+    first = coordinator.stable()
+    pending = [coordinator.join().response.member_id for _ in range(2)]
+    rejoin = coordinator.join(member=first)
+    coordinator.join(member=pending[0])
+    assert coordinator.join(member=pending[1]).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert rejoin.response.generation_id == 2
