@@ -14,6 +14,7 @@ from embedkafka.log.validation import RecordsRejected
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.delayed import DelayedDeleteRecords, DelayedProduce
 from embedkafka.replica.deletion import DeletedRecords
+from embedkafka.replica.fetch import NO_OFFSET
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.partition import ACKS_ALL
 from embedkafka.replica.produce import PartitionResponse
@@ -66,7 +67,7 @@ class Writes:
         pending: dict[TopicPartition, int] = {}
         for topic_partition, records in entries.items():
             if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
-                results[topic_partition] = _internal(topic_partition)
+                results[topic_partition] = _INTERNAL_TOPIC
                 continue
             try:
                 info, moved, is_replicated = self._hosted.require(topic_partition).append_as_leader(
@@ -144,21 +145,18 @@ class Writes:
         _LOG.debug("Append to %s is refused: %s", topic_partition, error)
         partition = self._hosted.find(topic_partition)
         log = partition.log if partition else None
-        return PartitionResponse(
-            error=error.code,
-            log_start_offset=(
-                log.log_start_offset if log and error.code not in _WITHOUT_LOG_START else -1
-            ),
-            record_errors=error.record_errors if isinstance(error, RecordsRejected) else (),
-            error_message=error.message or None,
-        )
+        log_start_offset = NO_OFFSET
+        if log is not None and error.code not in _WITHOUT_LOG_START:
+            log_start_offset = log.log_start_offset
+        if isinstance(error, RecordsRejected):
+            return PartitionResponse(
+                error=error.code,
+                log_start_offset=log_start_offset,
+                record_errors=error.record_errors,
+                error_message=error.message,
+            )
+        return PartitionResponse(error=error.code, log_start_offset=log_start_offset)
 
 
 _INVALID_ACKS: Final = PartitionResponse(error=ErrorCode.INVALID_REQUIRED_ACKS)
-
-
-def _internal(topic_partition: TopicPartition) -> PartitionResponse:
-    return PartitionResponse(
-        error=ErrorCode.INVALID_TOPIC_EXCEPTION,
-        error_message=f"Cannot append to internal topic {topic_partition.topic}",
-    )
+_INTERNAL_TOPIC: Final = PartitionResponse(error=ErrorCode.INVALID_TOPIC_EXCEPTION)

@@ -84,6 +84,17 @@ def test_refused_batch_tells_where_the_log_starts(single):
     assert again.response.log_start_offset == 0
 
 
+def test_only_refused_records_are_explained(make_cluster):
+    """As Kafka does it: a text for every error would be welcome, but clients do not get one."""
+    cluster = make_cluster(brokers=1, topic_config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    cluster.elect(1)
+    keyless = cluster[1].produce("a").response
+    assert (keyless.error, len(keyless.record_errors)) == (ErrorCode.INVALID_RECORD, 1)
+    assert keyless.error_message
+    unknown = cluster[1].produce("a", to=OTHER).response
+    assert unknown.error_message is None
+
+
 # -- fetch
 
 
