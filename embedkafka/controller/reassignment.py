@@ -30,7 +30,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
-from embedkafka.zk.store import Watch, ZkError
+from embedkafka.zk.store import SessionExpired, Watch, ZkError
 
 _LOG = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class Reassignments:
         for partition in list(self._context.reassigning):
             assignment = self._context.assignment(partition)
             if wanted(partition, assignment):
-                self._advance(partition, assignment)
+                self._try_to_advance(partition, assignment)
 
     def on_isr_change(self, partition: TopicPartition) -> None:
         """Completes the partition's reassignment if its target replicas are in sync now."""
@@ -164,7 +164,7 @@ class Reassignments:
         self._zk.watch_partition_state(partition, self._watch)
         assignment = self._context.assignment(partition)
         if self._is_complete(partition, assignment):
-            self._advance(partition, assignment)
+            self._try_to_advance(partition, assignment)
 
     def in_progress(
         self, partitions: Collection[TopicPartition] | None
@@ -185,13 +185,21 @@ class Reassignments:
             if not exists or self._context.is_queued_for_deletion(partition.topic):
                 answers[partition] = unknown
                 continue
-            try:
-                self._advance(partition, assignment)
-                answers[partition] = None
-            except (StateChangeFailed, ZkError) as error:
-                _LOG.info("Reassignment of %s failed: %s", partition, error)
-                answers[partition] = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+            answers[partition] = self._try_to_advance(partition, assignment)
         return answers
+
+    def _try_to_advance(
+        self, partition: TopicPartition, assignment: ReplicaAssignment
+    ) -> ApiError | None:
+        """One partition that cannot go on must not keep the others from it."""
+        try:
+            self._advance(partition, assignment)
+        except SessionExpired:
+            raise
+        except (StateChangeFailed, ZkError) as error:
+            _LOG.info("Reassignment of %s failed: %s", partition, error)
+            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return None
 
     def _advance(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """One pass through the phases; `assignment` is new, or the one in progress."""

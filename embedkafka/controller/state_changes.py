@@ -19,7 +19,7 @@ from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import RequestBatch
 from embedkafka.controller.sender import RequestSender
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.payloads import LeaderAndIsr
 
 _LOG = logging.getLogger(__name__)
@@ -99,9 +99,7 @@ class StateChanges:
             if state is None:
                 raise StateChangeFailed(f"{partition} has no leader and ISR in ZooKeeper")
             if state.controller_epoch > self._context.epoch:
-                raise StateChangeFailed(
-                    f"{partition} was written by controller epoch {state.controller_epoch}"
-                )
+                raise ControllerMoved(f"epoch {state.controller_epoch} has written {partition}")
             bumped = state.with_leader(state.leader)
             updates = self._write({partition: bumped})
             if partition in updates:

@@ -32,6 +32,7 @@ from embedkafka.zk.store import (
     ANY_VERSION,
     BadVersion,
     CheckOp,
+    ConnectionLoss,
     CreateOp,
     DeleteOp,
     NodeExists,
@@ -39,6 +40,7 @@ from embedkafka.zk.store import (
     NotEmpty,
     Op,
     OpResult,
+    SessionExpired,
     SetOp,
     Stat,
     Watch,
@@ -291,6 +293,8 @@ class KafkaZk:
             ops, owners = self._state_creations(waiting)
             try:
                 self._controller_write(ops, epoch_version)
+            except (SessionExpired, ConnectionLoss):
+                raise  # of no operation in particular
             except ZkError as error:
                 owner = owners[error.op_index - 1]
                 if owner is None:
@@ -330,6 +334,8 @@ class KafkaZk:
                 ]
                 try:
                     self._controller_write(ops, epoch_version)
+                except (SessionExpired, ConnectionLoss):
+                    raise  # of no operation in particular
                 except ZkError as error:
                     lost = list(waiting)[error.op_index - 1]
                     del waiting[lost]

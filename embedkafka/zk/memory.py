@@ -19,6 +19,7 @@ from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.zk.snapshot import encode_tree
 from embedkafka.zk.store import (
     ANY_VERSION,
     ConnectionLoss,
@@ -46,11 +47,11 @@ Executor = Callable[[Callable[[], None]], None]
 class MemoryZk:
     """One ensemble. `close()` ends its only thread, which exists after the first `pause()`."""
 
-    def __init__(self, clock: Clock, failures: Failures) -> None:
+    def __init__(self, clock: Clock, failures: Failures, tree: Tree | None = None) -> None:
         self._clock = clock
         self._failures = failures
         self._lock = ranked_lock("MemoryZk", LEAF_RANK)
-        self._tree = Tree()
+        self._tree = tree or Tree()
         self._sessions: dict[int, MemorySession] = {}
         self._last_session_id = 0
         self._scheduler = Scheduler("ek-zk-sessions", clock, failures)
@@ -66,6 +67,11 @@ class MemoryZk:
     def close(self) -> None:
         self._scheduler.shutdown()
 
+    def snapshot(self) -> bytes:
+        """What `snapshot.decode_tree` makes a tree of again: all but the sessions."""
+        with self._lock:
+            return encode_tree(self._tree)
+
     def paths(self) -> list[str]:
         """Every znode there is, for tests and reports."""
         with self._lock:
@@ -73,9 +79,12 @@ class MemoryZk:
 
     def _open(self, session: "MemorySession") -> int:
         with self._lock:
-            self._last_session_id += 1
-            self._sessions[self._last_session_id] = session
-            return self._last_session_id
+            return self._add(session)
+
+    def _add(self, session: "MemorySession") -> int:
+        self._last_session_id += 1
+        self._sessions[self._last_session_id] = session
+        return self._last_session_id
 
     def _write(self, session: "MemorySession", ops: Sequence[Op]) -> list[OpResult]:
         with self._lock:
@@ -119,6 +128,7 @@ class MemorySession:
         self._listeners: list[SessionListener] = []
         self._state = SessionState.CONNECTED
         self._lost = False
+        self._unreachable = False
         self._pauses = 0
         self._session_id = server._open(self)
 
@@ -199,29 +209,38 @@ class MemorySession:
         with self._server._lock:
             if self._state is not SessionState.EXPIRED:
                 return
+            if self._unreachable:
+                raise ConnectionLoss
             self._lost = False
             self._state = SessionState.CONNECTED
-        self._session_id = self._server._open(self)
+            self._session_id = self._server._add(self)
         self._announce(SessionState.CONNECTED)
 
     def pause(self) -> None:
         """Cuts the client off; unless resumed, the session expires after its timeout."""
         with self._server._lock:
-            if self._state is not SessionState.CONNECTED:
+            if self._state not in (SessionState.CONNECTED, SessionState.EXPIRED):
                 return
-            self._state = SessionState.SUSPENDED
+            self._unreachable = True
             self._pauses += 1
             pause = self._pauses
-        self._server._scheduler.once(
-            f"expire session {self._session_id}", self._timeout_ms, lambda: self._time_out(pause)
-        )
+            expired = self._state is SessionState.EXPIRED
+            if not expired:
+                self._state = SessionState.SUSPENDED
+        if not expired:  # else it has nothing to lose, but its owner cannot renew it now
+            self._server._scheduler.once(
+                f"expire session {self._session_id}",
+                self._timeout_ms,
+                lambda: self._time_out(pause),
+            )
         self._announce(SessionState.SUSPENDED)
 
     def resume(self) -> None:
         """Reconnects the client, which learns now whether its session has expired meanwhile."""
         with self._server._lock:
-            if self._state is not SessionState.SUSPENDED:
+            if not self._unreachable or self._state is SessionState.CLOSED:
                 return
+            self._unreachable = False
             self._state = SessionState.EXPIRED if self._lost else SessionState.CONNECTED
             state = self._state
         self._announce(state)

@@ -115,6 +115,17 @@ class Tree:
         """Every path, parents before children."""
         return sorted(self._nodes)
 
+    def persistent(self) -> list[tuple[str, Znode]]:
+        """Every znode that outlives its session, parents before children."""
+        return [(path, self._nodes[path]) for path in self.paths() if not self._nodes[path].owner]
+
+    def put_back(self, path: str, node: Znode) -> None:
+        """Takes in a znode of an earlier tree as it was; its parent is there already."""
+        self._nodes[path] = node
+        if path != ROOT:
+            parent_path, name = _split(path)
+            self._nodes[parent_path].children[name] = None
+
     def ephemerals(self, session_id: int) -> list[str]:
         return list(self._ephemerals.get(session_id, ()))
 

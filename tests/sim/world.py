@@ -14,6 +14,7 @@ from typing import Any
 from embedkafka.controller import events
 from embedkafka.controller.events import ElectionTrigger, ElectionType
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import NO_LEADER, LeaderAndIsr, ReplicaAssignment
 from embedkafka.zk.store import ANY_VERSION, NodeExists, SessionExpired
@@ -56,6 +57,7 @@ class World:
             (self.bounce, 2),
             (self.expire_session, 2),
             (self.lose_log_dir, 1),
+            (self.depose_controller, 1),
             (self.get_stuck, 1),
             (self.get_unstuck, 3),
         ]
@@ -129,6 +131,12 @@ class World:
         assignment = {n: self._some_replicas() for n in range(self.random.randint(1, 3))}
         self._note(f"create {topic} {assignment}")
         self.cluster.admin.create_topic(topic, assignment, topic_id=None, config={})
+
+    def depose_controller(self) -> None:
+        """Somebody deletes `/controller`; its owner has a session still, and events to handle."""
+        if self.cluster.admin.find_controller_id() is not None:
+            self._note("the controller is deposed")
+            self.cluster.admin.store.delete(paths.CONTROLLER)
 
     def expand_topic(self) -> None:
         topic = self.random.choice(TOPICS)
@@ -345,6 +353,8 @@ class World:
         def write(ops: Any, epoch_version: int, **options: Any) -> Any:
             results = real(ops, epoch_version, **options)
             if epoch_version != ANY_VERSION:
+                _, current = self.cluster.admin.controller_epoch()
+                assert epoch_version == current, "a controller of the past has written"
                 self.writers.setdefault(epoch_version, set()).add(node.info.id)
             return results
 

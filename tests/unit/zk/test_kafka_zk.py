@@ -19,7 +19,7 @@ from embedkafka.zk.payloads import (
     ProducerIdBlock,
     ReplicaAssignment,
 )
-from embedkafka.zk.store import NodeExists, NoNode
+from embedkafka.zk.store import ConnectionLoss, NodeExists, NoNode, SessionExpired
 
 INFO = BrokerInfo(id=1, endpoints=(BrokerEndpoint(host="127.0.0.1", port=9092),))
 
@@ -221,3 +221,20 @@ def test_features_have_an_epoch(zk: KafkaZk) -> None:
 def test_broken_reassignment_json_is_ignored(zk: KafkaZk) -> None:
     zk.store.create(paths.REASSIGN_PARTITIONS, b"not json")
     assert zk.reassignment() == {}
+
+
+def test_a_lost_session_is_not_blamed_on_partitions(server: MemoryZk) -> None:
+    session = server.connect()
+    zk = KafkaZk(session, ManualClock())
+    zk.make_persistent_paths()
+    _, version = zk.register_controller_and_increment_epoch(1)
+    state = {tp(0): LeaderAndIsr(leader=1, isr=(1,))}
+    session.pause()
+    with pytest.raises(ConnectionLoss):
+        zk.update_partition_states(state, controller_epoch=1, epoch_version=version)
+    with pytest.raises(ConnectionLoss):
+        zk.create_partition_states(state, epoch_version=version)
+    session.expire()
+    session.resume()
+    with pytest.raises(SessionExpired):
+        zk.update_partition_states(state, controller_epoch=1, epoch_version=version)

@@ -1,0 +1,52 @@
+"""A tree of znodes as bytes, so that a cluster can be started again with all that it knew.
+
+Sessions and their ephemeral znodes are left out: they ended with the cluster.
+"""
+
+import base64
+import json
+from typing import Any, Final
+
+from embedkafka.zk.tree import Tree, Znode
+
+_VERSION: Final = 1
+_NUMBERS: Final = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "creates")
+
+
+class BadSnapshot(Exception):
+    """The bytes are no snapshot, or one of a version that is not known."""
+
+
+def encode_tree(tree: Tree) -> bytes:
+    """All persistent znodes, with their versions and transaction ids."""
+    nodes = [
+        {
+            "path": path,
+            "data": base64.b64encode(node.data).decode(),
+            **{name: getattr(node, name) for name in _NUMBERS},
+        }
+        for path, node in tree.persistent()
+    ]
+    return json.dumps({"version": _VERSION, "zxid": tree.zxid, "nodes": nodes}).encode()
+
+
+def decode_tree(data: bytes) -> Tree:
+    """The tree that `encode_tree` was given, without its ephemeral znodes."""
+    try:
+        content = json.loads(data)
+        if content["version"] != _VERSION:
+            raise BadSnapshot(f"version {content['version']} instead of {_VERSION}")
+        tree = Tree()
+        tree.zxid = content["zxid"]
+        for fields in content["nodes"]:
+            tree.put_back(fields["path"], _node(fields))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadSnapshot(f"{error!r}") from error
+    return tree
+
+
+def _node(fields: dict[str, Any]) -> Znode:  # Any: JSON values have no common type
+    node = Znode(base64.b64decode(fields["data"]), zxid=fields["czxid"], now_ms=fields["ctime"])
+    for name in _NUMBERS:
+        setattr(node, name, int(fields[name]))
+    return node
