@@ -17,6 +17,8 @@ TEST_DEFAULTS: Final[Mapping[str, object]] = {
     "num.network.threads": 1,
     "group.initial.rebalance.delay.ms": 0,  # a group of one need not wait for others
     "group.min.session.timeout.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 100,  # how soon a member hears of its partitions
+    "group.consumer.min.heartbeat.interval.ms": 100,
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
     "zookeeper.session.timeout.ms": 300,  # a killed broker is missed after this long

@@ -4,6 +4,7 @@ Each class is a few lines that translate; a decision found here is in the wrong 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
 
 from embedkafka.log.log import AppendOrigin, FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -11,7 +12,7 @@ from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.ports import LeaderChange
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.server.metadata_cache import ZERO_ID, MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ZkError
 
@@ -20,7 +21,7 @@ _APPEND_TIMEOUT_MS = 5_000
 
 
 class CachedMetadata:
-    """`replica.ports.MetadataView` on the metadata cache."""
+    """`replica.ports.MetadataView` and `group.ports.TopicCatalog` on the metadata cache."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
@@ -34,6 +35,13 @@ class CachedMetadata:
     def rack(self, broker_id: BrokerId) -> str | None:
         node = self._cache.snapshot.brokers.get(broker_id)
         return node.rack if node else None
+
+    def topics(self) -> Mapping[str, tuple[UUID, int]]:
+        snapshot = self._cache.snapshot
+        return {
+            name: (snapshot.topic_ids.get(name, ZERO_ID), len(partitions))
+            for name, partitions in snapshot.topics.items()
+        }
 
 
 class Leadership:

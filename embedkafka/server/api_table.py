@@ -85,4 +85,6 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.LIST_TRANSACTIONS: _client(0, 2, "txns.list_transactions"),
     ApiKey.DESCRIBE_CLUSTER: _client(0, 2, "metadata.describe_cluster"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata.describe_topic_partitions"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups.consumer_group_heartbeat"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _client(0, 1, "groups.consumer_group_describe"),
 }

@@ -100,6 +100,9 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         offset_metadata_max_bytes=config.integer("offset.metadata.max.bytes"),
         offsets_retention_ms=config.integer("offsets.retention.minutes") * _MINUTE_MS,
         offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        consumer_group_max_size=config.integer("group.consumer.max.size"),
     )
 
 

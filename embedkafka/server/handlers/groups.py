@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
+from embedkafka.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+)
 from embedkafka.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -145,6 +150,32 @@ def heartbeat(broker: "Broker", request: HeartbeatRequest, context: "RequestCont
 def leave_group(broker: "Broker", request: LeaveGroupRequest, context: "RequestContext") -> object:
     """Removes members at once instead of after their session timeout."""
     broker.groups.leave_group(request, context.version, context.reply)
+    return LATER
+
+
+def consumer_group_heartbeat(
+    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: "RequestContext"
+) -> object:
+    """Joins, keeps in, or leaves a group whose coordinator assigns the partitions (KIP-848)."""
+    broker.groups.consumer_group_heartbeat(
+        request, context.client_id, context.client_host, context.version, context.reply
+    )
+    return LATER
+
+
+def consumer_group_describe(
+    broker: "Broker", request: ConsumerGroupDescribeRequest, context: "RequestContext"
+) -> object:
+    """Epochs, members and assignments of consumer groups."""
+    if not request.include_authorized_operations:
+        broker.groups.consumer_group_describe(request, context.reply)
+        return LATER
+
+    def reply(response: ConsumerGroupDescribeResponse) -> None:
+        groups = [replace(g, authorized_operations=GROUP_OPERATIONS) for g in response.groups]
+        context.reply(replace(response, groups=groups))
+
+    broker.groups.consumer_group_describe(request, reply)
     return LATER
 
 
