@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.java_tools.java_client import JavaClient
-from tests.java_tools.oracle import ApacheKafka
+from tests.java_tools.oracle import VERSIONS, ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, eventually
 from tests.wire.raw_client import RawClient
 
@@ -32,6 +32,11 @@ CLUSTER_FIXTURES: Final = ("cluster", "three_brokers")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--oracle", action="store_true", help="run wire tests on Apache Kafka too")
+    parser.addoption(
+        "--oracle-version",
+        default=VERSIONS[0],
+        help="which Apache Kafka; 3.9.2 still speaks the versions that 4.x has dropped",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,13 +59,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """One broker with id 1 that creates topics on demand."""
-    yield from _running(request.param, brokers=1, config=ONE_BROKER)
+    yield from _running(request, brokers=1, config=ONE_BROKER)
 
 
 @pytest.fixture(scope="session")
 def three_brokers(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Brokers 1, 2 and 3, which create no topic unasked."""
-    yield from _running(request.param, brokers=3, config=THREE_BROKERS)
+    yield from _running(request, brokers=3, config=THREE_BROKERS)
 
 
 @pytest.fixture
@@ -86,10 +91,14 @@ def java(request: pytest.FixtureRequest) -> Iterator[JavaClient]:
 _serial = itertools.count(1)
 
 
-def _running(kind: str, *, brokers: int, config: Mapping[str, object]) -> Iterator[Cluster]:
+def _running(
+    request: pytest.FixtureRequest, *, brokers: int, config: Mapping[str, object]
+) -> Iterator[Cluster]:
+    kind: str = request.param
     settings = {**SHARED_CONFIG, **config}
     if kind == "apache":
-        started: Any = ApacheKafka(brokers=brokers, config=settings)
+        version = request.config.getoption("--oracle-version")
+        started: Any = ApacheKafka(brokers=brokers, version=version, config=settings)
     else:
         settings["num.io.threads"] = 2 if kind == "embedded-pool" else 0
         started = _embedded(brokers, settings)
