@@ -20,9 +20,10 @@ from typing import Final
 
 from embedkafka.log import checkpoints
 from embedkafka.log.checkpoints import CorruptCheckpoint
+from embedkafka.log.cleaning_view import CleaningView, SegmentToClean
 from embedkafka.log.compaction import CleanedTransactions, Compaction, OffsetMap
 from embedkafka.log.config import LogConfig
-from embedkafka.log.log import CleaningView, Log, SegmentToClean
+from embedkafka.log.log import Log
 from embedkafka.log.segment import Segment
 from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.protocol.errors import ApiError

@@ -9,14 +9,15 @@ Owner: nobody; a log is loaded before anybody else can see it.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from embedkafka.log.epoch_cache import EpochCache
 from embedkafka.log.index_file import CorruptIndex
-from embedkafka.log.producer_state import AppendOrigin, CompletedTxn, ProducerAppend, ProducerState
+from embedkafka.log.local_log import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from embedkafka.log.producer_state import AppendOrigin, ProducerState
 from embedkafka.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -25,16 +26,11 @@ from embedkafka.log.segment import (
     TXN_INDEX_SUFFIX,
     Segment,
 )
-from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.protocol.errors import ApiError
-from embedkafka.records.batch import Batch, RecordBatch
+from embedkafka.records.batch import Batch
 from embedkafka.runtime.files import Files
 
 _LOG = logging.getLogger(__name__)
-
-DELETED_SUFFIX: Final = ".deleted"
-CLEANED_SUFFIX: Final = ".cleaned"
-SWAP_SUFFIX: Final = ".swap"
 
 _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
@@ -273,32 +269,14 @@ def _replay_segment(
     for batch in segment.batches(first.position):
         if batch.base_offset >= end_offset:
             return
-        for completed in replay_batch(producers, batch):
-            producers.complete(completed)
-
-
-def replay_batch(producers: ProducerState, batch: Batch) -> Iterable[CompletedTxn]:
-    """Takes a batch that is in the log into producer state; the transactions that it ended."""
-    if not isinstance(batch, RecordBatch) or batch.producer_id < 0:
-        return ()
-    append: ProducerAppend = producers.prepare(batch.producer_id, AppendOrigin.REPLICATION)
-    completed = append.append(batch)
-    producers.update(append)
-    return () if completed is None else (completed,)
+        producers.commit(producers.check((batch,), AppendOrigin.REPLICATION))
 
 
 def _note_producers(batch: Batch, segment: Segment, producers: ProducerState) -> None:
-    for completed in replay_batch(producers, batch):
-        if completed.is_aborted:
-            segment.txn_index.append(
-                AbortedTransaction(
-                    completed.producer_id,
-                    completed.first_offset,
-                    completed.last_offset,
-                    producers.last_stable_offset_after(completed),
-                )
-            )
-        producers.complete(completed)
+    checked = producers.check((batch,), AppendOrigin.REPLICATION)
+    for entry in producers.index_entries(checked):
+        segment.txn_index.append(entry)
+    producers.commit(checked)
     producers.map_end_offset = batch.next_offset
 
 

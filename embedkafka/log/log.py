@@ -10,39 +10,34 @@ there are (`manager`).
 
 import logging
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from embedkafka.log import checkpoints
+from embedkafka.log.append_info import UNKNOWN, AppendInfo, UnexpectedAppendOffset
+from embedkafka.log.cleaning_view import CleaningView, segments_to_clean
 from embedkafka.log.config import LogConfig
 from embedkafka.log.epoch_cache import EpochCache, EpochEndOffset
-from embedkafka.log.loader import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
-    SWAP_SUFFIX,
-    Loader,
-    rebuild_producers,
-)
-from embedkafka.log.offset_index import OffsetPosition
+from embedkafka.log.loader import Loader, rebuild_producers
+from embedkafka.log.local_log import CLEANED_SUFFIX, LocalLog
 from embedkafka.log.ports import Tasks
-from embedkafka.log.producer_state import (
-    ActiveProducer,
-    AppendOrigin,
-    BatchMetadata,
-    CompletedTxn,
-    LastRecord,
-    ProducerAppend,
-    ProducerState,
+from embedkafka.log.producer_entry import BatchMetadata
+from embedkafka.log.producer_state import ActiveProducer, AppendOrigin, ProducerState
+from embedkafka.log.reads import (
+    FetchDataInfo,
+    FetchIsolation,
+    LogOffsetMetadata,
+    Records,
+    TimestampAndOffset,
+    find_by_timestamp,
+    find_latest,
+    locate,
+    read_segments,
 )
-from embedkafka.log.retention import SegmentView, find_expired
-from embedkafka.log.segment import BatchPosition, Segment
-from embedkafka.log.segments import Segments
+from embedkafka.log.retention import find_expired
+from embedkafka.log.segment import Segment
 from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.log.validation import (
     RecordError,
@@ -51,10 +46,10 @@ from embedkafka.log.validation import (
     read_valid_batches,
 )
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import Batch, RecordBatch
+from embedkafka.records.batch import Batch
 from embedkafka.records.record import BytesLike
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.files import FileRegion, Files
+from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK, ranked_lock
 
@@ -77,105 +72,10 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-Records = FileRegion | memoryview
 T = TypeVar("T")
 
-NO_RECORDS: Final = memoryview(b"")
-UNKNOWN: Final = -1
 MAX_OFFSET: Final = 2**63 - 1
-_OPEN_FILES_KEPT: Final = 4
 DEFAULT_PRODUCER_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
-
-
-class FetchIsolation(Enum):
-    """Up to where a reader may see: followers, consumers, consumers of committed records."""
-
-    LOG_END = "log_end"
-    HIGH_WATERMARK = "high_watermark"
-    TXN_COMMITTED = "txn_committed"
-
-
-class AppendInfo(NamedTuple):
-    """Where an append went; for a duplicate, where the original went."""
-
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_append_time_ms: int
-    log_start_offset: int
-    num_bytes: int
-    last_leader_epoch: int = UNKNOWN
-    duplicate: bool = False
-
-
-class LogOffsetMetadata(NamedTuple):
-    """An offset and where it lies: two of them in one segment tell the bytes between them."""
-
-    offset: int
-    segment_base_offset: int
-    position: int
-
-
-class FetchDataInfo(NamedTuple):
-    """What a read found."""
-
-    records: Records
-    fetch_offset: LogOffsetMetadata
-    aborted_transactions: Sequence[AbortedTransaction] | None = None
-
-    @property
-    def size(self) -> int:
-        records = self.records
-        return records.size if isinstance(records, FileRegion) else records.nbytes
-
-    @property
-    def first_offset(self) -> int:
-        return self.fetch_offset.offset
-
-
-class TimestampAndOffset(NamedTuple):
-    """A record found by its timestamp."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
-class SegmentToClean(NamedTuple):
-    """A segment and what decides whether it may be compacted."""
-
-    segment: Segment
-    base_offset: int
-    end_offset: int
-    size: int
-    first_timestamp: int
-    largest_timestamp: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningView:
-    """A log as the cleaner finds it; the active segment is not part of it.
-
-    `truncations` counts them; a segment made from this view is of use only if there was none since.
-    `lowest_truncation` is how far down they went, for what was clean there is not any more.
-    """
-
-    segments: Sequence[SegmentToClean]
-    log_start_offset: int
-    log_end_offset: int
-    last_stable_offset: int
-    last_records: Mapping[int, LastRecord]
-    truncations: int
-    lowest_truncation: int
-
-
-class UnexpectedAppendOffset(ApiError):
-    """A follower was given batches that do not continue its log."""
-
-    def __init__(self, message: str, *, first_offset: int, last_offset: int) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
-        self.first_offset = first_offset
-        self.last_offset = last_offset
 
 
 class Log:
@@ -196,7 +96,6 @@ class Log:
         on_storage_error: Callable[[OSError], None] | None = None,
     ) -> None:
         self.topic_partition = topic_partition
-        self.directory = directory
         self.config = config
         self.topic_id = topic_id
         self.log_start_offset = 0
@@ -206,17 +105,22 @@ class Log:
         self.last_flushed_ms = clock.now_ms()
         self._clock = clock
         self._files = files
-        self._scheduler = scheduler
-        self._random = random
         self._on_storage_error = on_storage_error
         self._lock = ranked_lock(f"log {topic_partition}", LOG_RANK)
         self._epochs = EpochCache(files, directory)
         self._producers = ProducerState(
             topic_partition, files, directory, expiration_ms=producer_expiration_ms
         )
-        self._segments = Segments()
+        self._local = LocalLog(
+            directory,
+            config,
+            clock=clock,
+            files=files,
+            scheduler=scheduler,
+            random=random,
+            on_storage_error=self._storage_error,
+        )
         self._first_unstable_offset: int | None = None
-        self._open_inactive: deque[Segment] = deque()
         self._is_closed = False
         self._truncations = 0
         self._lowest_truncation = MAX_OFFSET
@@ -227,6 +131,10 @@ class Log:
             f"high_watermark={self.high_watermark}, end={self.log_end_offset})"
         )
 
+    @property
+    def directory(self) -> Path:
+        return self._local.directory
+
     # -- opening and closing
 
     def create(self) -> None:
@@ -235,7 +143,7 @@ class Log:
             self._files.make_directory(self.directory)
             if self.topic_id is not None:
                 checkpoints.write_topic_id(self._files, self.directory, self.topic_id)
-            self._segments.add(self._new_segment(0))
+            self._local.start(0)
 
     def load(
         self, *, log_start_offset: int = 0, recovery_point: int = 0, is_clean: bool = False
@@ -248,7 +156,7 @@ class Log:
                 self.directory,
                 self._epochs,
                 self._producers,
-                self._open_segment,
+                self._local.open_segment,
                 now_ms=self._clock.now_ms(),
             )
             loaded = loader.load(
@@ -256,9 +164,7 @@ class Log:
                 recovery_point=recovery_point,
                 is_clean=is_clean,
             )
-            self._segments = Segments(loaded.segments)
-            for segment in loaded.segments[:-1]:
-                segment.release()
+            self._local.hold(loaded.segments)
             self.log_start_offset = self.high_watermark = loaded.log_start_offset
             self.log_end_offset = loaded.log_end_offset
             self.recovery_point = loaded.recovery_point
@@ -275,28 +181,25 @@ class Log:
                 return
             self._is_closed = True
             try:
-                self._segments.active.retire()
+                self._local.active.retire()
                 self._flush(sync=False)
                 self._producers.take_snapshot()
             finally:
-                self._release_files()
+                self._local.segments.release()
 
     def kill(self) -> None:
         """Lets go of all files as they are, like a process that dies."""
         with self._lock:
             self._is_closed = True
-            self._release_files()
+            self._local.segments.release()
 
     def rename_directory(self, directory: Path) -> None:
         """Moves the log to another name in the same log directory."""
 
         def rename() -> None:
-            self._files.rename(self.directory, directory)
-            self.directory = directory
+            self._local.rename(directory)
             self._epochs.move(directory)
             self._producers.move(directory)
-            for segment in self._segments:
-                segment.move(directory)
 
         self._guarded(rename)
 
@@ -312,7 +215,7 @@ class Log:
 
     def update_config(self, config: LogConfig) -> None:
         with self._lock:
-            self.config = config
+            self.config = self._local.config = config
 
     # -- appending
 
@@ -408,29 +311,23 @@ class Log:
         now_ms: int,
         append_time: int,
     ) -> AppendInfo:
-        producers: dict[int, ProducerAppend] = {}
-        completed: list[CompletedTxn] = []
-        duplicate = self._check_producers(batches, origin, producers, completed)
-        if duplicate is not None:
-            return self._duplicate(duplicate, batches[0])
+        checked = self._producers.check(batches, origin)
+        if checked.duplicate is not None:
+            return self._duplicate(checked.duplicate, batches[0])
         first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
         max_timestamp = max([batch.max_timestamp for batch in batches])
-        self._note_epochs(batches)
         segment = self._maybe_roll(len(data), first_offset, last_offset, max_timestamp, now_ms)
         try:
+            self._note_epochs(batches)
             segment.append(data, batches)
-            for txn in completed:
-                self._index_aborted(segment, txn)
+            for entry in self._producers.index_entries(checked):
+                segment.txn_index.append(entry)
         except OSError:
             self._undo_append(segment, first_offset, now_ms)
             raise
-        self.log_end_offset = last_offset + 1
-        for append in producers.values():
-            self._producers.update(append)
-        for txn in completed:
-            self._producers.complete(txn)
-        self._producers.map_end_offset = self.log_end_offset
-        if producers:
+        self.log_end_offset = self._producers.map_end_offset = last_offset + 1
+        if checked.appends:
+            self._producers.commit(checked)
             self._note_first_unstable()
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self._flush(sync=True)
@@ -443,42 +340,6 @@ class Log:
             len(data),
             batches[-1].partition_leader_epoch,
         )
-
-    def _check_producers(
-        self,
-        batches: Sequence[Batch],
-        origin: AppendOrigin,
-        producers: dict[int, ProducerAppend],
-        completed: list[CompletedTxn],
-    ) -> BatchMetadata | None:
-        """Fills `producers` and `completed`; the original, if a client sent a batch again."""
-        for batch in batches:
-            if batch.producer_id < 0 or not isinstance(batch, RecordBatch):
-                continue
-            if origin is AppendOrigin.CLIENT:
-                known = self._producers.find(batch.producer_id)
-                duplicate = None if known is None else known.find_duplicate(batch)
-                if duplicate is not None:
-                    return duplicate
-            append = producers.get(batch.producer_id)
-            if append is None:
-                append = self._producers.prepare(batch.producer_id, origin)
-                producers[batch.producer_id] = append
-            ended = append.append(batch)
-            if ended is not None:
-                completed.append(ended)
-        return None
-
-    def _index_aborted(self, segment: Segment, txn: CompletedTxn) -> None:
-        if txn.is_aborted:
-            segment.txn_index.append(
-                AbortedTransaction(
-                    txn.producer_id,
-                    txn.first_offset,
-                    txn.last_offset,
-                    self._producers.last_stable_offset_after(txn),
-                )
-            )
 
     def _note_epochs(self, batches: Sequence[Batch]) -> None:
         for batch in batches:
@@ -520,7 +381,7 @@ class Log:
     def _maybe_roll(
         self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> Segment:
-        active = self._segments.active
+        active = self._local.active
         if active.should_roll(
             self.config,
             size=size,
@@ -536,83 +397,22 @@ class Log:
         self._guarded(lambda: self._roll(self.log_end_offset))
 
     def _roll(self, next_offset: int) -> Segment:
-        active = self._segments.active
+        active = self._local.active
         next_offset = max(next_offset, self.log_end_offset)
         if active.size == 0 and active.base_offset == next_offset:
             return active
-        active.retire()
         self._producers.map_end_offset = next_offset
         self._producers.take_snapshot()
-        segment = self._new_segment(next_offset)
-        if active.size == 0:
-            self._remove_segments([active])
-        else:
-            self._keep_open(active)
-        self._segments.add(segment)
+        segment = self._local.roll(next_offset)
         self.recovery_point = max(self.recovery_point, next_offset)
         return segment
 
-    def _new_segment(self, base_offset: int) -> Segment:
-        segment = self._open_segment(base_offset, "")
-        segment.create()
-        return segment
-
-    def _open_segment(self, base_offset: int, suffix: str) -> Segment:
-        config = self.config
-        jitter_ms = 0
-        if config.segment_jitter_ms:
-            jitter_ms = self._random.randrange(min(config.segment_jitter_ms, config.segment_ms))
-        return Segment(
-            self._files,
-            self.directory,
-            base_offset,
-            config,
-            now_ms=self._clock.now_ms(),
-            jitter_ms=jitter_ms,
-            suffix=suffix,
-        )
-
-    def _keep_open(self, segment: Segment) -> None:
-        """Keeps the file of a segment that is only read open, and those of a few others."""
-        if segment in self._open_inactive:
-            return
-        self._open_inactive.append(segment)
-        if len(self._open_inactive) > _OPEN_FILES_KEPT:
-            oldest = self._open_inactive.popleft()
-            if oldest is not self._segments.active:
-                oldest.release()
-
-    def _release_files(self) -> None:
-        for segment in self._segments:
-            segment.release()
-
-    def _remove_segments(self, segments: Sequence[Segment]) -> None:
-        """Takes segments out of the log."""
-        self._segments.remove(segments)
+    def _delete_segments(self, segments: Sequence[Segment]) -> None:
+        self._local.delete(segments)
         self._producers.remove_snapshots([segment.base_offset for segment in segments])
-        self._delete_files(segments)
-
-    def _delete_files(self, segments: Sequence[Segment]) -> None:
-        """Renames the files at once and removes them after `file.delete.delay.ms`."""
-        for segment in segments:
-            segment.change_suffix("", DELETED_SUFFIX)
-
-        def remove_files() -> None:
-            try:
-                for segment in segments:
-                    segment.remove()
-            except OSError as error:
-                self._storage_error(error)
-
-        delay_ms = self.config.file_delete_delay_ms
-        self._scheduler.once(f"delete-file {self.topic_partition}", delay_ms, remove_files)
 
     def _flush(self, *, sync: bool) -> None:
-        for segment in self._segments.since(self.recovery_point):
-            if sync:
-                segment.sync()
-            else:
-                segment.save_indexes()
+        self._local.save(self.recovery_point, sync=sync)
         self.recovery_point = self.log_end_offset
         self.last_flushed_ms = self._clock.now_ms()
 
@@ -634,55 +434,20 @@ class Log:
         try:
             with self._lock:
                 self._require_open()
-                segment = self._segments.find_floor(start_offset)
-                if (
-                    segment is None
-                    or start_offset > self.log_end_offset
-                    or start_offset < self.log_start_offset
-                ):
+                end_offset = self.log_end_offset
+                if not self.log_start_offset <= start_offset <= end_offset:
                     raise self._out_of_range(start_offset)
-                limit = self._offset_limit(isolation)
-                if start_offset >= limit:
-                    metadata = self._metadata_of(start_offset)
-                    return FetchDataInfo(NO_RECORDS, metadata, _no_aborted(isolation))
-                return self._read(
-                    segment, start_offset, limit, max_bytes, isolation, min_one_message
+                return read_segments(
+                    self._local.segments,
+                    start_offset,
+                    limit=self._offset_limit(isolation),
+                    end_offset=end_offset,
+                    max_bytes=max_bytes,
+                    min_one_message=min_one_message,
+                    isolation=isolation,
                 )
         except OSError as error:
             raise self._storage_error(error) from error
-
-    def _read(
-        self,
-        segment: Segment,
-        start_offset: int,
-        limit: int,
-        max_bytes: int,
-        isolation: FetchIsolation,
-        min_one_message: bool,
-    ) -> FetchDataInfo:
-        found = segment.find_batch(start_offset)
-        while found is None:  # all that was left of this segment has been compacted away
-            following = self._segments.find_next(segment)
-            if following is None:
-                metadata = self._metadata_of(self.log_end_offset)
-                return FetchDataInfo(NO_RECORDS, metadata, _no_aborted(isolation))
-            segment = following
-            found = segment.find_batch(start_offset)
-        if segment is not self._segments.active:
-            self._keep_open(segment)
-        metadata = LogOffsetMetadata(start_offset, segment.base_offset, found.position)
-        region = segment.read(
-            found,
-            max_bytes=max_bytes,
-            max_position=self._position_limit(segment, limit),
-            min_one_message=min_one_message,
-        )
-        if region is None:
-            return FetchDataInfo(NO_RECORDS, metadata, _no_aborted(isolation))
-        if isolation is not FetchIsolation.TXN_COMMITTED:
-            return FetchDataInfo(region, metadata)
-        aborted = self._collect_aborted(segment, start_offset, found, region.size)
-        return FetchDataInfo(region, metadata, aborted)
 
     def _offset_limit(self, isolation: FetchIsolation) -> int:
         if isolation is FetchIsolation.LOG_END:
@@ -691,44 +456,11 @@ class Log:
             return self.high_watermark
         return self.last_stable_offset
 
-    def _position_limit(self, segment: Segment, limit: int) -> int:
-        """The position in `segment` at which offset `limit` would begin."""
-        if limit >= self.log_end_offset:
-            return segment.size
-        found = segment.find_batch(limit)
-        return segment.size if found is None else found.position
-
-    def _metadata_of(self, offset: int) -> LogOffsetMetadata:
-        segment = self._segments.find_floor(offset)
-        assert segment is not None, f"{offset} is before the first segment of {self}"
-        if offset >= self.log_end_offset:
-            return LogOffsetMetadata(offset, segment.base_offset, segment.size)
-        found = segment.find_batch(offset)
-        position = segment.size if found is None else found.position
-        return LogOffsetMetadata(offset, segment.base_offset, position)
-
     def offset_metadata(self, isolation: FetchIsolation) -> LogOffsetMetadata:
         """Up to where a reader may see, and where that lies: for counting the bytes to it."""
-        with self._lock:
-            return self._metadata_of(self._offset_limit(isolation))
-
-    def _collect_aborted(
-        self, segment: Segment, start_offset: int, start: BatchPosition, size: int
-    ) -> Sequence[AbortedTransaction]:
-        bound = segment.find_upper_bound_offset(OffsetPosition(start_offset, start.position), size)
-        upper_bound = bound
-        if upper_bound is None:
-            following = self._segments.find_next(segment)
-            upper_bound = self.log_end_offset if following is None else following.base_offset
-        found: list[AbortedTransaction] = []
-        current: Segment | None = segment
-        while current is not None:
-            transactions, is_complete = current.txn_index.collect(start_offset, upper_bound)
-            found.extend(transactions)
-            if is_complete:
-                break
-            current = self._segments.find_next(current)
-        return found
+        return self._guarded(
+            lambda: locate(self._local.segments, self._offset_limit(isolation), self.log_end_offset)
+        )
 
     def _out_of_range(self, offset: int) -> ApiError:
         return ApiError(
@@ -742,26 +474,13 @@ class Log:
 
     def find_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record at or past the log start whose timestamp is at least `timestamp`."""
-        return self._guarded(lambda: self._find_offset_by_timestamp(timestamp))
-
-    def _find_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        for segment in self._segments:
-            if segment.max_timestamp.timestamp >= timestamp:
-                found = _search_by_timestamp(segment, timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
+        return self._guarded(
+            lambda: find_by_timestamp(self._local.segments, timestamp, self.log_start_offset)
+        )
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The record with the largest timestamp (KIP-734), the first if there are several."""
-        return self._guarded(self._find_max_timestamp)
-
-    def _find_max_timestamp(self) -> TimestampAndOffset | None:
-        newest = max(self._segments, key=lambda segment: segment.max_timestamp.timestamp)
-        timestamp = newest.max_timestamp.timestamp
-        if timestamp < 0:
-            return None
-        return _search_by_timestamp(newest, timestamp, self.log_start_offset)
+        return self._guarded(lambda: find_latest(self._local.segments, self.log_start_offset))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) when there is none."""
@@ -791,13 +510,13 @@ class Log:
     def first_segment_offset(self) -> int:
         """Where the files begin; the log start may be further on."""
         with self._lock:
-            return self._segments.first.base_offset
+            return self._local.segments.first.base_offset
 
     @property
     def size(self) -> int:
         """The bytes of all segments."""
         with self._lock:
-            return self._segments.size
+            return self._local.segments.size
 
     def active_producers(self) -> Sequence[ActiveProducer]:
         with self._lock:
@@ -856,7 +575,7 @@ class Log:
                 self._epochs.truncate_from_end(self.log_end_offset)
                 return False
             _LOG.info("Truncating %s to offset %d", self.topic_partition, offset)
-            if self._segments.first.base_offset > offset:
+            if self._local.segments.first.base_offset > offset:
                 self._truncate_fully_and_start_at(offset)
             else:
                 self._truncate(offset)
@@ -866,17 +585,15 @@ class Log:
 
     def _truncate(self, offset: int) -> None:
         self._note_truncation(offset)
-        later = [segment for segment in self._segments if segment.base_offset > offset]
-        if later:
-            self._remove_segments(later)
-        self._segments.active.truncate_to(offset, self._clock.now_ms())
+        gone = self._local.truncate(offset)
+        self._producers.remove_snapshots([segment.base_offset for segment in gone])
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._epochs.truncate_from_end(offset)
         rebuild_producers(
             self._producers,
-            tuple(self._segments),
+            tuple(self._local.segments),
             self.log_start_offset,
             offset,
             now_ms=self._clock.now_ms(),
@@ -895,8 +612,8 @@ class Log:
     def _truncate_fully_and_start_at(self, offset: int) -> None:
         self._note_truncation(offset)
         _LOG.info("Truncating %s fully, to start at offset %d", self.topic_partition, offset)
-        self._remove_segments(tuple(self._segments))
-        self._segments.add(self._new_segment(offset))
+        self._delete_segments(tuple(self._local.segments))
+        self._local.start(offset)
         self._epochs.clear()
         self._producers.truncate_fully_and_start_at(offset)
         self.log_start_offset = self.log_end_offset = offset
@@ -908,9 +625,9 @@ class Log:
         return self._guarded(self._delete_old_segments)
 
     def _delete_old_segments(self) -> int:
-        segments = tuple(self._segments)
+        segments = tuple(self._local.segments)
         expired = find_expired(
-            [self._view(segment) for segment in segments],
+            self._local.views(self.log_end_offset),
             self.config,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
@@ -922,19 +639,9 @@ class Log:
         _LOG.info("Deleting %d segments of %s: %s", len(gone), self.topic_partition, expired.reason)
         if len(gone) == len(segments):
             self._roll(self.log_end_offset)
-        self._remove_segments(gone)
-        self._increment_log_start(self._segments.first.base_offset)
+        self._delete_segments(gone)
+        self._increment_log_start(self._local.segments.first.base_offset)
         return len(gone)
-
-    def _view(self, segment: Segment) -> SegmentView:
-        following = self._segments.find_next(segment)
-        return SegmentView(
-            base_offset=segment.base_offset,
-            end_offset=self.log_end_offset if following is None else following.base_offset,
-            size=segment.size,
-            largest_timestamp=segment.largest_timestamp,
-            is_active=following is None,
-        )
 
     # -- compaction
 
@@ -943,19 +650,8 @@ class Log:
         return self._guarded(self._cleaning_view)
 
     def _cleaning_view(self) -> CleaningView:
-        segments = tuple(self._segments)
         return CleaningView(
-            segments=[
-                SegmentToClean(
-                    segment=segment,
-                    base_offset=segment.base_offset,
-                    end_offset=following.base_offset,
-                    size=segment.size,
-                    first_timestamp=segment.first_timestamp,
-                    largest_timestamp=segment.largest_timestamp,
-                )
-                for segment, following in pairwise(segments)
-            ],
+            segments=segments_to_clean(self._local.segments),
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
             last_stable_offset=self.last_stable_offset,
@@ -967,16 +663,17 @@ class Log:
     def aborted_transactions(self) -> Sequence[AbortedTransaction]:
         """All that the transaction indexes know of."""
         return self._guarded(
-            lambda: [txn for segment in self._segments for txn in segment.txn_index]
+            lambda: [txn for segment in self._local.segments for txn in segment.txn_index]
         )
 
     def find_batches(self, segment: Segment) -> Iterator[Batch] | None:
         """The batches of `segment`, to be read without the lock, if it is still in the log."""
 
         def find() -> Iterator[Batch] | None:
-            if segment not in set(self._segments):
+            segments = self._local.segments
+            if not segments.has_all((segment,)):
                 return None
-            self._keep_open(segment)
+            segments.keep_open(segment)
             return segment.batches()
 
         return self._guarded(find)
@@ -985,7 +682,7 @@ class Log:
         """An empty segment beside the log, for `replace_segments`."""
 
         def make() -> Segment:
-            segment = self._open_segment(base_offset, CLEANED_SUFFIX)
+            segment = self._local.open_segment(base_offset, CLEANED_SUFFIX)
             segment.create()
             return segment
 
@@ -998,17 +695,11 @@ class Log:
         """
 
         def replace() -> bool:
-            if truncations != self._truncations or not set(self._segments).issuperset(old):
+            if truncations != self._truncations or not self._local.segments.has_all(old):
                 return False
-            # From here on a crash leaves the finished new segment, or what it is made from.
-            new.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-            self._segments.remove(old)
-            self._segments.add(new)
-            bases = {segment.base_offset for segment in old}
-            self._producers.remove_snapshots(bases.difference({new.base_offset}))
-            self._delete_files(old)
-            new.change_suffix(SWAP_SUFFIX, "")
-            self._keep_open(new)
+            self._local.replace(new, old)
+            gone = {segment.base_offset for segment in old}.difference({new.base_offset})
+            self._producers.remove_snapshots(gone)
             return True
 
         return self._guarded(replace)
@@ -1053,23 +744,3 @@ class Log:
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"disk failure in the log of {self.topic_partition}: {error}",
         )
-
-
-def _search_by_timestamp(
-    segment: Segment, timestamp: int, log_start_offset: int
-) -> TimestampAndOffset | None:
-    hint = segment.time_index.lookup(timestamp - 1).offset
-    start = segment.offset_index.lookup(max(hint, log_start_offset)).position
-    for batch in segment.batches(start):
-        if batch.max_timestamp < timestamp:
-            continue
-        for record in batch.records():
-            if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                return TimestampAndOffset(
-                    record.timestamp, record.offset, batch.partition_leader_epoch
-                )
-    return None
-
-
-def _no_aborted(isolation: FetchIsolation) -> Sequence[AbortedTransaction] | None:
-    return () if isolation is FetchIsolation.TXN_COMMITTED else None

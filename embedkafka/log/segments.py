@@ -1,24 +1,28 @@
 """The segments of one log, in the order of their base offsets.
 
-Owner: `Log._lock`. Invariants: base offsets differ; the last segment is the active one.
+Owner: `Log._lock`.
+Invariants: base offsets differ; the last segment is the active one; of the others only a few have
+their file open, so that many small segments do not use up the process's descriptors.
 """
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from embedkafka.log.segment import Segment
+
+_OPEN_FILES_KEPT: Final = 4
 
 
 class Segments:
     """A list of segments that can be searched by offset."""
 
-    __slots__ = ("_bases", "_segments", "active")
+    __slots__ = ("_bases", "_open_inactive", "_segments", "active")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
-        self._segments = sorted(segments, key=lambda segment: segment.base_offset)
-        self._bases = [segment.base_offset for segment in self._segments]
-        if self._segments:
-            self.active = self._segments[-1]
+        self._open_inactive: deque[Segment] = deque()
+        self._hold(sorted(segments, key=lambda segment: segment.base_offset))
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -33,6 +37,9 @@ class Segments:
     @property
     def size(self) -> int:
         return sum(segment.size for segment in self._segments)
+
+    def has_all(self, segments: Iterable[Segment]) -> bool:
+        return set(self._segments).issuperset(segments)
 
     def find_floor(self, offset: int) -> Segment | None:
         """The segment that would hold `offset`: the last one that does not begin after it."""
@@ -50,15 +57,31 @@ class Segments:
         return self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]
 
     def add(self, segment: Segment) -> None:
-        slot = bisect_right(self._bases, segment.base_offset)
-        self._segments.insert(slot, segment)
-        self._bases.insert(slot, segment.base_offset)
-        self.active = self._segments[-1]
+        self._hold(sorted([*self._segments, segment], key=lambda segment: segment.base_offset))
 
     def remove(self, segments: Iterable[Segment]) -> None:
         """Takes segments out; whoever removes all of them adds another before anything else."""
         gone = set(segments)
-        self._segments = [segment for segment in self._segments if segment not in gone]
-        self._bases = [segment.base_offset for segment in self._segments]
-        if self._segments:
-            self.active = self._segments[-1]
+        self._hold([segment for segment in self._segments if segment not in gone])
+
+    def keep_open(self, segment: Segment) -> None:
+        """Lets a segment that is only read keep its file open, and another one close it."""
+        if segment is self.active or segment in self._open_inactive:
+            return
+        self._open_inactive.append(segment)
+        if len(self._open_inactive) > _OPEN_FILES_KEPT:
+            oldest = self._open_inactive.popleft()
+            if oldest is not self.active:
+                oldest.release()
+
+    def release(self) -> None:
+        """Lets every file be closed."""
+        self._open_inactive.clear()
+        for segment in self._segments:
+            segment.release()
+
+    def _hold(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        if segments:
+            self.active = segments[-1]

@@ -14,7 +14,7 @@ from embedkafka.log.producer_snapshot import (
     read_snapshot,
     write_snapshot,
 )
-from embedkafka.log.producer_state import AppendOrigin, ProducerState
+from embedkafka.log.producer_state import AppendOrigin, CheckedProducers, ProducerState
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import RecordBatch
 from embedkafka.records.builder import build_batch
@@ -342,22 +342,19 @@ class ProducerModel(RuleBasedStateMachine):
             )
         )
         expected = self.expected(epoch, sequence, count)
-        known = self.state.find(1)
-        duplicate = known.find_duplicate(batch) if known else None
-        if duplicate is not None:
-            assert expected == "duplicate"
-            assert (sequence, count, duplicate.first_offset) in self.sent
-            return expected
-        append = self.state.prepare(1, AppendOrigin.CLIENT)
         outcome = "appended"
+        checked = CheckedProducers()
         try:
-            append.append(batch)
+            checked = self.state.check([batch], AppendOrigin.CLIENT)
         except ApiError as error:
             outcome = error.code.name
+        if checked.duplicate is not None:
+            outcome = "duplicate"
+            assert (sequence, count, checked.duplicate.first_offset) in self.sent
         assert outcome == expected
         if outcome != "appended":
             return outcome
-        self.state.update(append)
+        self.state.commit(checked)
         if epoch != self.epoch:
             self.sent.clear()
         self.epoch = epoch

@@ -1,0 +1,32 @@
+"""How an append ended."""
+
+from typing import Final, NamedTuple
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+
+UNKNOWN: Final = -1
+
+
+class AppendInfo(NamedTuple):
+    """Where an append went; for a duplicate, where the original went.
+
+    `log_append_time_ms` is -1 where records keep the time of their producer.
+    """
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time_ms: int
+    log_start_offset: int
+    num_bytes: int
+    last_leader_epoch: int = UNKNOWN
+    duplicate: bool = False
+
+
+class UnexpectedAppendOffset(ApiError):
+    """A follower was given batches that do not continue its log."""
+
+    def __init__(self, message: str, *, first_offset: int, last_offset: int) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset

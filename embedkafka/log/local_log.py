@@ -1,0 +1,166 @@
+"""The files of one log: its segments are made, rolled, replaced and deleted here.
+
+Owner: `Log._lock`.
+Invariants: what is in `segments` has its files; deleted files are renamed at once and removed
+later, so that a crash leaves nothing that looks like a segment.
+Not here: offsets that mean something to others (`log`), and repairs (`loader`).
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from embedkafka.log.config import LogConfig
+from embedkafka.log.ports import Tasks
+from embedkafka.log.retention import SegmentView
+from embedkafka.log.segment import Segment
+from embedkafka.log.segments import Segments
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.files import Files
+
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+
+
+class LocalLog:
+    """A log directory and its segments."""
+
+    def __init__(
+        self,
+        directory: Path,
+        config: LogConfig,
+        *,
+        clock: Clock,
+        files: Files,
+        scheduler: Tasks,
+        random: Random,
+        on_storage_error: Callable[[OSError], object],
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments = Segments()
+        self._clock = clock
+        self._files = files
+        self._scheduler = scheduler
+        self._random = random
+        self._on_storage_error = on_storage_error
+
+    @property
+    def active(self) -> Segment:
+        return self.segments.active
+
+    def start(self, base_offset: int) -> None:
+        """Begins with an empty segment, or goes on with one where there was none left."""
+        self.segments.add(self._new_segment(base_offset))
+
+    def hold(self, segments: Sequence[Segment]) -> None:
+        """Goes on with segments that were loaded."""
+        self.segments = Segments(segments)
+        for segment in segments[:-1]:
+            segment.release()
+
+    def open_segment(self, base_offset: int, suffix: str = "") -> Segment:
+        """A segment of the present settings; whether its files exist is up to the caller."""
+        config = self.config
+        jitter_ms = 0
+        if config.segment_jitter_ms:
+            jitter_ms = self._random.randrange(min(config.segment_jitter_ms, config.segment_ms))
+        return Segment(
+            self._files,
+            self.directory,
+            base_offset,
+            config,
+            now_ms=self._clock.now_ms(),
+            jitter_ms=jitter_ms,
+            suffix=suffix,
+        )
+
+    def roll(self, base_offset: int) -> Segment:
+        """Starts a new segment; the active one, if it is empty, gives way to it."""
+        active = self.segments.active
+        active.retire()
+        segment = self._new_segment(base_offset)
+        self.segments.add(segment)
+        if active.size == 0:
+            self.delete([active])
+        else:
+            self.segments.keep_open(active)
+        return segment
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        segment = self.open_segment(base_offset)
+        segment.create()
+        return segment
+
+    def save(self, since_offset: int, *, sync: bool) -> None:
+        """Brings the files up to date from `since_offset` on, with `sync` onto the disk itself."""
+        for segment in self.segments.since(since_offset):
+            if sync:
+                segment.sync()
+            else:
+                segment.save_indexes()
+
+    def delete(self, segments: Sequence[Segment]) -> None:
+        """Takes segments out of the log."""
+        self.segments.remove(segments)
+        self._delete_files(segments)
+
+    def _delete_files(self, segments: Sequence[Segment]) -> None:
+        """Renames the files at once and removes them after `file.delete.delay.ms`."""
+        for segment in segments:
+            segment.change_suffix("", DELETED_SUFFIX)
+
+        def remove_files() -> None:
+            try:
+                for segment in segments:
+                    segment.remove()
+            except OSError as error:
+                self._on_storage_error(error)
+
+        delay_ms = self.config.file_delete_delay_ms
+        self._scheduler.once(f"delete-file {self.directory.name}", delay_ms, remove_files)
+
+    def replace(self, new: Segment, old: Sequence[Segment]) -> None:
+        """Puts a `.cleaned` segment in the place of those it was made from.
+
+        From the first rename on, a crash leaves the finished new segment or what it is made from.
+        """
+        new.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+        self.segments.remove(old)
+        self.segments.add(new)
+        self._delete_files(old)
+        new.change_suffix(SWAP_SUFFIX, "")
+        self.segments.keep_open(new)
+
+    def truncate(self, offset: int) -> Sequence[Segment]:
+        """Drops the batches from `offset` on; the segments that went as a whole."""
+        later = [segment for segment in self.segments if segment.base_offset > offset]
+        if later:
+            self.delete(later)
+        self.segments.active.truncate_to(offset, self._clock.now_ms())
+        return later
+
+    def rename(self, directory: Path) -> None:
+        """Moves the whole directory."""
+        self._files.rename(self.directory, directory)
+        self.directory = directory
+        for segment in self.segments:
+            segment.move(directory)
+
+    def views(self, end_offset: int) -> Sequence[SegmentView]:
+        """The segments as retention sees them."""
+        segments = tuple(self.segments)
+        ends = [following.base_offset for _, following in pairwise(segments)] + [end_offset]
+        return [
+            SegmentView(
+                base_offset=segment.base_offset,
+                end_offset=end,
+                size=segment.size,
+                largest_timestamp=segment.largest_timestamp,
+                is_active=segment is self.segments.active,
+            )
+            for segment, end in zip(segments, ends, strict=True)
+        ]

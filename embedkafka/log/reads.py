@@ -1,0 +1,173 @@
+"""Reading a log: by offset, within what a reader may see, and by timestamp.
+
+Owner: nobody; the functions are called under `Log._lock` and change nothing but which files are
+open.
+Not here: which offsets a reader may ask for (`log`).
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from embedkafka.log.offset_index import OffsetPosition
+from embedkafka.log.segment import BatchPosition, Segment
+from embedkafka.log.segments import Segments
+from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.runtime.files import FileRegion
+
+Records = FileRegion | memoryview
+
+NO_RECORDS: Final = memoryview(b"")
+
+
+class FetchIsolation(Enum):
+    """Up to where a reader may see: followers, consumers, consumers of committed records."""
+
+    LOG_END = "log_end"
+    HIGH_WATERMARK = "high_watermark"
+    TXN_COMMITTED = "txn_committed"
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset and where it lies: two of them in one segment tell the bytes between them."""
+
+    offset: int
+    segment_base_offset: int
+    position: int
+
+
+class FetchDataInfo(NamedTuple):
+    """What a read found; the aborted transactions only for readers of committed records."""
+
+    records: Records
+    fetch_offset: LogOffsetMetadata
+    aborted_transactions: Sequence[AbortedTransaction] | None = None
+
+    @property
+    def size(self) -> int:
+        records = self.records
+        return records.size if isinstance(records, FileRegion) else records.nbytes
+
+    @property
+    def first_offset(self) -> int:
+        return self.fetch_offset.offset
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record found by its timestamp."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def read_segments(
+    segments: Segments,
+    start_offset: int,
+    *,
+    limit: int,
+    end_offset: int,
+    max_bytes: int,
+    min_one_message: bool,
+    isolation: FetchIsolation,
+) -> FetchDataInfo:
+    """The batches from the one that holds `start_offset`, up to `limit`, of one segment."""
+    is_committed = isolation is FetchIsolation.TXN_COMMITTED
+    nothing_aborted: Sequence[AbortedTransaction] | None = () if is_committed else None
+    segment = segments.find_floor(start_offset) if start_offset < limit else None
+    found = None if segment is None else segment.find_batch(start_offset)
+    while segment is not None and found is None:
+        # All that was left of this segment has been compacted away.
+        segment = segments.find_next(segment)
+        found = None if segment is None else segment.find_batch(start_offset)
+    if segment is None or found is None:
+        metadata = locate(segments, start_offset, end_offset)
+        return FetchDataInfo(NO_RECORDS, metadata, nothing_aborted)
+    metadata = LogOffsetMetadata(start_offset, segment.base_offset, found.position)
+    region = segment.read(
+        found,
+        max_bytes=max_bytes,
+        max_position=_position_limit(segment, limit, end_offset),
+        min_one_message=min_one_message,
+    )
+    segments.keep_open(segment)
+    if region is None:
+        return FetchDataInfo(NO_RECORDS, metadata, nothing_aborted)
+    if not is_committed:
+        return FetchDataInfo(region, metadata)
+    aborted = _collect_aborted(segments, segment, start_offset, found, region.size, end_offset)
+    return FetchDataInfo(region, metadata, aborted)
+
+
+def locate(segments: Segments, offset: int, end_offset: int) -> LogOffsetMetadata:
+    """Where `offset` lies, or would."""
+    segment = segments.find_floor(offset)
+    assert segment is not None, f"{offset} is before the first segment"
+    found = None if offset >= end_offset else segment.find_batch(offset)
+    position = segment.size if found is None else found.position
+    return LogOffsetMetadata(offset, segment.base_offset, position)
+
+
+def find_by_timestamp(
+    segments: Segments, timestamp: int, log_start_offset: int
+) -> TimestampAndOffset | None:
+    """The first record from the log start on that is at least as late as `timestamp`."""
+    for segment in segments:
+        if segment.max_timestamp.timestamp >= timestamp:
+            found = _search_segment(segment, timestamp, log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def find_latest(segments: Segments, log_start_offset: int) -> TimestampAndOffset | None:
+    """The record with the largest timestamp, the first if there are several."""
+    newest = max(segments, key=lambda segment: segment.max_timestamp.timestamp)
+    timestamp = newest.max_timestamp.timestamp
+    return None if timestamp < 0 else _search_segment(newest, timestamp, log_start_offset)
+
+
+def _position_limit(segment: Segment, limit: int, end_offset: int) -> int:
+    """The position in `segment` at which offset `limit` would begin."""
+    found = None if limit >= end_offset else segment.find_batch(limit)
+    return segment.size if found is None else found.position
+
+
+def _collect_aborted(
+    segments: Segments,
+    segment: Segment,
+    start_offset: int,
+    start: BatchPosition,
+    size: int,
+    end_offset: int,
+) -> Sequence[AbortedTransaction]:
+    """The aborted transactions that overlap with the `size` bytes from `start`."""
+    upper_bound = segment.find_upper_bound_offset(
+        OffsetPosition(start_offset, start.position), size
+    )
+    following = segments.find_next(segment)
+    if upper_bound is None:
+        upper_bound = end_offset if following is None else following.base_offset
+    found, is_complete = segment.txn_index.collect(start_offset, upper_bound)
+    collected = list(found)
+    while not is_complete and following is not None:
+        found, is_complete = following.txn_index.collect(start_offset, upper_bound)
+        collected.extend(found)
+        following = segments.find_next(following)
+    return collected
+
+
+def _search_segment(
+    segment: Segment, timestamp: int, log_start_offset: int
+) -> TimestampAndOffset | None:
+    earlier = segment.time_index.lookup(timestamp - 1).offset
+    start = segment.offset_index.lookup(max(earlier, log_start_offset)).position
+    for batch in segment.batches(start):
+        if batch.max_timestamp < timestamp:
+            continue
+        for record in batch.records():
+            if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                return TimestampAndOffset(
+                    record.timestamp, record.offset, batch.partition_leader_epoch
+                )
+    return None
