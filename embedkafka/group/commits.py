@@ -120,12 +120,14 @@ class Commits:
         if group is None and committer.generation_id < 0:
             # Somebody who uses Kafka only to keep offsets, or an admin.
             group = self._groups[committer.group_id] = Group(committer.group_id, now_ms=now_ms)
-        error = _commit_error(group, committer)
-        if group is None or error is not None:
-            out.answer(reply, [error or ErrorCode.ILLEGAL_GENERATION] * len(offsets))
+        if group is None:
+            out.answer(reply, [_missing_group_error(committer)] * len(offsets))
             return out.done()
-        is_transactional = committer.producer is not None
-        if not is_transactional and group.state is not GroupState.EMPTY:
+        error = _commit_error(group, committer)
+        if error is not None:
+            out.answer(reply, [error] * len(offsets))
+            return out.done()
+        if committer.producer is None and group.state is not GroupState.EMPTY:
             self._membership.touch(group, committer.member_id, out)
         self._store(committer, offsets, reply=reply, out=out)
         return out.done()
@@ -242,10 +244,16 @@ class _Append:
         return NO_PRODUCER_ID if self.producer is None else self.producer.producer_id
 
 
-def _commit_error(group: Group | None, committer: Committer) -> ErrorCode | None:
+def _missing_group_error(committer: Committer) -> ErrorCode:
+    """The group of the generation is gone; only newer consumers know a code for that."""
     is_transactional = committer.producer is not None
-    if group is None:
+    if is_transactional or committer.version < _FIRST_WITH_MEMBER_EPOCH:
         return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _commit_error(group: Group, committer: Committer) -> ErrorCode | None:
+    is_transactional = committer.producer is not None
     if committer.generation_id < 0 and group.state is GroupState.EMPTY:
         return None
     names_member = (

@@ -86,6 +86,8 @@ def test_members_commit_with_their_generation(coordinator, commit_errors):
     assert commit_errors(nobody) == [ErrorCode.UNKNOWN_MEMBER_ID]
     gone = coordinator.commit({T0: 6}, member="x", generation=1, group="no such group")
     assert commit_errors(gone) == [ErrorCode.ILLEGAL_GENERATION]
+    gone = coordinator.commit({T0: 6}, member="x", generation=1, group="no such group", version=9)
+    assert commit_errors(gone) == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert coordinator.committed(T0) == {T0: 5}
 
 
