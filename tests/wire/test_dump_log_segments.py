@@ -1,15 +1,22 @@
-"""Apache Kafka's own DumpLogSegments reads the files of our logs and finds nothing wrong."""
+"""Log files are the same as Apache Kafka's: its tools read ours, and we open its directories."""
 
+import contextlib
 import re
+import shutil
 import subprocess
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
+from confluent_kafka import Producer
 
+from embedkafka.log.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.config import LogConfig
-from embedkafka.log.log import AppendOrigin, Log
+from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
+from embedkafka.log.manager import LogManager
+from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
 from embedkafka.records.control import (
@@ -17,13 +24,13 @@ from embedkafka.records.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
 )
-from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.clock import ManualClock, SystemClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.files import FileRegion, SystemFiles
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
 from tests.java_tools.jvm import QUICK_START, java
-from tests.java_tools.oracle import kafka_classpath, kafka_version
+from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
 
 RECORDS_PER_BATCH = 5
 ROUNDS = 6
@@ -186,3 +193,116 @@ def test_kafkas_tool_does_complain_about_damage(tmp_path: Path) -> None:
         file.write_bytes(data)
     assert len(complaints_in(dump(index))) > 0
     assert len(complaints_in(dump(log, times))) > 1
+
+
+@pytest.mark.java
+@pytest.mark.timeout(300)
+def test_kafkas_tool_has_no_complaint_about_a_compacted_log(tmp_path: Path) -> None:
+    directory = tmp_path / "dumped-0"
+    log = write_log(directory)
+    log.update_config(LogConfig(segment_bytes=3000, cleanup_policy=frozenset({"compact"})))
+    log.update_high_watermark(log.log_end_offset)
+    log.roll()
+    cleaner = Cleaner(
+        lambda: [log],
+        clock=ManualClock(),
+        files=SystemFiles(),
+        config=CleanerConfig(),
+        on_storage_error=lambda _, error: pytest.fail(str(error)),
+    )
+    assert cleaner.clean_filthiest()
+    log.close()
+    text = dump(*sorted(path for path in directory.glob("0*") if path.suffix != ".deleted"))
+    # Gaps in the offsets are what compaction leaves.
+    assert [line for line in complaints_in(text) if "is followed by" not in line] == []
+    assert all("isvalid: true" in line for line in batches_in(text))
+    keys = [match[1] for line in records_in(text) if (match := re.search(r" key: (\S+)", line))]
+    assert sorted(keys) == [*["k"], *[f"key-{index}" for index in range(RECORDS_PER_BATCH)]]
+
+
+@pytest.mark.java
+@pytest.mark.timeout(300)
+def test_a_directory_that_kafka_left_is_opened(tmp_path: Path) -> None:
+    sent: dict[TopicPartition, list[bytes]] = {}
+    with ApacheKafka(config={"log.segment.bytes": 1024 * 1024, "num.partitions": 2}) as kafka:
+        for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+            produce(kafka.bootstrap_servers, codec, sent)
+        kafka.stop()
+        data = shutil.copytree(kafka.log_dir(1), tmp_path / "data")
+    for is_clean in (True, False):
+        if not is_clean:
+            for index in data.glob("opened-*/*index"):
+                index.unlink()
+        assert len(list(data.glob("opened-0/*.log"))) > 3
+        with open_directory(data) as manager:
+            for partition, values in sent.items():
+                log = manager.find(partition)
+                assert log is not None
+                assert read_values(log) == values
+                assert len(log.active_producers()) == 5
+                assert log.topic_id is not None
+            assert manager.find(TopicPartition("__cluster_metadata", 0)) is None
+
+
+def produce(bootstrap_servers: str, codec: str, sent: dict[TopicPartition, list[bytes]]) -> None:
+    """Records to both partitions in a transaction that is aborted and one that is committed."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "compression.type": codec,
+            "transactional.id": f"writer-{codec}",
+        }
+    )
+    noise = Random(codec)
+    producer.init_transactions(60)
+    for commits in (False, True):
+        producer.begin_transaction()
+        for number in range(2000):
+            value = f"{codec} {number} {commits}".encode() + noise.randbytes(600)
+            partition = TopicPartition("opened", number % 2)
+            producer.produce("opened", value, partition=partition.partition)
+            if commits:
+                sent.setdefault(partition, []).append(value)
+        producer.flush(60)
+        if commits:
+            producer.commit_transaction(60)
+        else:
+            producer.abort_transaction(60)
+
+
+@contextlib.contextmanager
+def open_directory(data: Path) -> Iterator[LogManager]:
+    clock = SystemClock()
+    scheduler = Scheduler("ek-b1-background", clock, Failures())
+    manager = LogManager(
+        [data], clock=clock, scheduler=scheduler, files=SystemFiles(), random=Random(1)
+    )
+    try:
+        manager.startup()
+        yield manager
+    finally:
+        manager.kill()
+        scheduler.shutdown()
+
+
+def read_values(log: Log) -> list[bytes]:
+    """What a consumer of committed records would see."""
+    values: list[bytes] = []
+    offset = log.log_start_offset
+    log.update_high_watermark(log.log_end_offset)
+    while offset < log.log_end_offset:
+        data = log.read(offset, max_bytes=2**20, isolation=FetchIsolation.TXN_COMMITTED)
+        assert isinstance(data.records, FileRegion)
+        aborted = {
+            (txn.producer_id, range(txn.first_offset, txn.last_offset + 1))
+            for txn in data.aborted_transactions or ()
+        }
+        for batch in read_batches(data.records.read()):
+            offset = batch.next_offset
+            is_aborted = any(
+                batch.producer_id == producer_id and batch.base_offset in offsets
+                for producer_id, offsets in aborted
+            )
+            if not batch.is_control and not is_aborted:
+                values.extend(record.value or b"" for record in batch.records())
+    return values
