@@ -1,6 +1,6 @@
 """Topic administration through real requests, to any broker that answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from embedkafka.cluster.config import TopicSpec
@@ -24,10 +24,10 @@ R = TypeVar("R")
 
 
 class Admin:
-    """Asks the first broker of `bootstrap_servers` that can be reached."""
+    """Asks the first of the brokers at `addresses` that can be reached."""
 
-    def __init__(self, bootstrap_servers: Callable[[], str]) -> None:
-        self._bootstrap_servers = bootstrap_servers
+    def __init__(self, addresses: Callable[[], Sequence[str]]) -> None:
+        self._addresses = addresses
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Creates all of `topics`, or raises with the first refusal."""
@@ -60,7 +60,7 @@ class Admin:
 
     def _call(self, ask: Callable[[BrokerClient], R]) -> R:
         failure: OSError | None = None
-        for address in self._bootstrap_servers().split(","):
+        for address in self._addresses():
             host, _, port = address.rpartition(":")
             client = BrokerClient(host, int(port), SystemClock(), "embedkafka-admin")
             try:

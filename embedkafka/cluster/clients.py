@@ -18,6 +18,8 @@ Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
 _POLL_S = 0.1
 _QUIET = {"log_level": 2, "log.connection.close": False}
 """A cluster that ends is no news to the test that ended it."""
+_QUICK_TO_FIND_LEADERS = {"topic.metadata.refresh.interval.ms": 250}
+"""Left alone, librdkafka asks a second or two after a leader has gone."""
 _REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
 
 
@@ -100,6 +102,7 @@ class Clients:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "isolation.level": isolation,
+                **_QUICK_TO_FIND_LEADERS,
                 "fetch.wait.max.ms": 50,
                 "allow.auto.create.topics": False,
             }
@@ -160,7 +163,9 @@ class Clients:
                     {
                         **_QUIET,
                         "bootstrap.servers": self._bootstrap_servers,
+                        **_QUICK_TO_FIND_LEADERS,
                         "acks": "all",
+                        "enable.idempotence": True,  # a failover must not write a record twice
                         "linger.ms": 0,
                         "allow.auto.create.topics": False,
                     }

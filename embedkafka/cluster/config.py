@@ -24,7 +24,7 @@ TEST_DEFAULTS: Final[Mapping[str, object]] = {
     "zookeeper.session.timeout.ms": 300,  # a killed broker is missed after this long
     "replica.lag.time.max.ms": 500,
     "replica.fetch.backoff.ms": 50,
-    "controlled.shutdown.retry.backoff.ms": 50,
+    "controlled.shutdown.retry.backoff.ms": 200,  # its retries outlast a controller's session
     "leader.imbalance.check.interval.seconds": 5,
     "log.initial.task.delay.ms": 500,
 }

@@ -3,14 +3,14 @@
 Owner: the thread that starts and closes it; any thread may use it in between.
 Invariants: after `close()` no thread, port or (without `data_dir`) file of it is left; a failure
 on one of its threads is raised by `check()` or on leaving the `with`.
-Not here: what a broker does (`server`), what a topic handle does (`topic`).
+Not here: its brokers (`nodes`, `lifecycle`), what a topic handle does (`topic`).
 """
 
 import random
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,19 +18,14 @@ from typing import Self
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.config import ClusterConfig, TopicSpec
+from embedkafka.cluster.facts import Facts, PartitionStatus
+from embedkafka.cluster.lifecycle import BrokerHandle
+from embedkafka.cluster.nodes import Nodes
 from embedkafka.cluster.topic import Topic
-from embedkafka.cluster.views import describe_cluster
-from embedkafka.cluster.waiting import SnapshotCheck, await_all
-from embedkafka.replica.manager import ReplicaManager
+from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
-from embedkafka.runtime.files import SystemFiles
-from embedkafka.runtime.ids import BrokerId
-from embedkafka.server.broker import Broker, BrokerSpec
-from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.server.delayed_topics import has_leaders, is_gone
-from embedkafka.server.metadata_cache import MetadataSnapshot
-from embedkafka.zk.memory import MemoryZk
 
 
 class EmbeddedKafka:
@@ -38,6 +33,10 @@ class EmbeddedKafka:
 
     `config` takes broker settings by Kafka's names; `topics` are created before the `with` body
     runs; see `ClusterConfig` for the rest.
+
+    With `data_dir` everything is kept there: one directory of logs per broker, and ZooKeeper's
+    tree in `zookeeper.json`, written by `close()`. A later cluster on the same directory has the
+    same id, topics, settings, offsets and records.
     """
 
     def __init__(
@@ -64,24 +63,33 @@ class EmbeddedKafka:
         self.clock = SystemClock()
         self._failures = Failures()
         self._rng = random.Random(seed)
-        self._zk = MemoryZk(self.clock, self._failures)
-        self._brokers: dict[BrokerId, Broker] = {}
         self._directory: Path | None = None
+        self._nodes: Nodes | None = None
         self._clients: Clients | None = None
-        self._admin = Admin(lambda: self.bootstrap_servers)
+        self._admin = Admin(self._reachable_addresses)
 
     # -- lifecycle
 
     def start(self) -> Self:
-        """Starts every broker and returns when all of them know all others; creates `topics`."""
+        """Starts every broker and returns when all of them know all others; creates `topics`.
+
+        Topics that a `data_dir` has kept are left as they are.
+        """
         if self._directory is not None:
             raise EmbedKafkaError("the cluster has been started already")
         self._directory = Path(tempfile.mkdtemp(prefix="embedkafka-"))
         try:
-            for number in range(1, self.config.brokers + 1):
-                self._start_broker(BrokerId(number))
-            self._await_metadata("all brokers to know each other", self._is_complete)
-            self._create({name: self.config.topic_spec(name) for name in self.config.topics})
+            self._nodes = Nodes(
+                self.config,
+                self.config.data_dir or self._directory / "data",
+                clock=self.clock,
+                failures=self._failures,
+                rng=self._rng,
+            )
+            self._nodes.boot_all()
+            kept = {status.topic for status in self._facts.partitions()}
+            new = [name for name in self.config.topics if name not in kept]
+            self._create({name: self.config.topic_spec(name) for name in new})
         except BaseException:
             self.close()
             raise
@@ -92,10 +100,9 @@ class EmbeddedKafka:
         if self._clients is not None:
             self._clients.close()
             self._clients = None
-        brokers, self._brokers = self._brokers, {}
-        for broker in brokers.values():
-            broker.stop()
-        self._zk.close()
+        nodes, self._nodes = self._nodes, None
+        if nodes is not None:
+            nodes.close(keep=self.config.data_dir is not None)
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -121,15 +128,22 @@ class EmbeddedKafka:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of the running brokers, as clients take them."""
-        return ",".join(broker.address for broker in self._running())
+        running = self._require_nodes().running()
+        if not running:
+            raise ClusterClosed("no broker is running")
+        return ",".join(handle.address for handle in running)
 
     @property
     def cluster_id(self) -> str:
-        return self._running()[0].cluster_id
+        """The id that clients are told."""
+        running = self._require_nodes().running()
+        if not running:
+            raise ClusterClosed("no broker is running")
+        return running[0].require_broker().cluster_id
 
     def describe(self) -> str:
         """Brokers, leaders, ISRs and offsets, to be read by a person."""
-        return describe_cluster(list(self._brokers.values()))
+        return "the cluster is not running" if self._nodes is None else self._nodes.describe()
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory that is removed with the cluster, for checkpoints and the like."""
@@ -138,6 +152,103 @@ class EmbeddedKafka:
         path = self._directory / "scratch" / (name or uuid.uuid4().hex)
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
+
+    # -- brokers
+
+    def broker(self, broker_id: int) -> BrokerHandle:
+        """The broker with this id, running or not: to stop, kill, pause and start it."""
+        return self._require_nodes().require(broker_id)
+
+    @property
+    def brokers(self) -> list[BrokerHandle]:
+        """Every broker, running or not."""
+        return self._require_nodes().all()
+
+    def add_broker(self) -> BrokerHandle:
+        """Starts one broker more; it gets replicas of topics that are created from now on."""
+        return self._require_nodes().add()
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Stops a broker in good order, for good.
+
+        Its leaders move; its replicas stay assigned to it, as in Kafka, until they are reassigned.
+        """
+        self._require_nodes().remove(broker_id)
+
+    def partition(self, *sides: Collection[int], zookeeper: Collection[int] | None = None) -> None:
+        """Cuts the network between brokers on different `sides`, until `heal`.
+
+        Brokers in `zookeeper` keep their sessions; by default those of the largest side. Clients
+        still reach every broker. A second call replaces the first.
+        """
+        self._require_nodes().split(sides, _largest(sides) if zookeeper is None else zookeeper)
+
+    def heal(self) -> None:
+        """Ends a `partition`: all brokers hear each other and ZooKeeper again."""
+        self._require_nodes().heal()
+
+    # -- leaders and replicas
+
+    @property
+    def controller(self) -> int | None:
+        """The id of the broker that is controller, None while there is none."""
+        return self._facts.find_controller()
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The id of the partition's leader; an error when there is none now."""
+        status = self.describe_partition(topic, partition)
+        if status.leader is None:
+            raise EmbedKafkaError(f"no leader: {status}")
+        return status.leader
+
+    def describe_partition(self, topic: str, partition: int = 0) -> PartitionStatus:
+        """A partition's leader, epoch, in-sync and assigned replicas, as ZooKeeper has them."""
+        return self._facts.require_partition(topic, partition)
+
+    def await_controller(self, *, timeout_s: float = PATIENCE_S) -> int:
+        """Waits until there is a controller that answers, and all brokers know it; its id."""
+        self._await("a controller", self._facts.controller(), timeout_s)
+        controller = self.controller
+        assert controller is not None, "a controller that was awaited has gone already"
+        return controller
+
+    def await_leader(self, topic: str, partition: int = 0, *, timeout_s: float = PATIENCE_S) -> int:
+        """Waits until the partition has a leader that answers, and all brokers know it; its id."""
+        facts, found = self._facts, [0]
+
+        def is_led(status: PartitionStatus) -> bool:
+            found[0] = status.leader or 0
+            return facts.is_led(status)
+
+        probe = facts.partition(topic, partition, is_led)
+        self._await(f"a leader of {topic}-{partition}", probe, timeout_s)
+        return found[0]
+
+    def await_no_leader(
+        self, topic: str, partition: int = 0, *, timeout_s: float = PATIENCE_S
+    ) -> None:
+        """Waits until the controller has found that nobody may lead the partition."""
+        probe = self._facts.partition(topic, partition, lambda status: status.leader is None)
+        self._await(f"{topic}-{partition} to have no leader", probe, timeout_s)
+
+    def await_isr(
+        self, topic: str, partition: int = 0, *, size: int, timeout_s: float = PATIENCE_S
+    ) -> tuple[int, ...]:
+        """Waits until so many replicas are in sync, and all brokers know it; their ids."""
+        found: list[tuple[int, ...]] = [()]
+
+        def has_size(status: PartitionStatus) -> bool:
+            found[0] = status.isr
+            return len(status.isr) == size
+
+        probe = self._facts.partition(topic, partition, has_size)
+        self._await(f"{size} in-sync replicas of {topic}-{partition}", probe, timeout_s)
+        return found[0]
+
+    def await_no_under_replicated(self, *, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until every partition has a leader and all its replicas in sync."""
+        probe = self._facts.nothing_under_replicated()
+        self._await("every partition to be led and fully replicated", probe, timeout_s)
 
     # -- topics
 
@@ -173,7 +284,8 @@ class EmbeddedKafka:
     def delete_topic(self, name: str) -> None:
         """Deletes a topic, and returns when no broker knows it any more."""
         self._admin.delete_topics(name)
-        self._await_metadata(f"{name} to be gone", lambda snapshot: is_gone(snapshot, name))
+        gone = self._facts.everywhere(lambda snapshot: is_gone(snapshot, name))
+        self._await(f"{name} to be gone", gone)
 
     # -- how
 
@@ -183,58 +295,31 @@ class EmbeddedKafka:
             self._await_topics({name: spec.partitions for name, spec in topics.items()})
 
     def _await_topics(self, counts: Mapping[str, int]) -> None:
-        self._await_metadata(
-            f"every broker to know the leaders of {', '.join(counts)}",
-            lambda snapshot: all(has_leaders(n)(snapshot, name) for name, n in counts.items()),
+        known = self._facts.everywhere(
+            lambda snapshot: all(has_leaders(n)(snapshot, name) for name, n in counts.items())
         )
+        self._await(f"every broker to know the leaders of {', '.join(counts)}", known)
 
-    def _await_metadata(self, what: str, holds: SnapshotCheck) -> None:
-        await_all(
-            what,
-            {broker.id: broker.metadata for broker in self._brokers.values()},
-            holds,
-            describe=self.describe,
-        )
+    def _await(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
+        self._require_nodes().waiting.await_fact(what, probe, timeout_s)
 
-    def _is_complete(self, snapshot: MetadataSnapshot) -> bool:
-        return snapshot.brokers.keys() == self._brokers.keys() and (
-            snapshot.controller_id in snapshot.brokers
-        )
+    def _reachable_addresses(self) -> list[str]:
+        return [handle.address for handle in self._require_nodes().all() if handle.is_reachable]
 
-    def _start_broker(self, broker_id: BrokerId) -> None:
-        settings = self.config.broker_settings()
-        racks, port = self.config.racks, self.config.port
-        if racks:
-            settings["broker.rack"] = racks[broker_id - 1]
-        settings["broker.id"] = broker_id
-        settings["log.dirs"] = str(self._data_directory() / f"broker-{broker_id}")
-        spec = BrokerSpec(
-            id=broker_id,
-            host=self.config.host,
-            port=port + broker_id - 1 if port else 0,
-            config=BrokerConfig(settings),
-        )
-        broker = Broker(
-            spec,
-            store=self._zk.connect(spec.config.integer("zookeeper.session.timeout.ms")),
-            clock=self.clock,
-            failures=self._failures,
-            files=SystemFiles(),
-            rng=random.Random(self._rng.getrandbits(64)),
-            find_peer=self._find_replicas,
-        )
-        self._brokers[broker_id] = broker
-        broker.start()
+    @property
+    def _facts(self) -> Facts:
+        return self._require_nodes().facts
 
-    def _data_directory(self) -> Path:
-        assert self._directory is not None
-        return self.config.data_dir or self._directory / "data"
-
-    def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
-        broker = self._brokers.get(broker_id)
-        return broker.replicas if broker else None
-
-    def _running(self) -> list[Broker]:
-        if not self._brokers:
+    def _require_nodes(self) -> Nodes:
+        if self._nodes is None:
             raise ClusterClosed("the cluster is not running")
-        return list(self._brokers.values())
+        return self._nodes
+
+
+def _largest(sides: Sequence[Collection[int]]) -> Collection[int]:
+    by_size = sorted(sides, key=len, reverse=True)
+    if not by_size:
+        raise EmbedKafkaError("a partition needs sides")
+    if len(by_size) > 1 and len(by_size[0]) == len(by_size[1]):
+        raise EmbedKafkaError("the sides are equal: say with `zookeeper=` who keeps ZooKeeper")
+    return by_size[0]

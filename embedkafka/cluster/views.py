@@ -2,21 +2,27 @@
 
 from collections.abc import Iterable, Sequence
 
+from embedkafka.cluster.lifecycle import BrokerHandle, BrokerState
 from embedkafka.replica.partition_state import PartitionView
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.broker import Broker
 
 
-def describe_cluster(brokers: Sequence[Broker]) -> str:
+def describe_cluster(handles: Sequence[BrokerHandle], controller: int | None) -> str:
     """Brokers, and every partition's leader, replicas, ISR and offsets."""
-    if not brokers:
-        return "no broker is running"
-    controller = next((broker.id for broker in brokers if broker.is_controller), None)
+    lives = [handle.life for handle in handles]
     lines = [
-        f"broker {broker.id}  {broker.address}{'  controller' if broker.id == controller else ''}"
-        for broker in brokers
+        "  ".join(
+            [
+                f"broker {handle.id}",
+                *([life.broker.address] if life else []),
+                *([handle.state.value] if handle.state is not BrokerState.RUNNING else []),
+                *(["controller"] if handle.id == controller else []),
+            ]
+        )
+        for handle, life in zip(handles, lives, strict=True)
     ]
-    rows = [_HEADER, *_partition_rows(brokers)]
+    rows = [_HEADER, *_partition_rows([life.broker for life in lives if life is not None])]
     if len(rows) == 1:
         return "\n".join([*lines, "no topics"])
     return "\n".join([*lines, *_aligned(rows)])

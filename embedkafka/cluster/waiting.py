@@ -1,30 +1,57 @@
-"""Waiting for facts about the cluster, with reasons when they do not come."""
+"""Waiting for facts about the cluster, with reasons when they do not come.
 
-from collections.abc import Callable, Mapping
+Owner: `_changed` (leaf) guards the count of changes; probes run without it.
+Invariants: nothing is polled: a fact is looked at once, and again after each change. A change that
+comes while it is looked at is not missed.
+Not here: what the facts are (`facts`).
+"""
+
+import threading
+from collections.abc import Callable
 
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import AwaitTimeout
-from embedkafka.server.metadata_cache import MetadataCache, MetadataSnapshot
 
-SnapshotCheck = Callable[[MetadataSnapshot], bool]
+Probe = Callable[[], str | None]
+"""Looks for a fact: None when it is there, else what is there instead."""
 
-_PATIENCE_MS = 30_000
+PATIENCE_S = 30.0
 _REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
 
 
-def await_all(
-    what: str,
-    caches: Mapping[int, MetadataCache],
-    holds: SnapshotCheck,
-    *,
-    describe: Callable[[], str],
-    timeout_ms: float = _PATIENCE_MS,
-) -> None:
-    """Returns when `holds` is true of every broker's metadata, or raises with what was seen."""
-    deadline_ms = _REAL_TIME.monotonic_ms() + timeout_ms
-    for broker_id, cache in caches.items():
-        if not cache.await_snapshot(holds, _REAL_TIME, deadline_ms):
-            raise AwaitTimeout(
-                f"waited {timeout_ms / 1000:g} s for {what}; broker {broker_id} has not seen it:\n"
-                f"{describe()}"
-            )
+class Waiting:
+    """Lets any number of threads wait for anything that shows in the cluster's metadata.
+
+    `describe` is asked when somebody has waited in vain.
+    """
+
+    def __init__(self, describe: Callable[[], str]) -> None:
+        self._describe = describe
+        self._changed = threading.Condition(threading.Lock())
+        self._changes = 0
+
+    def on_change(self) -> None:
+        """Something may have become true; from any thread, with no lock held."""
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
+
+    def await_fact(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
+        """Returns when `probe` finds its fact, or raises `AwaitTimeout` with what it found last."""
+        deadline_ms = _REAL_TIME.monotonic_ms() + timeout_s * 1000
+        while True:
+            seen_changes = self._changes
+            last_seen = probe()
+            if last_seen is None:
+                return
+            if not self._await_change(seen_changes, deadline_ms):
+                raise AwaitTimeout(
+                    f"waited {timeout_s:g} s for {what}; last seen: {last_seen}\n{self._describe()}"
+                )
+
+    def _await_change(self, seen_changes: int, deadline_ms: float) -> bool:
+        with self._changed:
+            while self._changes == seen_changes:
+                if not _REAL_TIME.wait_until(self._changed, deadline_ms):
+                    return self._changes != seen_changes
+            return True

@@ -1,7 +1,8 @@
 """The logs of one broker, in one or several log directories.
 
 Owner: `LogManager._lock` (leaf) guards which logs and directories there are; nothing is called
-while it is held. `_creation` (rank 25) is held while a log is made. Each log guards itself.
+while it is held. `_creation` (rank 25) is held while a log is made, `_checkpointing` (rank 26)
+while a checkpoint file is written. Each log guards itself.
 Invariants: a partition has at most one log; a directory that fails takes only its own logs away.
 Not here: what to do about lost logs; the broker is told through `on_dir_failure`.
 """
@@ -33,6 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 DELETE_SUFFIX: Final = "-delete"
 CREATION_RANK: Final = 25
+CHECKPOINT_RANK: Final = 26
 NEVER_MS: Final = 2**63 - 1
 
 # The log of a KRaft controller is not one of a topic.
@@ -85,6 +87,7 @@ class LogManager:
         self._topic_config = topic_config or _default_config
         self._on_dir_failure = on_dir_failure
         self._creation = ranked_lock("log creation", CREATION_RANK)
+        self._checkpointing = ranked_lock("log checkpoints", CHECKPOINT_RANK)
         self._lock = threading.Lock()
         self._offline: set[Path] = set()
         self._logs: dict[TopicPartition, Log] = {}
@@ -424,9 +427,11 @@ class LogManager:
         logs: Sequence[Log],
         offset_of: Callable[[Log], int | None],
     ) -> None:
-        offsets = {log.topic_partition: offset_of(log) for log in logs}
-        known = {tp: offset for tp, offset in offsets.items() if offset is not None}
-        checkpoints.write_offsets(self._files, directory / name, known)
+        # The background thread may be at it when the broker stops: they would share one file.
+        with self._checkpointing:
+            offsets = {log.topic_partition: offset_of(log) for log in logs}
+            known = {tp: offset for tp, offset in offsets.items() if offset is not None}
+            checkpoints.write_offsets(self._files, directory / name, known)
 
     def _read_offsets(self, directory: Path, name: str) -> Mapping[TopicPartition, int]:
         try:

@@ -111,11 +111,17 @@ class SystemClock:
     def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         return self._jumps.subscribe(on_jump)
 
-    def advance(self, ms: int) -> None:
-        """Moves this clock forward by `ms` and wakes everyone who waits on it."""
-        if ms < 0:
-            raise ValueError(f"time cannot go back, got {ms} ms")
-        self._offset_ms += ms
+    def advance(
+        self,
+        ms: float = 0,
+        *,
+        seconds: float = 0,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+    ) -> None:
+        """Moves this clock forward by the sum and wakes everyone who waits on it."""
+        self._offset_ms += _forward_ms(ms, seconds, minutes, hours, days)
         self._jumps.announce()
 
 
@@ -146,9 +152,22 @@ class ManualClock:
     def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         return self._jumps.subscribe(on_jump)
 
-    def advance(self, ms: int) -> None:
-        """Moves this clock forward by `ms` and wakes everyone who waits on it."""
-        if ms < 0:
-            raise ValueError(f"time cannot go back, got {ms} ms")
-        self._now_ms += ms
+    def advance(
+        self,
+        ms: float = 0,
+        *,
+        seconds: float = 0,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+    ) -> None:
+        """Moves this clock forward by the sum and wakes everyone who waits on it."""
+        self._now_ms += _forward_ms(ms, seconds, minutes, hours, days)
         self._jumps.announce()
+
+
+def _forward_ms(ms: float, seconds: float, minutes: float, hours: float, days: float) -> int:
+    total = ms + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
+    if total < 0:
+        raise ValueError(f"time cannot go back, got {total} ms")
+    return round(total)

@@ -3,6 +3,7 @@
 Each class is a few lines that translate; a decision found here is in the wrong place.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
@@ -14,7 +15,9 @@ from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.server.metadata_cache import ZERO_ID, MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.store import ZkError
+from embedkafka.zk.store import ConnectionLoss, SessionExpired, SessionState, ZkError
+
+_LOG = logging.getLogger(__name__)
 
 _LOAD_BYTES = 5 * 1024 * 1024
 _APPEND_TIMEOUT_MS = 5_000
@@ -67,14 +70,32 @@ class Leadership:
 
 
 class DiskFailures:
-    """`replica.ports.LogDirEvents`: the controller hears of it through the store."""
+    """`replica.ports.LogDirEvents`: the controller hears of it through the store.
+
+    If that is out of reach, the controller hears of it when the broker is back.
+    """
 
     def __init__(self, broker_id: BrokerId, zk: KafkaZk) -> None:
         self._broker_id = broker_id
         self._zk = zk
+        self._untold = False
+        zk.store.on_session_change(self._on_session_change)
 
     def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
-        self._zk.notify_log_dir_failure(self._broker_id)
+        self._untold = True
+        self._tell()
+
+    def _on_session_change(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED and self._untold:
+            self._tell()
+
+    def _tell(self) -> None:
+        try:
+            self._zk.notify_log_dir_failure(self._broker_id)
+        except (ConnectionLoss, SessionExpired) as error:
+            _LOG.warning("the controller is told of a lost directory later: %r", error)
+        else:
+            self._untold = False
 
 
 class LocalPartitions:

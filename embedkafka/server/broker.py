@@ -21,8 +21,12 @@ from embedkafka.log.manager import LogManager
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import RequestChannel
 from embedkafka.net.socket_server import SocketServer
+from embedkafka.net.transport import Transport
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
+from embedkafka.protocol.messages.brokers import (
+    ControlledShutdownRequest,
+    UpdateMetadataRequest,
+)
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.purgatory.timer import Timer
 from embedkafka.replica.fetch_session import FetchManager
@@ -44,6 +48,7 @@ from embedkafka.server.adapters import (
     StoredProducerIds,
 )
 from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.delayed_topics import DelayedTopics
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.dynamic_config import DynamicConfig
@@ -99,11 +104,12 @@ class Broker:
         files: Files,
         rng: random.Random,
         find_peer: PeerResolver,
+        transport: Transport | None = None,
     ) -> None:
         self.id = spec.id
         self.spec = spec
         self.cluster_id = ""
-        self.epoch = -1
+        self._transport = transport
         self.clock = clock
         self._failures = failures
         self._rng = rng
@@ -138,7 +144,7 @@ class Broker:
             slots=spec.config.integer("max.incremental.fetch.session.cache.slots"),
         )
         self._markers = MarkerChannels(
-            spec.id, self.metadata, settings.CLIENT_LISTENER, clock, failures
+            spec.id, self.metadata, settings.CLIENT_LISTENER, clock, failures, transport
         )
         own_partitions = LocalPartitions(lambda: self.replicas)
         self.groups = GroupService(
@@ -149,6 +155,7 @@ class Broker:
             writer=own_partitions,
             reader=own_partitions,
             random=rng,
+            topics=CachedMetadata(self.metadata),
         )
         self.txns = TxnService(
             config=settings.txn_config(spec.config),
@@ -182,7 +189,11 @@ class Broker:
     # -- lifecycle
 
     def start(self) -> None:
-        """Loads the logs, listens, registers, and takes part in controller elections."""
+        """Loads the logs, listens and registers; `stand_for_election` is the last step.
+
+        A port that is taken is noticed first, before anything has been touched.
+        """
+        self._server.bind()
         self.zk.make_persistent_paths()
         self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
         self.config.start(on_topic=self._on_topic_config, on_broker=self._on_broker_config)
@@ -206,14 +217,47 @@ class Broker:
             scheduler=self._background,
             connect=self._connect,
         )
+
+    def stand_for_election(self) -> None:
+        """Takes part in controller elections. Brokers that start together register all first.
+
+        So the first controller finds all of them, and need not move leaders as they come in.
+        """
+        assert self.controller is not None, f"broker {self.id} has not been started"
         self.controller.start()
+
+    def hand_over(self) -> bool:
+        """Has the controller move leaders away before `stop`; False when some had to stay."""
+        if self.controller is None or not self.spec.config.flag("controlled.shutdown.enable"):
+            return False
+        return leave_cluster(
+            ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.controller.broker_epoch),
+            zk=self.zk,
+            connect=self._connect,
+            listener=settings.CONTROL_LISTENER,
+            clock=self.clock,
+            policy=ShutdownPolicy(
+                max_retries=self.spec.config.integer("controlled.shutdown.max.retries"),
+                retry_backoff_ms=self.spec.config.integer("controlled.shutdown.retry.backoff.ms"),
+            ),
+        )
 
     def stop(self) -> None:
         """Says goodbye: leaves the cluster, answers whoever waits, flushes and checkpoints."""
         self._end(clean=True)
 
+    def pause(self) -> None:
+        """Reads and answers nothing until `resume`; connections stay open."""
+        self._server.pause()
+
+    def resume(self) -> None:
+        self._server.resume()
+
     def kill(self) -> None:
-        """Dies: connections are reset, nothing is flushed, the session is left to expire."""
+        """Dies: connections are reset, nothing is flushed, the session is left to expire.
+
+        Whoever owns the session has cut it off before, so that nothing more is written there.
+        """
         self._server.kill()
         self._end(clean=False)
 
@@ -244,6 +288,10 @@ class Broker:
     def port(self, listener: str = settings.CLIENT_LISTENER) -> int:
         return self._server.bound_port(listener)
 
+    def ports(self) -> list[int]:
+        """All ports it listens on."""
+        return [self.port(settings.CLIENT_LISTENER), self.port(settings.CONTROL_LISTENER)]
+
     @property
     def address(self) -> str:
         """Where clients connect, as `host:port`."""
@@ -269,7 +317,10 @@ class Broker:
         """Takes the controller's view of the cluster, and answers whoever waited for it."""
         if not self.replicas.accept_controller(request.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
+        known_brokers = self.metadata.snapshot.brokers.keys()
         removed = self.metadata.update(request)
+        if self.metadata.snapshot.brokers.keys() != known_brokers:
+            self.replicas.on_brokers_changed()
         if removed:
             self.groups.on_partitions_deleted(sorted(removed))
         for topic in {topic for topic, _ in removed}:
@@ -351,6 +402,7 @@ class Broker:
             self.clock,
             f"controller-{self.id}",
             request_timeout_ms=self.spec.config.integer("controller.socket.timeout.ms"),
+            transport=self._transport,
         )
 
     def _info(self) -> BrokerInfo:

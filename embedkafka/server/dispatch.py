@@ -3,7 +3,8 @@
 A handler is `function(broker, request, context)`. It returns the response, `LATER` when somebody
 will call `context.reply` (a delayed operation, a coordinator), or `NO_REPLY`.
 Errors: an `ApiError` that a handler lets through becomes the response's top-level error code;
-anything else is our bug, is recorded, and costs that connection only.
+a broker without ZooKeeper closes the connection, and clients turn to another one; anything else is
+our bug, is recorded, and costs that connection only.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ from embedkafka.protocol.headers import (
 )
 from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.server.api_table import HANDLERS, Api, load_handler
+from embedkafka.zk.store import ConnectionLoss, SessionExpired
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -98,7 +100,9 @@ class Dispatcher:
         self, api: Api, body: memoryview, context: RequestContext, request: Request
     ) -> None:
         try:
-            message = codec.decode(request_type(context.api_key), context.version, body)
+            message = codec.decode(
+                request_type(context.api_key), context.version, body, surplus_allowed=True
+            )
         except ProtocolError as error:
             request.close_connection(f"{context.api_key.name} v{context.version}: {error}")
             return
@@ -106,6 +110,9 @@ class Dispatcher:
             answer = load_handler(api.handler)(self._broker, message, context)
         except ApiError as error:
             answer = _error_response(context, error)
+        except (ConnectionLoss, SessionExpired) as error:
+            request.close_connection(f"the broker has lost ZooKeeper: {error!r}")
+            return
         if answer is NO_REPLY:
             context.no_reply()
         elif answer is not LATER:

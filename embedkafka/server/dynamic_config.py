@@ -1,7 +1,8 @@
 """Settings that change while the cluster runs: read from the store, told to those who obey them.
 
 Owner: `_lock` (leaf) guards the cached overrides; changes are applied on the background thread.
-Invariants: a watch on `/config/changes` is always set; every notification is read at least once.
+Invariants: a watch on `/config/changes` is set whenever there is a session; every notification is
+read at least once, those made while the store was out of reach when it is back.
 Not here: which keys exist (`broker_config`, `topic_config`), and the requests (`handlers.configs`).
 """
 
@@ -18,7 +19,7 @@ from embedkafka.server.topic_config import TOPIC_KEYS, effective_topic_config
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import DEFAULT_ENTITY, decode_config_change
-from embedkafka.zk.store import WatchEvent, ZkError
+from embedkafka.zk.store import ConnectionLoss, NoNode, SessionExpired, SessionState, WatchEvent
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class DynamicConfig:
     ) -> None:
         """Reads what is set and follows it; the listeners are called on the background thread."""
         self._topic_listener, self._broker_listener = on_topic, on_broker
+        self._zk.store.on_session_change(self._on_session_change)
         self._seen = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
         self._reload_broker()
 
@@ -89,16 +91,27 @@ class DynamicConfig:
     def _on_change(self, event: WatchEvent) -> None:
         self._background.once("config-change", 0, self._read_changes)
 
+    def _on_session_change(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._background.once("config-change", 0, self._read_changes)
+
     def _read_changes(self) -> None:
-        names = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
-        fresh, self._seen = sorted(names - self._seen), names
-        for name in fresh:
-            try:
-                data, _ = self._zk.store.get(f"{paths.CONFIG_CHANGES}/{name}")
-            except ZkError:
-                continue  # purged meanwhile, so it was old
-            entity_type, _, entity = decode_config_change(data).partition("/")
-            self._apply(entity_type, entity)
+        try:
+            names = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
+            for name in sorted(names - self._seen):
+                self._read_change(name)
+                self._seen.add(name)
+            self._seen &= names
+        except (ConnectionLoss, SessionExpired) as error:
+            _LOG.info("broker %d reads changed settings later: %r", self.broker_id, error)
+
+    def _read_change(self, name: str) -> None:
+        try:
+            data, _ = self._zk.store.get(f"{paths.CONFIG_CHANGES}/{name}")
+        except NoNode:
+            return  # purged meanwhile, so it was old
+        entity_type, _, entity = decode_config_change(data).partition("/")
+        self._apply(entity_type, entity)
 
     def _apply(self, entity_type: str, name: str) -> None:
         if entity_type == TOPICS:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from embedkafka.net.client import BrokerClient
+from embedkafka.net.transport import Transport
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
@@ -37,12 +38,14 @@ class MarkerChannels:
         listener: str,
         clock: Clock,
         failures: Failures,
+        transport: Transport | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._metadata = metadata
         self._listener = listener
         self._clock = clock
         self._failures = failures
+        self._transport = transport
         self._lock = threading.Lock()
         self._channels: dict[BrokerId, _Channel] = {}
         self._open = True
@@ -71,16 +74,20 @@ class MarkerChannels:
             channel = self._channels.get(broker_id)
             if channel is None:
                 name = f"ek-b{self._broker_id}-markers-{broker_id}"
-                channel = self._channels[broker_id] = _Channel(name, self._clock, self._failures)
+                channel = _Channel(name, self._clock, self._failures, self._transport)
+                self._channels[broker_id] = channel
             return channel
 
 
 class _Channel:
     """Requests to one broker, one after the other."""
 
-    def __init__(self, name: str, clock: Clock, failures: Failures) -> None:
+    def __init__(
+        self, name: str, clock: Clock, failures: Failures, transport: Transport | None
+    ) -> None:
         self._name = name
         self._clock = clock
+        self._transport = transport
         self._loop: EventLoop[Callable[[], None]] = EventLoop(name, lambda run: run(), failures)
         self._client: BrokerClient | None = None
         self._endpoint: Endpoint | None = None
@@ -107,6 +114,7 @@ class _Channel:
                 self._clock,
                 self._name,
                 request_timeout_ms=_TIMEOUT_MS,
+                transport=self._transport,
             )
         try:
             response: WriteTxnMarkersResponse | None = self._client.call(request, _VERSION)

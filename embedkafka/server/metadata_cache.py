@@ -75,13 +75,25 @@ class MetadataCache:
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
         self._snapshot = MetadataSnapshot()
+        self._listeners: tuple[Callable[[], None], ...] = ()
 
     @property
     def snapshot(self) -> MetadataSnapshot:
         return self._snapshot
 
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` after every update, on the thread that made it."""
+        with self._changed:
+            self._listeners = (*self._listeners, listener)
+
     def update(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
         """Applies one update; returns the partitions it removed."""
+        removed = self._apply(request)
+        for listener in self._listeners:
+            listener()
+        return removed
+
+    def _apply(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
         with self._changed:
             old = self._snapshot
             topics, removed = _updated_topics(old.topics, request.topic_states)

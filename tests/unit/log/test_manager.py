@@ -1,6 +1,7 @@
 """Many logs in several directories: made, kept, lost and deleted."""
 
 import errno
+import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.files import BytesLike
 from embedkafka.runtime.ids import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -229,3 +231,31 @@ def test_foreign_directories_are_left_alone(managers: Managers) -> None:
     foreign.mkdir(parents=True)
     assert managers.start().all_logs() == []
     assert foreign.exists()
+
+
+def test_a_checkpoint_is_written_by_one_thread_at_a_time(managers: Managers) -> None:
+    """A broker that stops writes one while its background thread may be at it."""
+    manager = managers.start()
+    manager.get_or_create(ORDERS)
+    in_write, go_on = threading.Event(), threading.Event()
+    writers: list[str] = []
+    replace = managers.kit.files.replace
+
+    def slow_replace(path: Path, data: BytesLike) -> None:
+        writers.append(threading.current_thread().name)
+        in_write.set()
+        go_on.wait(timeout=30)
+        replace(path, data)
+        assert writers.pop() == threading.current_thread().name
+
+    managers.kit.files.replace = slow_replace
+    first = threading.Thread(target=manager.checkpoint_high_watermarks)
+    first.start()
+    in_write.wait(timeout=30)
+    second = threading.Thread(target=manager.checkpoint_high_watermarks)
+    second.start()
+    assert len(writers) == 1
+    go_on.set()
+    first.join()
+    second.join()
+    assert managers.failed == []

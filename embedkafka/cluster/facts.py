@@ -1,0 +1,196 @@
+"""What is true of a cluster: the store's word, and whether the brokers have heard it.
+
+A fact about a partition holds when ZooKeeper has it and every reachable broker has been told, so
+that whatever broker a client asks next gives the same answer.
+
+Owner: nobody; it reads the store and the brokers' metadata.
+Not here: waiting for facts (`waiting`).
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from embedkafka.cluster.lifecycle import BrokerHandle
+from embedkafka.cluster.waiting import Probe
+from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.zk.kafka_zk import KafkaZk
+
+_SHOWN = 5
+"""How many of many partitions a message names."""
+
+Handles = Callable[[], Collection[BrokerHandle]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """A partition as ZooKeeper has it; `leader` is None while there is none."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition} with leader {self.leader or 'none'} in epoch "
+            f"{self.leader_epoch}, ISR {list(self.isr)}, replicas {list(self.replicas)}"
+        )
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return set(self.isr) != set(self.replicas)
+
+
+class Facts:
+    """Looks at one cluster."""
+
+    def __init__(self, zk: KafkaZk, handles: Handles) -> None:
+        self._zk = zk
+        self._handles = handles
+
+    # -- looking
+
+    def find_controller(self) -> int | None:
+        return self._zk.find_controller_id()
+
+    def require_partition(self, topic: str, partition: int) -> PartitionStatus:
+        for status in self._partitions([topic]):
+            if status.partition == partition:
+                return status
+        raise EmbedKafkaError(f"there is no partition {partition} of a topic {topic}")
+
+    def partitions(self) -> list[PartitionStatus]:
+        """Every partition of every topic that is not being deleted."""
+        return self._partitions(self._zk.topics() - self._zk.topic_deletions())
+
+    # -- probes for `Waiting`
+
+    def membership(self) -> Probe:
+        """All reachable brokers know each other, and the same controller among them."""
+
+        def probe() -> str | None:
+            wanted = {handle.id for handle in self._reachable()}
+            for handle, snapshot in self._snapshots():
+                if snapshot.brokers.keys() != wanted:
+                    return f"broker {handle.id} knows {_listed(snapshot.brokers)}"
+            return self._find_unsettled_controller()
+
+        return probe
+
+    def broker_known(self, broker_id: int) -> Probe:
+        """All reachable brokers know `broker_id`, and it knows all of them."""
+
+        def probe() -> str | None:
+            reachable = {handle.id for handle in self._reachable()}
+            for handle, snapshot in self._snapshots():
+                wanted = reachable if handle.id == broker_id else {broker_id}
+                if not snapshot.brokers.keys() >= wanted:
+                    return f"broker {handle.id} knows {_listed(snapshot.brokers)}"
+            return None
+
+        return probe
+
+    def controller(self) -> Probe:
+        """There is a controller, and every reachable broker knows it."""
+        return self._find_unsettled_controller
+
+    def everywhere(self, holds: Callable[[MetadataSnapshot], bool]) -> Probe:
+        """`holds` is true of the metadata of every reachable broker."""
+
+        def probe() -> str | None:
+            unaware = [handle.id for handle, snapshot in self._snapshots() if not holds(snapshot)]
+            return f"not on brokers {_listed(unaware)}" if unaware else None
+
+        return probe
+
+    def partition(
+        self, topic: str, partition: int, holds: Callable[[PartitionStatus], bool]
+    ) -> Probe:
+        """`holds` is true of the partition, and every reachable broker has been told."""
+
+        def probe() -> str | None:
+            status = self.require_partition(topic, partition)
+            return self._find_untold(status) if holds(status) else str(status)
+
+        return probe
+
+    def nothing_under_replicated(self) -> Probe:
+        """Every partition has a leader that answers, and all its replicas in sync."""
+
+        def probe() -> str | None:
+            statuses = self.partitions()
+            lacking = [s for s in statuses if s.is_under_replicated or not self.is_led(s)]
+            if lacking:
+                rest = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+                return "; ".join(map(str, lacking[:_SHOWN])) + rest
+            untold = (self._find_untold(status) for status in statuses)
+            return next((reason for reason in untold if reason is not None), None)
+
+        return probe
+
+    def is_led(self, status: PartitionStatus) -> bool:
+        """Whether the partition has a leader that answers."""
+        return status.leader in {handle.id for handle in self._reachable()}
+
+    # -- how
+
+    def _partitions(self, topics: Collection[str]) -> list[PartitionStatus]:
+        assigned = {
+            TopicPartition(topic, partition): assignment.replicas
+            for topic, found in self._zk.topic_assignments(sorted(topics)).items()
+            for partition, assignment in found.partitions.items()
+        }
+        states = self._zk.partition_states(list(assigned))
+        return [
+            PartitionStatus(
+                topic=tp.topic,
+                partition=tp.partition,
+                leader=states[tp].leader if tp in states and states[tp].leader >= 0 else None,
+                leader_epoch=states[tp].leader_epoch if tp in states else -1,
+                isr=tuple(states[tp].isr) if tp in states else (),
+                replicas=tuple(replicas),
+            )
+            for tp, replicas in assigned.items()
+        ]
+
+    def _find_untold(self, status: PartitionStatus) -> str | None:
+        for handle, snapshot in self._snapshots():
+            info = snapshot.find_partition(status.topic, status.partition)
+            if info is None:
+                return f"broker {handle.id} does not know {status.topic}-{status.partition}"
+            told = (info.leader_epoch, set(info.isr))
+            if told != (status.leader_epoch, set(status.isr)):
+                return (
+                    f"{status}, but broker {handle.id} was told of leader {info.leader} in epoch "
+                    f"{info.leader_epoch}, ISR {list(info.isr)}"
+                )
+        return None
+
+    def _find_unsettled_controller(self) -> str | None:
+        controller = self.find_controller()
+        if controller not in {handle.id for handle in self._reachable()}:
+            return f"controller {controller or 'none'}"
+        for handle, snapshot in self._snapshots():
+            if snapshot.controller_id != controller:
+                return (
+                    f"controller {controller}, but broker {handle.id} was told of "
+                    f"{snapshot.controller_id}"
+                )
+        return None
+
+    def _snapshots(self) -> Iterable[tuple[BrokerHandle, MetadataSnapshot]]:
+        for handle in self._reachable():
+            life = handle.life
+            if life is not None:
+                yield handle, life.broker.metadata.snapshot
+
+    def _reachable(self) -> list[BrokerHandle]:
+        return [handle for handle in self._handles() if handle.is_reachable]
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers))) or "none"

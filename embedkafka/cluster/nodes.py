@@ -1,0 +1,231 @@
+"""All brokers of one cluster, and what they share: ZooKeeper, the network, time and a directory.
+
+Owner: the thread that starts and closes the cluster; `_lock` (leaf) guards the map of handles.
+Invariants: a broker finds another one's replicas only while that one runs and the network lets it.
+Not here: one broker's life (`lifecycle`), topics (`admin`), what a user calls (`embedded`).
+"""
+
+import random
+import threading
+from collections.abc import Collection
+from pathlib import Path
+
+from embedkafka.cluster.config import ClusterConfig
+from embedkafka.cluster.facts import Facts
+from embedkafka.cluster.lifecycle import ANY_PORT, BrokerHandle, Life
+from embedkafka.cluster.views import describe_cluster
+from embedkafka.cluster.waiting import Waiting
+from embedkafka.faults.network import Network
+from embedkafka.faults.session import Cut, SessionLink
+from embedkafka.faults.standstill import StandstillClock
+from embedkafka.replica.manager import ReplicaManager
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
+from embedkafka.runtime.files import Files, SystemFiles
+from embedkafka.runtime.ids import BrokerId
+from embedkafka.server.broker import Broker, BrokerSpec
+from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.memory import MemoryZk
+from embedkafka.zk.snapshot import BadSnapshot, decode_tree
+from embedkafka.zk.store import WatchEvent
+from embedkafka.zk.tree import Tree
+
+ZOOKEEPER_FILE = "zookeeper.json"
+
+
+class Nodes:
+    """The brokers and their surroundings; `lifecycle.Surroundings` of every handle."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        directory: Path,
+        *,
+        clock: SystemClock,
+        failures: Failures,
+        rng: random.Random,
+    ) -> None:
+        self.waiting = Waiting(self.describe)
+        self.network = Network()
+        self._config = config
+        self._directory = directory
+        self._clock = clock
+        self._failures = failures
+        self._rng = rng
+        self._files: Files = SystemFiles()
+        self._lock = threading.Lock()
+        self._handles: dict[BrokerId, BrokerHandle] = {}
+        self._without_zookeeper: frozenset[BrokerId] = frozenset()
+        self._zookeeper = MemoryZk(clock, failures, self._stored_tree())
+        self._zk = KafkaZk(self._zookeeper.connect(), clock)
+        self.facts = Facts(self._zk, self.all)
+
+    # -- the brokers
+
+    def all(self) -> list[BrokerHandle]:
+        """Every broker, running or not, by id."""
+        with self._lock:
+            return sorted(self._handles.values(), key=lambda handle: handle.id)
+
+    def running(self) -> list[BrokerHandle]:
+        return [handle for handle in self.all() if handle.is_running]
+
+    def require(self, broker_id: int) -> BrokerHandle:
+        handle = self._handles.get(BrokerId(broker_id))
+        if handle is None:
+            known = ", ".join(str(handle.id) for handle in self.all())
+            raise EmbedKafkaError(f"there is no broker {broker_id}; there are {known}")
+        return handle
+
+    def boot_all(self) -> None:
+        """Starts the brokers of the configuration, and returns when they know each other."""
+        handles = [self._add(BrokerId(number)) for number in range(1, self._config.brokers + 1)]
+        for handle in handles:
+            handle.boot()
+        for handle in handles:
+            handle.require_broker().stand_for_election()
+        self.waiting.await_fact("all brokers to know each other", self.facts.membership())
+
+    def add(self) -> BrokerHandle:
+        """Starts one broker more, under the next id."""
+        handle = self._add(BrokerId(max((handle.id for handle in self.all()), default=0) + 1))
+        try:
+            handle.start()
+        except BaseException:
+            self.remove(handle.id)
+            raise
+        return handle
+
+    def remove(self, broker_id: int) -> None:
+        """Stops a broker in good order if it runs, and forgets it."""
+        handle = self.require(broker_id)
+        if handle.is_paused:
+            handle.resume()
+        if handle.is_running:
+            handle.stop()
+        with self._lock:
+            self._handles.pop(handle.id, None)
+        self.on_change()
+
+    def close(self, *, keep: bool) -> None:
+        """Stops every broker; with `keep`, writes down what the next cluster here must know."""
+        handles = self.all()
+        # No request is taken once the tree is written: nobody is told what is not kept.
+        for handle in handles:
+            handle.hush()
+        if keep:
+            self._files.replace(self._directory / ZOOKEEPER_FILE, self._zookeeper.snapshot())
+        for handle in handles:
+            handle.shut_down()
+        self._zk.store.close()
+        self._zookeeper.close()
+
+    def describe(self) -> str:
+        return describe_cluster(self.all(), self.facts.find_controller())
+
+    # -- the network
+
+    def split(self, sides: Collection[Collection[int]], keepers: Collection[int]) -> None:
+        """Cuts the network between `sides`; of them, only `keepers` reach ZooKeeper."""
+        named = {self.require(broker_id).id for side in sides for broker_id in side}
+        self._without_zookeeper = frozenset(named - set(keepers))
+        self.network.split([[BrokerId(broker_id) for broker_id in side] for side in sides])
+        for handle in self.running():
+            self._link(handle)
+        self.on_change()
+
+    def heal(self) -> None:
+        """Takes back `split`."""
+        self._without_zookeeper = frozenset()
+        self.network.heal()
+        for handle in self.running():
+            self._link(handle)
+        self.on_change()
+
+    def _link(self, handle: BrokerHandle) -> None:
+        life = handle.life
+        if life is None:
+            return
+        if handle.id in self._without_zookeeper:
+            life.session.cut(Cut.PARTITIONED)
+        else:
+            life.session.mend(Cut.PARTITIONED)
+
+    # -- `lifecycle.Surroundings`
+
+    def make_life(self, broker_id: BrokerId, port: int) -> Life:
+        if broker_id in self._without_zookeeper:
+            raise EmbedKafkaError(
+                f"broker {broker_id} cannot start: the partition keeps it from ZooKeeper"
+            )
+        spec = self._spec(broker_id, port)
+        session = self._zookeeper.connect(spec.config.integer("zookeeper.session.timeout.ms"))
+        clock = StandstillClock(self._clock)
+        broker = Broker(
+            spec,
+            store=session,
+            clock=clock,
+            failures=self._failures,
+            files=self._files,
+            rng=random.Random(self._rng.getrandbits(64)),
+            find_peer=self.network.peers(broker_id, self._find_replicas),
+            transport=self.network.transport(broker_id),
+        )
+        broker.metadata.subscribe(self.on_change)
+        return Life(broker=broker, session=SessionLink(session), clock=clock)
+
+    def await_unregistered(self, broker_id: BrokerId, timeout_s: float) -> None:
+        def probe() -> str | None:
+            registered = self._zk.find_broker(broker_id, self._on_watch)
+            return None if registered is None else "it is still registered"
+
+        what = f"the session of broker {broker_id}'s former life to expire"
+        self.waiting.await_fact(what, probe, timeout_s)
+
+    def await_known(self, broker_id: BrokerId, timeout_s: float) -> None:
+        what = f"broker {broker_id} and all others to know each other"
+        self.waiting.await_fact(what, self.facts.broker_known(broker_id), timeout_s)
+
+    def on_change(self) -> None:
+        self.waiting.on_change()
+
+    # -- how
+
+    def _add(self, broker_id: BrokerId) -> BrokerHandle:
+        handle = BrokerHandle(broker_id, self, self.network, port=self._port(broker_id))
+        with self._lock:
+            self._handles[broker_id] = handle
+        return handle
+
+    def _port(self, broker_id: BrokerId) -> int:
+        return self._config.port + broker_id - 1 if self._config.port else ANY_PORT
+
+    def _spec(self, broker_id: BrokerId, port: int) -> BrokerSpec:
+        settings = self._config.broker_settings()
+        racks = self._config.racks
+        if racks and broker_id <= len(racks):
+            settings["broker.rack"] = racks[broker_id - 1]
+        settings["broker.id"] = broker_id
+        settings["log.dirs"] = str(self._directory / f"broker-{broker_id}")
+        return BrokerSpec(
+            id=broker_id, host=self._config.host, port=port, config=BrokerConfig(settings)
+        )
+
+    def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
+        handle = self._handles.get(broker_id)
+        life = None if handle is None else handle.life
+        return None if life is None else life.broker.replicas
+
+    def _on_watch(self, event: WatchEvent) -> None:
+        self.on_change()
+
+    def _stored_tree(self) -> Tree | None:
+        path = self._directory / ZOOKEEPER_FILE
+        self._files.make_directory(self._directory)
+        if not self._files.exists(path):
+            return None
+        try:
+            return decode_tree(self._files.read(path))
+        except BadSnapshot as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,42 @@
+"""The way from a broker to ZooKeeper, which more than one fault may cut at a time.
+
+Owner: `_lock` guards the reasons; it is held while the session is told, so that the session's
+state always follows from the reasons.
+"""
+
+import threading
+from enum import Enum, auto
+
+from embedkafka.zk.memory import MemorySession
+
+
+class Cut(Enum):
+    """Why a broker cannot reach ZooKeeper."""
+
+    PAUSED = auto()
+    PARTITIONED = auto()
+    DEAD = auto()
+
+
+class SessionLink:
+    """One session; it is suspended while there is any reason, and expires when that takes long."""
+
+    def __init__(self, session: MemorySession) -> None:
+        self.session = session
+        self._lock = threading.Lock()
+        self._reasons: set[Cut] = set()
+
+    @property
+    def is_cut(self) -> bool:
+        return bool(self._reasons)
+
+    def cut(self, reason: Cut) -> None:
+        with self._lock:
+            self._reasons.add(reason)
+            self.session.pause()
+
+    def mend(self, reason: Cut) -> None:
+        with self._lock:
+            self._reasons.discard(reason)
+            if not self._reasons:
+                self.session.resume()

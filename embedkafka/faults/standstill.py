@@ -1,0 +1,55 @@
+"""A clock on which everything can stand still: what a long garbage collection does to a broker.
+
+Owner: `_lock` (leaf) guards the conditions that stand still.
+Invariants: while it stands still, no wait returns, whether it was notified or its time is up; time
+itself goes on, and so do threads that never wait. No lock is held by a wait that stands still.
+Not here: sockets, which `SocketServer.pause` holds, and the session (`session`).
+"""
+
+import threading
+from collections.abc import Callable
+
+from embedkafka.runtime.clock import Clock
+
+
+class StandstillClock:
+    """One broker's clock: that of its cluster until `pause`, and again after `resume`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._paused = False
+        self._standing: set[threading.Condition] = set()
+        # Bound here, for every request reads the time: no call in between.
+        self.now_ms: Callable[[], int] = clock.now_ms
+        self.monotonic_ms: Callable[[], float] = clock.monotonic_ms
+        self.subscribe = clock.subscribe
+
+    def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
+        in_time = self._clock.wait_until(condition, deadline_ms)
+        if not self._paused:
+            return in_time
+        self._stand_still(condition)
+        return deadline_ms is None or self.monotonic_ms() < deadline_ms
+
+    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
+        deadline_ms = None if timeout_ms is None else self.monotonic_ms() + timeout_ms
+        return self.wait_until(condition, deadline_ms)
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        with self._lock:
+            standing, self._standing = self._standing, set()
+        for condition in standing:
+            with condition:
+                condition.notify_all()
+
+    def _stand_still(self, condition: threading.Condition) -> None:
+        # Listed before the flag is read: either `resume` finds it, or it finds the flag down.
+        with self._lock:
+            self._standing.add(condition)
+        while self._paused:
+            condition.wait()

@@ -1,0 +1,110 @@
+"""How a broker leaves in good order: the controller moves its leaders before it stops.
+
+Invariants: a refusal, an unreachable controller and partitions that stay are all tried again, up
+to `controlled.shutdown.max.retries` times in all; then the broker stops as it is.
+Not here: how leaders are moved (`controller`), and stopping (`broker`).
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode, ProtocolError
+from embedkafka.protocol.messages.brokers import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from embedkafka.runtime.clock import Clock
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import BrokerEndpoint
+from embedkafka.zk.store import ZkError
+
+_LOG = logging.getLogger(__name__)
+
+_VERSION = 3
+
+Connect = Callable[[BrokerEndpoint], BrokerClient]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownPolicy:
+    """How often to ask, and how long to wait in between."""
+
+    max_retries: int
+    retry_backoff_ms: int
+
+
+def leave_cluster(
+    request: ControlledShutdownRequest,
+    *,
+    zk: KafkaZk,
+    connect: Connect,
+    listener: str,
+    clock: Clock,
+    policy: ShutdownPolicy,
+) -> bool:
+    """Asks the controller to move leaders away; True when the broker leads nothing any more."""
+    for attempt in range(policy.max_retries):
+        if attempt:
+            _back_off(clock, policy.retry_backoff_ms)
+        try:
+            if _ask(request, zk, connect, listener):
+                return True
+        except (OSError, ProtocolError, ZkError) as error:
+            _LOG.info("broker %d cannot ask to be shut down: %r", request.broker_id, error)
+    _LOG.warning("broker %d stops although it may lead partitions", request.broker_id)
+    return False
+
+
+def _ask(request: ControlledShutdownRequest, zk: KafkaZk, connect: Connect, listener: str) -> bool:
+    call = _Call()
+    controller = zk.watch_controller(call.hang_up)
+    info = None if controller is None else zk.find_broker(controller)
+    if info is None:
+        return False
+    response = call.make(connect(info.endpoint(listener)), request)
+    if response.error_code == ErrorCode.NONE and not response.remaining_partitions:
+        return True
+    _LOG.info(
+        "controller %d does not let broker %d go: %s", controller, request.broker_id, response
+    )
+    return False
+
+
+class _Call:
+    """One call, given up when another controller is elected: this one will not answer any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._client: BrokerClient | None = None
+        self._in_vain = False
+
+    def make(
+        self, client: BrokerClient, request: ControlledShutdownRequest
+    ) -> ControlledShutdownResponse:
+        with self._lock:
+            self._client = client
+            if self._in_vain:
+                client.close()
+        try:
+            response: ControlledShutdownResponse = client.call(request, _VERSION)
+            return response
+        finally:
+            client.close()
+
+    def hang_up(self, _: object) -> None:
+        with self._lock:
+            self._in_vain = True
+            client = self._client
+        if client is not None:
+            client.close()
+
+
+def _back_off(clock: Clock, backoff_ms: float) -> None:
+    done = threading.Condition(threading.Lock())
+    deadline_ms = clock.monotonic_ms() + backoff_ms
+    with done:
+        while clock.wait_until(done, deadline_ms):
+            continue
