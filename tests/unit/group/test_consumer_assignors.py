@@ -1,7 +1,7 @@
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedkafka.group.consumer_assignors import MemberSpec, assign_range, assign_uniformly
@@ -70,6 +70,7 @@ counts = st.fixed_dictionaries({A: st.integers(1, 8), B: st.integers(1, 8), C: s
 
 
 @pytest.mark.parametrize("assign", [assign_range, assign_uniformly])
+@settings(max_examples=40)
 @given(subscriptions=st.lists(topic_sets, min_size=1, max_size=5), counts=counts)
 def test_every_subscribed_partition_has_one_owner_who_subscribes(assign, subscriptions, counts):
     members = {f"m{i}": spec(*topics) for i, topics in enumerate(subscriptions)}
@@ -81,6 +82,7 @@ def test_every_subscribed_partition_has_one_owner_who_subscribes(assign, subscri
         assert target.keys() <= members[member_id].topics
 
 
+@settings(max_examples=40)
 @given(
     subscriptions=st.lists(topic_sets, min_size=1, max_size=4),
     more=topic_sets,
