@@ -163,3 +163,52 @@ def test_up_conversion_makes_one_batch_at_new_offsets(
     assert [(r.offset, r.key, r.value) for r in batch.records()] == [
         (500 + index, record.key, record.value) for index, record in enumerate(records)
     ]
+
+
+# Five records as kafka-clients 3.9.0 wrote them, by magic and codec.
+JAVA = {
+    (0, Compression.LZ4): (
+        "000000000000002c000000a371cdf5620003ffffffff0000009504224d1860401a860000001200010091"
+        "28000000102f5890590f0031026b300800020200912900000074d3efe6a20f0071026b31000000640c00"
+        "0f020053912a000000d8ae88ad7e6f0071026b32000000c80c000f0200b7102b800141b643ca6ad30071"
+        "026b33ffffffff0c00b000002c000001a002ad8b0f0d008100026b34000001900c000f0200ff74500000"
+        "00000000000000"
+    ),
+    (0, Compression.GZIP): (
+        "000000000000002c0000007d70b0706f0001ffffffff0000006f1f8b08000000000000ff636000030d20"
+        "16d08f981009e631651b3020802610975c7eff6c1154ce1048a630d00f6801f18d751d6beba0f61b01c9"
+        "1374b49f1e401b8805b6399fca02f398b28dff0301544e8781817101d3da6e7ea89c09903f61609c390a"
+        "70010042cbdd6948030000"
+    ),
+    (1, Compression.SNAPPY): (
+        "000000000000002c000000ccef9dcf76010200000000000003ecffffffff000000b682534e4150505900"
+        "0000000100000001000000a2f006000019011418d45766ef010d101c03e8000000026b300d0f0101011b"
+        "107c318d116e010901010403e905241031000000640110fe01009a01002002000000e0519ee6ab158800"
+        "ea05881432000000c800fe0100fe0100fe0100360100200300000018d4ae5add15ec00eb05ec1033ffff"
+        "ffff0deb2004000001a8b5dc366c152400ec05241034000001900d24fe0100fe0100fe0100fe0100fe01"
+        "00fe01001501"
+    ),
+    (1, Compression.LZ4): (
+        "000000000000002c000000b5e2f029fc010300000000000003ecffffffff0000009f04224d1860408290"
+        "000000160001006318d45766ef0110008303e8000000026b300f00000200001b00507c318d116e090000"
+        "02002103e9240050310000006410000f0200549502000000e0519ee6ab880011ea88005f32000000c884"
+        "00540f0200551103980135ae5addec0011ebec005333ffffffff85009504000001a8b5dc366c240011ec"
+        "240053340000019024000f0200ff7250000000000000000000"
+    ),
+}
+JAVA_RECORDS = [
+    Record(40 + index, 1000 + index, b"k%d" % index, None if index == 3 else bytes(100 * index))
+    for index in range(5)
+]
+
+
+@pytest.mark.parametrize(("magic", "codec"), list(JAVA))
+def test_message_sets_of_the_java_client_are_read(magic: int, codec: Compression) -> None:
+    expected = [record if magic else record._replace(timestamp=-1) for record in JAVA_RECORDS]
+    assert all_records(bytes.fromhex(JAVA[magic, codec])) == expected
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_lz4_message_sets_are_those_of_the_java_client_to_the_byte(magic: int) -> None:
+    data = build_message_set(JAVA_RECORDS, magic=magic, compression=Compression.LZ4)
+    assert data.hex() == JAVA[magic, Compression.LZ4]
