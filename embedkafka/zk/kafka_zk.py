@@ -84,7 +84,7 @@ class KafkaZk:
         """Creates what every Kafka cluster has; quick when it is there."""
         missing = [path for path in paths.PERSISTENT if self.store.exists(path) is None]
         for path in missing:
-            self._create_with_parents(path, b"", exist_ok=True)
+            self._create_with_parents(path, None, exist_ok=True)
 
     def create_or_get_cluster_id(self, proposed: str) -> str:
         """The cluster's id: `proposed` when it has none yet."""
@@ -106,7 +106,7 @@ class KafkaZk:
         try:
             return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
         except NoNode:
-            self._create_with_parents(paths.BROKER_SEQUENCE_ID, b"", exist_ok=True)
+            self._create_with_parents(paths.BROKER_SEQUENCE_ID, None, exist_ok=True)
             return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
 
     def register_broker(self, info: BrokerInfo) -> int:
@@ -371,7 +371,7 @@ class KafkaZk:
 
     def request_topic_deletion(self, topic: str) -> None:
         """Asks the controller to delete `topic`; raises `NodeExists` if it was asked already."""
-        self._create_with_parents(paths.delete_topic(topic), b"")
+        self._create_with_parents(paths.delete_topic(topic), None)
 
     def is_marked_for_deletion(self, topic: str) -> bool:
         return self.store.exists(paths.delete_topic(topic)) is not None
@@ -504,7 +504,7 @@ class KafkaZk:
             try:
                 data, stat = self.store.get(paths.PRODUCER_ID_BLOCK)
             except NoNode:
-                self._create_with_parents(paths.PRODUCER_ID_BLOCK, b"", exist_ok=True)
+                self._create_with_parents(paths.PRODUCER_ID_BLOCK, None, exist_ok=True)
                 continue
             first = payloads.decode_producer_id_block(data).last + 1 if data else 0
             block = ProducerIdBlock(broker_id=broker_id, first=first, last=first + size - 1)
@@ -588,14 +588,16 @@ class KafkaZk:
                 break
         return ops, owners
 
-    def _create_with_parents(self, path: str, data: bytes, *, exist_ok: bool = False) -> None:
+    def _create_with_parents(
+        self, path: str, data: bytes | None, *, exist_ok: bool = False
+    ) -> None:
         try:
             self.store.create(path, data)
         except NodeExists:
             if not exist_ok:
                 raise
         except NoNode:
-            self._create_with_parents(path.rpartition("/")[0], b"", exist_ok=True)
+            self._create_with_parents(path.rpartition("/")[0], None, exist_ok=True)
             self._create_with_parents(path, data, exist_ok=exist_ok)
 
     def _delete_all(self, doomed: Sequence[str], epoch_version: int) -> None:

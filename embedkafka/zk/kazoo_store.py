@@ -89,7 +89,12 @@ class KazooZk:
         return int(self._client.client_id[0])
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
     ) -> str:
         return str(
             self._call(

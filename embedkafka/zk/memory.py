@@ -141,9 +141,14 @@ class MemorySession:
         return self._state
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
     ) -> str:
-        results = self._server._write(self, (CreateOp(path, data, ephemeral, sequence),))
+        results = self._server._write(self, (CreateOp(path, data or b"", ephemeral, sequence),))
         return str(results[0])
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:

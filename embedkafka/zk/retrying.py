@@ -47,7 +47,12 @@ class RetryingStore:
         return self._store.session_id
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
     ) -> str:
         return self._retry(
             lambda: self._store.create(path, data, ephemeral=ephemeral, sequence=sequence)

@@ -136,9 +136,18 @@ class ZkStore(Protocol):
     def session_id(self) -> int: ...
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
     ) -> str:
-        """Makes a znode and returns its path, which for a sequential one ends in ten digits."""
+        """Makes a znode and returns its path, which for a sequential one ends in ten digits.
+
+        None is ZooKeeper's null. It is read back as empty bytes here, but Kafka tells the two
+        apart: it starts with a null `/latest_producer_id_block`, and dies of an empty one.
+        """
         ...
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]: ...

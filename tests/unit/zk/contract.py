@@ -62,6 +62,12 @@ class ZkStoreContract:
         assert stat.czxid == stat.mzxid
         assert stat.ephemeral_owner == 0
 
+    def test_a_znode_without_data_reads_as_empty(self, ensemble: Ensemble) -> None:
+        zk = ensemble.connect()
+        zk.create("/a")
+        assert zk.get("/a")[0] == b""
+        assert zk.get_many(["/a"]) == [zk.get("/a")]
+
     def test_versions_count_writes_and_guard_them(self, ensemble: Ensemble) -> None:
         zk = ensemble.connect()
         zk.create("/a", b"0")
