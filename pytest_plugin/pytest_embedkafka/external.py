@@ -57,6 +57,7 @@ class ExternalKafka:
         from confluent_kafka.cimpl import NewPartitions
 
         self._admin.create_partitions([NewPartitions(topic, count)])[topic].result(_TIMEOUT_S)
+        self._clients.close()  # a producer may go on for minutes without the new partitions
 
     def created_topics(self) -> set[str]:
         """Those made here; the others on a shared cluster are none of our business."""

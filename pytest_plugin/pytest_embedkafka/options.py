@@ -62,7 +62,8 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def _brokers(config: pytest.Config) -> int:
-    given = config.getoption("kafka_brokers") or config.getini("kafka_brokers")
+    option = config.getoption("kafka_brokers")
+    given = config.getini("kafka_brokers") if option is None else option
     if not str(given).isdecimal() or int(given) < 1:
         raise pytest.UsageError(f"kafka_brokers must be a number from 1 on, not {given!r}")
     return int(given)

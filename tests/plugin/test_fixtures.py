@@ -1,0 +1,254 @@
+"""The fixtures as a user's own tests meet them, in pytest runs of their own."""
+
+import subprocess
+import sys
+
+import pytest
+
+PLUGIN_IMPORT_BUDGET_MS = 10
+
+
+@pytest.fixture(autouse=True)
+def in_a_process_of_its_own(pytester):
+    """A user's run has no part in ours: neither its warnings nor its clusters."""
+    pytester.plugins = []
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n")
+
+
+@pytest.fixture
+def run(pytester):
+    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
+
+
+def test_a_cluster_is_started_once_and_shared(pytester, run):
+    pytester.makepyfile(
+        """
+        seen = []
+
+        def test_one(kafka):
+            seen.append(kafka)
+            assert len(kafka.bootstrap_servers.split(",")) == 3
+
+        def test_two(kafka):
+            assert seen == [kafka]
+        """
+    )
+    run().assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("ini", "arguments", "brokers"),
+    [("kafka_brokers = 2", [], 2), ("kafka_brokers = 2", ["--kafka-brokers", "1"], 1)],
+)
+def test_the_number_of_brokers_is_an_option_and_an_ini_setting(
+    pytester, run, ini, arguments, brokers
+):
+    pytester.makeini(f"[pytest]\n{ini}\n")
+    pytester.makepyfile(
+        f"""
+        def test_brokers(kafka):
+            assert len(kafka.bootstrap_servers.split(",")) == {brokers}
+        """
+    )
+    run(*arguments).assert_outcomes(passed=1)
+
+
+def test_broker_settings_come_from_the_ini_file_and_the_command_line(pytester, run):
+    pytester.makeini("[pytest]\nkafka_config =\n  num.partitions = 5\n  log.retention.ms=7\n")
+    pytester.makepyfile(
+        """
+        def test_config(kafka):
+            assert kafka.config.config == {"num.partitions": "4", "log.retention.ms": "7"}
+        """
+    )
+    run("--kafka-config", "num.partitions=4").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("arguments", [["--kafka-brokers", "0"], ["--kafka-config", "colour"]])
+def test_settings_that_cannot_be_are_refused(pytester, run, arguments):
+    pytester.makepyfile("def test_any(kafka): pass")
+    result = run(*arguments)
+    result.assert_outcomes(errors=1)
+    result.stdout.re_match_lines([r".*UsageError: kafka_\w+ (must be|takes) .*"])
+
+
+def test_each_test_has_a_fresh_topic(pytester, run):
+    pytester.makepyfile(
+        """
+        names = set()
+
+        def check(topic):
+            assert topic.name not in names
+            names.add(topic.name)
+            topic.send("hello")
+            assert [message.text for message in topic.read()] == ["hello"]
+
+        def test_one(kafka_topic): check(kafka_topic)
+        def test_two(kafka_topic): check(kafka_topic)
+        """
+    )
+    run().assert_outcomes(passed=2)
+
+
+def test_tests_may_use_the_same_names_and_fixtures_keep_theirs(pytester, run):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def kept(kafka):
+            return kafka.topic("kept")
+
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_orders(kafka, kept, number):
+            orders = kafka.topic("orders")
+            kept.send(str(number))
+            orders.send(str(number))
+            assert [message.text for message in orders.read()] == [str(number)]
+            assert len(kept.read()) == number
+        """
+    )
+    run().assert_outcomes(passed=2)
+
+
+def test_further_clusters_end_with_their_test(pytester, run):
+    pytester.makepyfile(
+        """
+        import threading
+
+        def test_two_clusters(kafka_cluster):
+            one, two = kafka_cluster(brokers=1), kafka_cluster(brokers=2)
+            one.topic("here")
+            two.topic("here")
+
+        def test_nothing_is_left():
+            names = [t.name for t in threading.enumerate() if t.name.startswith("ek-")]
+            assert names == []
+        """
+    )
+    run().assert_outcomes(passed=2)
+
+
+def test_a_failure_in_the_background_fails_the_test(pytester, run):
+    pytester.makepyfile(
+        """
+        def test_unlucky(kafka):
+            kafka._failures.record("ek-b1-fetcher", RuntimeError("the fetcher died"))
+
+        def test_next(kafka):
+            pass
+        """
+    )
+    result = run()
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*BackgroundFailure*", "*the fetcher died*"])
+
+
+def test_a_test_that_failed_by_itself_keeps_its_own_reason(pytester, run):
+    pytester.makepyfile(
+        """
+        def test_wrong(kafka):
+            assert 1 + 1 == 3
+        """
+    )
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*assert (1 + 1) == 3"])
+
+
+def test_the_report_of_a_failure_describes_the_cluster(pytester, run):
+    pytester.makepyfile(
+        """
+        def test_wrong(kafka):
+            kafka.topic("orders", partitions=2).send("hello")
+            assert False
+
+        def test_without_kafka():
+            assert False
+        """
+    )
+    result = run()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*- Kafka cluster -*", "*orders*"])
+    assert result.stdout.str().count("- Kafka cluster -") == 1
+
+
+def test_workers_have_clusters_of_their_own(pytester, run):
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_orders(kafka, number, tmp_path_factory):
+            kafka.topic("orders").send("hello")
+            worker = os.environ["PYTEST_XDIST_WORKER"]
+            shared = tmp_path_factory.getbasetemp().parent
+            (shared / f"{worker}.servers").write_text(kafka.bootstrap_servers)
+        """
+    )
+    run("-n", "2", "--basetemp", "base").assert_outcomes(passed=4)
+    servers = [file.read_text() for file in pytester.path.glob("base/*.servers")]
+    assert len(servers) == len(set(servers)) == 2
+
+
+def test_the_same_tests_run_on_another_cluster(pytester, run):
+    from embedkafka import EmbeddedKafka
+
+    pytester.makepyfile(
+        """
+        def test_orders(kafka, kafka_topic):
+            orders = kafka.topic("orders", partitions=2, config={"retention.ms": 1000})
+            orders.send("hello", partition=1)
+            kafka.add_partitions("orders", 3)
+            orders.send("more", partition=2)
+            kafka_topic.send("other")
+            assert [message.text for message in orders.read()] == ["hello", "more"]
+
+        def test_orders_again(kafka):
+            assert kafka.topic("orders").read() == []
+
+        def test_wrong(kafka):
+            kafka.topic("wrong")
+            assert False
+        """
+    )
+    with EmbeddedKafka(brokers=2, topics={"theirs": 1}) as theirs:
+        result = run("--kafka-bootstrap", theirs.bootstrap_servers)
+        result.assert_outcomes(passed=2, failed=1)
+        result.stdout.fnmatch_lines(["*- Kafka cluster -*", "brokers: *", "*wrong-0: leader *"])
+        assert theirs.existing_topic("theirs").read() == []
+
+
+def test_the_plugin_is_light_until_a_fixture_is_used(pytester, run):
+    program = (
+        "import sys, time, pytest, dataclasses, logging\n"
+        "def milliseconds():\n"
+        "    for name in [n for n in sys.modules if n.startswith('pytest_embedkafka')]:\n"
+        "        del sys.modules[name]\n"
+        "    start = time.perf_counter()\n"
+        "    import pytest_embedkafka.plugin\n"
+        "    return (time.perf_counter() - start) * 1000\n"
+        "print(min(milliseconds() for _ in range(5)))\n"
+        "assert not {'embedkafka', 'pyspark', 'confluent_kafka'} & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < PLUGIN_IMPORT_BUDGET_MS
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing_is_loaded():
+            assert not {"embedkafka", "pyspark", "confluent_kafka"} & set(sys.modules)
+        """
+    )
+    run().assert_outcomes(passed=1)
+
+
+def test_fixtures_and_options_are_listed_with_their_words(run):
+    listed = run("--fixtures").stdout.str()
+    assert "A Kafka cluster, started once" in listed
+    assert "A local Spark session" in listed
+    assert "--kafka-bootstrap" in run("--help").stdout.str()

@@ -1,0 +1,55 @@
+"""The `spark` fixture in a user's run."""
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def in_a_process_of_its_own(pytester):
+    pytester.plugins = []
+    pytester.makeini(
+        "[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n"
+        "spark_config =\n  spark.sql.shuffle.partitions = 3\n"
+    )
+
+
+def test_spark_and_kafka_work_together_and_leave_nothing(pytester):
+    pytester.makepyfile(
+        """
+        import os
+
+        def test_words(kafka_topic, spark):
+            assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+            frame = spark.createDataFrame([("hello",)], "value string")
+            kafka_topic.write(frame)
+            assert [row.value.decode() for row in kafka_topic.to_df(spark).collect()] == ["hello"]
+
+        def test_wrong(spark):
+            assert spark.range(3).count() == 4
+        """
+    )
+    before = set(pytester.path.iterdir())
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*embedkafka: starting Spark*"])
+    left = {path.name for path in set(pytester.path.iterdir()) - before} - {"__pycache__"}
+    assert left == set()
+
+
+def test_each_worker_has_a_session_of_its_own(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(2))
+        def test_words(kafka_topic, spark, number, tmp_path_factory):
+            kafka_topic.write(spark.createDataFrame([("hello",)], "value string"))
+            assert kafka_topic.to_df(spark).count() == 1
+            shared = tmp_path_factory.getbasetemp().parent
+            (shared / f"{spark.sparkContext.applicationId}.{kafka_topic.name}").touch()
+        """
+    )
+    arguments = ["-n", "2", "--dist", "each", "--basetemp", "base"]
+    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=4)
+    assert len(list(pytester.path.glob("base/local-*"))) == 4

@@ -1,0 +1,45 @@
+"""Spark's own connector against a cluster: embedded, or any other with `--kafka-bootstrap`."""
+
+import uuid
+
+import pytest
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.path.is_relative_to(config.rootpath / "tests" / "spark"):
+            item.add_marker(pytest.mark.spark)
+            # PySpark leaves sockets to the garbage collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+@pytest.fixture
+def admin(kafka):
+    """A stock admin client, for what topic handles do not offer."""
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Where one query keeps its progress."""
+    return tmp_path / "checkpoint"
+
+
+@pytest.fixture
+def start_query(spark, tmp_path):
+    """Starts a query into a table in memory; `query.rows()` are the rows so far."""
+    queries = []
+
+    def start(frame, *, trigger=None, output_mode="append"):
+        name = f"table_{uuid.uuid4().hex}"
+        writer = frame.writeStream.format("memory").queryName(name).outputMode(output_mode)
+        query = (writer.trigger(**trigger) if trigger else writer).start()
+        query.rows = lambda: spark.table(name).collect()
+        queries.append(query)
+        return query
+
+    yield start
+    for query in queries:
+        query.stop()
