@@ -45,6 +45,7 @@ from embedkafka.log.validation import (
     assign_offsets,
     read_valid_batches,
 )
+from embedkafka.log.verification import VerificationGuard
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.records.record import BytesLike
@@ -68,6 +69,7 @@ __all__ = [
     "RecordsRejected",
     "TimestampAndOffset",
     "UnexpectedAppendOffset",
+    "VerificationGuard",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -93,6 +95,7 @@ class Log:
         random: Random,
         topic_id: uuid.UUID | None = None,
         producer_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS,
+        verifies_transactions: bool = False,
         on_storage_error: Callable[[OSError], None] | None = None,
     ) -> None:
         self.topic_partition = topic_partition
@@ -109,7 +112,11 @@ class Log:
         self._lock = ranked_lock(f"log {topic_partition}", LOG_RANK)
         self._epochs = EpochCache(files, directory)
         self._producers = ProducerState(
-            topic_partition, files, directory, expiration_ms=producer_expiration_ms
+            topic_partition,
+            files,
+            directory,
+            expiration_ms=producer_expiration_ms,
+            verifies_transactions=verifies_transactions,
         )
         self._local = LocalLog(
             directory,
@@ -225,11 +232,13 @@ class Log:
         *,
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Checks, numbers and writes what a client or a coordinator sent.
 
         Raises `ApiError` with Kafka's code, and then nothing has been appended. `records` is
-        patched in place when it can be written to.
+        patched in place when it can be written to. `guard` is that of `begin_verification`, for a
+        log that verifies transactions.
         """
         batches = read_valid_batches(records, self.config, origin)
         try:
@@ -261,9 +270,25 @@ class Log:
                     origin,
                     now_ms=now_ms,
                     append_time=validated.append_time,
+                    guard=guard,
                 )
         except OSError as error:
             raise self._storage_error(error) from error
+
+    def begin_verification(
+        self, producer_id: int, *, producer_epoch: int, base_sequence: int
+    ) -> VerificationGuard | None:
+        """What a transactional batch is appended with once its coordinator has confirmed it.
+
+        None when its transaction is open here already, so that there is nothing to ask (KIP-890).
+        """
+        with self._lock:
+            return self._producers.begin_verification(
+                producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+                now_ms=self._clock.now_ms(),
+            )
 
     def append_as_follower(self, records: BytesLike) -> AppendInfo:
         """Writes what the leader sent, with the leader's offsets and epochs."""
@@ -310,8 +335,9 @@ class Log:
         *,
         now_ms: int,
         append_time: int,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
-        checked = self._producers.check(batches, origin)
+        checked = self._producers.check(batches, origin, guard)
         if checked.duplicate is not None:
             return self._duplicate(checked.duplicate, batches[0])
         first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset

@@ -96,11 +96,6 @@ class OffsetIndex:
         if self._entries is not None:
             self.file.save(_swapped(self._entries).tobytes())
 
-    def unload(self) -> None:
-        """Forgets the entries of a segment that is no longer written; they load on next use."""
-        self.save()
-        self._entries = None
-
     def _entry(self, slot: int) -> OffsetPosition:
         entry = self._loaded()[slot]
         return OffsetPosition(self.base_offset + (entry >> 32), entry & _POSITION_MASK)

@@ -35,6 +35,7 @@ from embedkafka.log.producer_snapshot import (
     write_snapshot,
 )
 from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.log.verification import VerificationGuard, Verifications
 from embedkafka.records.batch import NO_SEQUENCE, Batch, RecordBatch
 from embedkafka.runtime.files import Files
 
@@ -75,12 +76,20 @@ class ProducerState:
     """All producers of one log, and its snapshot files."""
 
     def __init__(
-        self, partition: object, files: Files, directory: Path, *, expiration_ms: int
+        self,
+        partition: object,
+        files: Files,
+        directory: Path,
+        *,
+        expiration_ms: int,
+        verifies_transactions: bool = False,
     ) -> None:
         self._partition = partition
         self._files = files
         self._directory = directory
         self._expiration_ms = expiration_ms
+        self._verifies_transactions = verifies_transactions
+        self._verifications = Verifications()
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, OngoingTxn] = {}
         self._unreplicated: dict[int, CompletedTxn] = {}
@@ -106,9 +115,13 @@ class ProducerState:
         unreplicated = min(self._unreplicated)
         return unreplicated if ongoing is None else min(ongoing, unreplicated)
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        return next(iter(self._ongoing), None)
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        entry = self._entries.get(producer_id)
+        return (
+            entry is not None
+            and entry.current_txn_first_offset is not None
+            and entry.producer_epoch == producer_epoch
+        )
 
     def active_producers(self) -> Sequence[ActiveProducer]:
         return [
@@ -136,7 +149,23 @@ class ProducerState:
 
     # -- appends
 
-    def check(self, batches: Iterable[Batch], origin: AppendOrigin) -> CheckedProducers:
+    def begin_verification(
+        self, producer_id: int, *, producer_epoch: int, base_sequence: int, now_ms: int
+    ) -> VerificationGuard | None:
+        """What to append with once the coordinator has confirmed the transaction; None when it
+        is open here already, so that there is nothing to ask."""
+        if self.has_open_transaction(producer_id, producer_epoch):
+            return None
+        return self._verifications.begin(
+            producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, now_ms=now_ms
+        )
+
+    def check(
+        self,
+        batches: Iterable[Batch],
+        origin: AppendOrigin,
+        guard: VerificationGuard | None = None,
+    ) -> CheckedProducers:
         """Applies the rules to batches that have their offsets; raises `ApiError` for a breach.
 
         Clients' batches are compared with the last five of their producer first.
@@ -152,6 +181,8 @@ class ProducerState:
                 duplicate = known.find_duplicate(batch)
                 if duplicate is not None:
                     return CheckedProducers(duplicate=duplicate)
+            if self._needs_verification(batch, origin):
+                self._verifications.check(batch, guard)
             append = appends.get(producer_id)
             if append is None:
                 append = ProducerAppend(self._partition, producer_id, known, origin)
@@ -160,6 +191,14 @@ class ProducerState:
             if ended is not None:
                 completed.append(ended)
         return CheckedProducers(tuple(appends.values()), completed) if appends else NO_PRODUCERS
+
+    def _needs_verification(self, batch: RecordBatch, origin: AppendOrigin) -> bool:
+        return (
+            self._verifies_transactions
+            and origin is AppendOrigin.CLIENT
+            and batch.is_transactional
+            and not self.has_open_transaction(batch.producer_id, batch.producer_epoch)
+        )
 
     def index_entries(self, checked: CheckedProducers) -> list[AbortedTransaction]:
         """What the transaction index has to say of transactions that are being aborted."""
@@ -200,6 +239,7 @@ class ProducerState:
             known.last_timestamp = updated.last_timestamp
         for txn in appended.started:
             self._ongoing[txn.first_offset] = txn
+        self._verifications.end(updated.producer_id)
 
     def _complete(self, completed: CompletedTxn) -> None:
         """Moves a transaction from open to ended, though its marker may not be replicated yet."""
@@ -227,6 +267,7 @@ class ProducerState:
         """Forgets producers that have been silent too long and have no transaction open."""
         for entry in [entry for entry in self._entries.values() if self._expired(entry, now_ms)]:
             del self._entries[entry.producer_id]
+        self._verifications.remove_older(now_ms - self._expiration_ms)
 
     def _expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return (
@@ -235,10 +276,6 @@ class ProducerState:
         )
 
     # -- snapshots
-
-    @property
-    def latest_snapshot_offset(self) -> int | None:
-        return self._snapshots[-1] if self._snapshots else None
 
     def take_snapshot(self) -> None:
         """Writes the state as of `map_end_offset`, unless that is on disk already."""
@@ -328,6 +365,7 @@ class ProducerState:
         self._entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self._verifications.clear()
 
     def _remove_snapshot(self, offset: int) -> None:
         self._files.remove(self._path(offset))

@@ -121,10 +121,6 @@ class Segment:
             self._file = self._files.open(self.path)
         return self._file
 
-    @property
-    def is_open(self) -> bool:
-        return self._file is not None
-
     def release(self) -> None:
         """Lets the file be closed until it is needed again; readers under way keep it open."""
         self._file = None

@@ -96,11 +96,6 @@ class TimeIndex:
             count = len(self._timestamps)
             self.file.save(Struct(">" + "qi" * count).pack(*chain.from_iterable(entries)))
 
-    def unload(self) -> None:
-        """Forgets the entries of a segment that is no longer written; they load on next use."""
-        self.save()
-        self._timestamps, self._offsets = None, array("i")
-
     def _entry(self, slot: int) -> TimestampOffset:
         if slot < 0:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.log import AppendInfo, AppendOrigin, Log
+from embedkafka.log.log import AppendInfo, AppendOrigin, Log, VerificationGuard
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
@@ -117,9 +117,9 @@ class LogKit:
         self.topic_partition = TopicPartition("orders", 0)
         self.directory = root / "orders-0"
 
-    def new(self, **settings: object) -> Log:
+    def new(self, *, verifies_transactions: bool = False, **settings: object) -> Log:
         """An empty log; settings are attributes of `LogConfig`."""
-        log = self._log(settings)
+        log = self._log(settings, verifies_transactions=verifies_transactions)
         log.create()
         return log
 
@@ -138,7 +138,7 @@ class LogKit:
         )
         return log
 
-    def _log(self, settings: dict[str, object]) -> Log:
+    def _log(self, settings: dict[str, object], *, verifies_transactions: bool = False) -> Log:
         return Log(
             self.topic_partition,
             self.directory,
@@ -147,6 +147,7 @@ class LogKit:
             files=self.files,
             scheduler=self.tasks,
             random=Random(7),
+            verifies_transactions=verifies_transactions,
         )
 
     def batch(
@@ -171,9 +172,16 @@ class LogKit:
             transactional=transactional,
         )
 
-    def append(self, log: Log, *values: bytes, epoch: int = 0, **batch: object) -> AppendInfo:
+    def append(
+        self,
+        log: Log,
+        *values: bytes,
+        epoch: int = 0,
+        guard: VerificationGuard | None = None,
+        **batch: object,
+    ) -> AppendInfo:
         built = self.batch(*values, **batch)  # type: ignore[arg-type]  # passed on as they are
-        return log.append_as_leader(built, leader_epoch=epoch)
+        return log.append_as_leader(built, leader_epoch=epoch, guard=guard)
 
     def end_transaction(
         self,

@@ -247,6 +247,70 @@ def test_producers_survive_a_restart(kit, is_clean: bool) -> None:
     assert send(kit, log, 5).first_offset == 6
 
 
+# -- verification (KIP-890)
+
+
+def verify(log: Log, *, epoch: int = 0, sequence: int = 0):
+    return log.begin_verification(7, producer_epoch=epoch, base_sequence=sequence)
+
+
+def test_a_transaction_begins_only_with_the_guard_of_its_verification(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+    guard = verify(log)
+    assert guard is not None
+    assert send(kit, log, 0, transactional=True, guard=guard).first_offset == 0
+    assert verify(log, sequence=1) is None, "the transaction is open, there is nothing to ask"
+    assert send(kit, log, 1, transactional=True).first_offset == 1
+
+
+def test_a_marker_in_between_makes_a_guard_worthless(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    guard = verify(log)
+    kit.end_transaction(log, 7, commit=False)
+    assert refused(kit, log, 0, transactional=True, guard=guard) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_the_batch_that_was_asked_about_first_comes_first(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    guard = verify(log, sequence=0)
+    assert verify(log, sequence=3) is guard
+    late = refused(kit, log, 3, transactional=True, guard=guard)
+    assert late is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(kit, log, 0, transactional=True, guard=guard).first_offset == 0
+
+
+def test_an_open_transaction_of_an_older_epoch_vouches_for_nobody(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    send(kit, log, 0, transactional=True, guard=verify(log))
+    assert verify(log, epoch=1) is not None
+
+
+def test_plain_and_replicated_batches_need_no_verification(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    assert send(kit, log, 0).first_offset == 0
+    log.append_as_follower(
+        build_batch(
+            [(1, None, b"v", ())],
+            base_offset=1,
+            leader_epoch=0,
+            producer_id=8,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+    )
+    assert log.log_end_offset == 2
+
+
+def test_forgotten_verifications_are_worthless(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    guard = verify(log)
+    kit.clock.advance(24 * 60 * 60 * 1000)
+    log.remove_expired_producers()
+    assert refused(kit, log, 0, transactional=True, guard=guard) is ErrorCode.INVALID_TXN_STATE
+
+
 # -- snapshots
 
 ENTRIES = [
