@@ -136,8 +136,13 @@ REPEATED: Final[tuple[Workload, ...]] = (
 )
 
 
-def measure_acks(bootstrap_servers: str, topic: str, count: int) -> list[float]:
-    """Milliseconds from `produce` to the acknowledgement, one record at a time, after a warm-up."""
+def measure_acks(
+    bootstrap_servers: str, topic: str, count: int, *, pause_s: float = 0.0
+) -> list[float]:
+    """Milliseconds from `produce` to the acknowledgement, one record at a time, after a warm-up.
+
+    The pause before each record is not counted.
+    """
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -149,6 +154,7 @@ def measure_acks(bootstrap_servers: str, topic: str, count: int) -> list[float]:
     took: list[float] = []
     for _ in range(count + count // 5):
         outcome: list[KafkaError | None] = []
+        time.sleep(pause_s)
         began = time.perf_counter()
         producer.produce(topic, VALUE, partition=0, on_delivery=partial(_note, outcome))
         while not outcome:
