@@ -112,6 +112,7 @@ class LocalLog:
         """Renames the files at once and removes them after `file.delete.delay.ms`."""
         for segment in segments:
             segment.change_suffix("", DELETED_SUFFIX)
+            segment.release()
 
         def remove_files() -> None:
             try:

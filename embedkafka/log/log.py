@@ -696,11 +696,7 @@ class Log:
         """The batches of `segment`, to be read without the lock, if it is still in the log."""
 
         def find() -> Iterator[Batch] | None:
-            segments = self._local.segments
-            if not segments.has_all((segment,)):
-                return None
-            segments.keep_open(segment)
-            return segment.batches()
+            return segment.batches() if self._local.segments.has_all((segment,)) else None
 
         return self._guarded(find)
 

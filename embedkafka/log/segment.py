@@ -32,8 +32,11 @@ _READ_SIZE: Final = 1024 * 1024
 _SEARCH_READ_SIZE: Final = 8 * 1024
 _RECENT_BATCHES: Final = 1024
 
-# Base offset, length, (epoch, magic, crc, attributes), last offset delta.
-_SEARCH_HEADER: Final = Struct(">qi4xb6xi")
+# Base offset (in a message set the last one), length, epoch, magic; in magic 2 also the delta.
+_HEADER_TO_MAGIC: Final = Struct(">qi4xb")
+_INT32: Final = Struct(">i")
+_DELTA_POSITION: Final = 23
+_SEARCHED_BYTES: Final = _DELTA_POSITION + 4
 
 
 class BatchPosition(NamedTuple):
@@ -171,8 +174,8 @@ class Segment:
     def append(self, data: BytesLike, batches: Sequence[Batch]) -> None:
         """Writes `batches`, whose bytes are `data`, at the end. After an OSError nothing counts."""
         position = self.size
-        self.file.write(data, position)
         largest = self.max_timestamp
+        self.file.write(data, position)
         if position == 0:
             self._first_timestamp = batches[0].max_timestamp
         if self._recent_after is None:
@@ -270,9 +273,10 @@ class Segment:
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
         """The batches from `position`, which must be the start of one, up to `end`.
 
-        The file is opened now and held to the end, whatever happens to the segment meanwhile.
+        The file is held to the end, whatever happens to the segment meanwhile.
         """
-        return _read_batches(self.file, position, self.size if end is None else end)
+        file = self._file or self._files.open(self.path)
+        return _read_batches(file, position, self.size if end is None else end)
 
     def find_batch(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at or past `offset`."""
@@ -289,13 +293,15 @@ class Segment:
     def _search(self, offset: int, position: int) -> BatchPosition | None:
         """Walks the headers in the file from `position` on."""
         data, start = b"", 0
-        while position + _SEARCH_HEADER.size <= self.size:
-            if position + _SEARCH_HEADER.size > start + len(data):
+        while position < self.size:
+            if position + _SEARCHED_BYTES > start + len(data):
                 data, start = self.file.read(position, _SEARCH_READ_SIZE), position
-                if len(data) < _SEARCH_HEADER.size:
+                if len(data) < _HEADER_TO_MAGIC.size:
                     return None
-            base_offset, length, magic, delta = _SEARCH_HEADER.unpack_from(data, position - start)
-            last_offset = base_offset + delta if magic == 2 else base_offset
+            base_offset, length, magic = _HEADER_TO_MAGIC.unpack_from(data, position - start)
+            last_offset = base_offset
+            if magic == 2:
+                last_offset += _INT32.unpack_from(data, position - start + _DELTA_POSITION)[0]
             if last_offset >= offset:
                 return BatchPosition(last_offset, position, length + 12)
             position += length + 12

@@ -1,7 +1,7 @@
 """Transactions whose coordinator is being asked whether they are open, before their first write.
 
 Without this a late batch of a transaction that has ended could open it again, with nobody left to
-end it (KIP-890). Whoever appends asks for a guard, asks the coordinator, and then appends with it; a
+end it (KIP-890). Whoever appends takes a guard, asks the coordinator, and then appends with it. A
 marker or a first batch in between makes the guard worthless.
 
 Owner: `Log._lock`, through `ProducerState`.

@@ -1,5 +1,7 @@
 """Appending to a log and reading it back."""
 
+import os
+
 import pytest
 
 from embedkafka.log.log import AppendInfo, FetchIsolation, Log, LogOffsetMetadata
@@ -269,15 +271,20 @@ def test_a_region_outlives_its_segment(kit) -> None:
 
 
 def test_few_files_stay_open_however_many_segments_there_are(kit) -> None:
-    import os
-
     log = kit.new(segment_bytes=70)
     for number in range(60):
         kit.append(log, b"%d" % (number % 10))
-    open_files = os.listdir("/proc/self/fd")
-    assert len(kit.values(log)) == 60
-    assert len(os.listdir("/proc/self/fd")) <= len(open_files) + 5
+    log.update_high_watermark(60)
     log.close()
+    open_files = len(os.listdir("/proc/self/fd"))
+    log = kit.load(is_clean=False, segment_bytes=70)
+    assert len(kit.values(log)) == 60
+    log.delete_old_segments()
+    log.find_offset_by_timestamp(1)
+    log.truncate_to(30)
+    assert len(os.listdir("/proc/self/fd")) <= open_files + 5
+    log.close()
+    assert len(os.listdir("/proc/self/fd")) == open_files
 
 
 # -- timestamps
