@@ -28,6 +28,7 @@ SHARED_CONFIG: Final[Mapping[str, object]] = {
 ONE_BROKER: Final[Mapping[str, object]] = {"auto.create.topics.enable": True}
 THREE_BROKERS: Final[Mapping[str, object]] = {"auto.create.topics.enable": False}
 CLUSTER_FIXTURES: Final = ("cluster", "three_brokers")
+RUNNING_ORACLE: Final = pytest.StashKey[ApacheKafka]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,6 +55,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture in CLUSTER_FIXTURES:
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, kinds, indirect=True, scope="session")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that fails on Apache Kafka shows what the brokers logged last."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    oracle = item.config.stash.get(RUNNING_ORACLE, None)
+    if report.failed and oracle is not None and "apache" in item.nodeid:
+        report.sections.append(("Apache Kafka's log", oracle.log_tail()))
 
 
 @pytest.fixture(scope="session")
@@ -103,6 +114,8 @@ def _running(
         settings["num.io.threads"] = 2 if kind == "embedded-pool" else 0
         started = _embedded(brokers, settings)
     with started:
+        if kind == "apache":
+            request.config.stash[RUNNING_ORACLE] = started
         cluster = Cluster(kind=kind, bootstrap_servers=started.bootstrap_servers)
         for index in range(brokers):
             with cluster.connect(index) as client:

@@ -8,6 +8,7 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.codec import decode
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ApiVersionsRequest, ApiVersionsResponse
+from tests.wire.clients import Cluster
 from tests.wire.one_partition import each_version
 from tests.wire.raw_client import RawClient
 
@@ -64,6 +65,23 @@ def test_every_version_lists_the_apis_of_the_broker(raw: RawClient) -> None:
 def test_versions_that_stock_clients_send_are_supported(raw: RawClient, api_key: ApiKey) -> None:
     supported = raw.supported_versions(api_key)
     assert set(NEEDED[api_key]) <= set(supported)
+
+
+def test_produce_is_advertised_from_version_0_for_old_librdkafka(raw: RawClient) -> None:
+    # KAFKA-18659: librdkafka that finds no version 0 sends its batches uncompressed.
+    answer = raw.call(ApiVersionsRequest(), 0)
+    (produce,) = (api for api in answer.api_keys if api.api_key == ApiKey.PRODUCE)
+    assert produce.min_version == 0
+
+
+def test_control_requests_are_not_for_clients(cluster: Cluster, raw: RawClient) -> None:
+    answer = raw.call(ApiVersionsRequest(), 0)
+    control = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA}
+    assert control.isdisjoint(api.api_key for api in answer.api_keys)
+    for api_key in control:
+        with cluster.connect() as client, pytest.raises(ConnectionError):
+            client.send_frame(struct.pack(">hhih", api_key, 5, 1, -1))
+            client.receive_frame()
 
 
 def test_an_unknown_version_is_answered_in_version_0_with_the_known_ones(raw: RawClient) -> None:

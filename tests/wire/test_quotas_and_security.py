@@ -1,0 +1,132 @@
+"""Client quotas, SCRAM credentials, and what a cluster without security answers about it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.configs import (
+    AlterClientQuotasRequest,
+    AlterUserScramCredentialsRequest,
+    DescribeClientQuotasRequest,
+    DescribeUserScramCredentialsRequest,
+)
+from embedkafka.protocol.messages.security import (
+    DescribeAclsRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from tests.wire.clients import eventually
+from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
+EXACT, DEFAULT_ENTITY, ANY = range(3)
+SCRAM_SHA_256 = 1
+
+
+def need(raw: RawClient, api_key: ApiKey) -> None:
+    if not raw.supported_versions(api_key):
+        pytest.skip(f"this broker does not advertise {api_key.name}")
+
+
+def alter_quota(
+    raw: RawClient, user: str, key: str, value: float | None, *, validate_only: bool = False
+) -> ErrorCode:
+    entity = AlterClientQuotasRequest.Entry.Entity(entity_type="user", entity_name=user)
+    change = AlterClientQuotasRequest.Entry.Op(key=key, value=value or 0.0, remove=value is None)
+    request = AlterClientQuotasRequest(
+        entries=[AlterClientQuotasRequest.Entry(entity=[entity], ops=[change])],
+        validate_only=validate_only,
+    )
+    (entry,) = raw.call(request).entries
+    return ErrorCode(entry.error_code)
+
+
+def quotas(raw: RawClient, user: str) -> dict[str, float]:
+    wanted = DescribeClientQuotasRequest.Component(entity_type="user", match_type=EXACT, match=user)
+    answer = raw.call(DescribeClientQuotasRequest(components=[wanted], strict=True))
+    assert answer.error_code == ErrorCode.NONE
+    return {value.key: value.value for entry in answer.entries for value in entry.values}
+
+
+def test_a_quota_is_set_told_and_removed(raw: RawClient, unique: Unique) -> None:
+    need(raw, ApiKey.ALTER_CLIENT_QUOTAS)
+    user, key = unique("user"), "producer_byte_rate"
+    assert alter_quota(raw, user, key, 1_000_000.0) == ErrorCode.NONE
+    eventually(lambda: quotas(raw, user) == {key: 1_000_000.0}, "the quota is set")
+    assert alter_quota(raw, user, key, None) == ErrorCode.NONE
+    eventually(lambda: quotas(raw, user) == {}, "the quota is gone")
+
+
+def test_a_trial_sets_no_quota_and_an_unknown_one_is_refused(
+    raw: RawClient, unique: Unique
+) -> None:
+    need(raw, ApiKey.ALTER_CLIENT_QUOTAS)
+    user = unique("user")
+    trial = alter_quota(raw, user, "producer_byte_rate", 1000.0, validate_only=True)
+    unknown = alter_quota(raw, user, "no_such_rate", 1000.0)
+    assert (trial, unknown) == (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+    assert quotas(raw, user) == {}
+
+
+def scram_users(raw: RawClient, user: str) -> Any:
+    wanted = DescribeUserScramCredentialsRequest.User(name=user)
+    (answer,) = raw.call(DescribeUserScramCredentialsRequest(users=[wanted])).results
+    return answer
+
+
+def test_a_scram_credential_is_set_told_and_deleted(raw: RawClient, unique: Unique) -> None:
+    need(raw, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+    user = unique("user")
+    upsertion = AlterUserScramCredentialsRequest.Upsertion(
+        name=user, mechanism=SCRAM_SHA_256, iterations=4096, salt=b"salt", salted_password=b"x" * 32
+    )
+    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
+    assert raw.call(request).results[0].error_code == ErrorCode.NONE
+    told = eventually(
+        lambda: next((u for u in [scram_users(raw, user)] if not u.error_code), None), "it is set"
+    )
+    assert [(c.mechanism, c.iterations) for c in told.credential_infos] == [(SCRAM_SHA_256, 4096)]
+    deletion = AlterUserScramCredentialsRequest.Deletion(name=user, mechanism=SCRAM_SHA_256)
+    request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
+    assert raw.call(request).results[0].error_code == ErrorCode.NONE
+    eventually(
+        lambda: scram_users(raw, user).error_code == ErrorCode.RESOURCE_NOT_FOUND, "it is gone"
+    )
+    assert raw.call(request).results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
+
+
+def test_too_few_scram_iterations_are_refused(raw: RawClient, unique: Unique) -> None:
+    need(raw, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+    weak = AlterUserScramCredentialsRequest.Upsertion(
+        name=unique("user"),
+        mechanism=SCRAM_SHA_256,
+        iterations=10,
+        salt=b"salt",
+        salted_password=b"x" * 32,
+    )
+    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[weak])
+    assert raw.call(request).results[0].error_code == ErrorCode.UNACCEPTABLE_CREDENTIAL
+
+
+def test_without_an_authorizer_access_rules_are_disabled(raw: RawClient) -> None:
+    need(raw, ApiKey.DESCRIBE_ACLS)
+    anything = DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    assert raw.call(anything).error_code == ErrorCode.SECURITY_DISABLED
+
+
+def test_a_plaintext_listener_takes_no_authentication(raw: RawClient) -> None:
+    need(raw, ApiKey.SASL_HANDSHAKE)
+    handshake = raw.call(SaslHandshakeRequest(mechanism="PLAIN"))
+    token = raw.call(SaslAuthenticateRequest(auth_bytes=b"\0user\0secret"))
+    assert handshake.error_code == token.error_code == ErrorCode.ILLEGAL_SASL_STATE
