@@ -75,7 +75,11 @@ class Clients:
                     break
                 except BufferError:  # the client's queue is full: let it drain
                     producer.poll(_POLL_S)
-        undelivered = producer.flush(timeout_s)
+        try:
+            undelivered = producer.flush(timeout_s)
+        except Exception as error:  # the client's own kind; it cannot be used after that
+            self.close()
+            raise EmbedKafkaError(f"the producer gave up: {error}") from error
         if errors:
             raise EmbedKafkaError(f"a record was not written: {errors[0]}")
         if undelivered:

@@ -25,7 +25,7 @@ from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
-from embedkafka.server.delayed_topics import has_leaders, is_gone
+from embedkafka.server.delayed_topics import has_leaders
 
 
 class EmbeddedKafka:
@@ -205,6 +205,13 @@ class EmbeddedKafka:
         """A partition's leader, epoch, in-sync and assigned replicas, as ZooKeeper has them."""
         return self._facts.require_partition(topic, partition)
 
+    def await_brokers(self, *, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until all brokers that run know each other and the same controller.
+
+        After `heal` and `resume`, brokers that were missed take a moment to come back.
+        """
+        self._await("all brokers to know each other", self._facts.membership(), timeout_s)
+
     def await_controller(self, *, timeout_s: float = PATIENCE_S) -> int:
         """Waits until there is a controller that answers, and all brokers know it; its id."""
         self._await("a controller", self._facts.controller(), timeout_s)
@@ -281,11 +288,14 @@ class EmbeddedKafka:
         self._admin.create_partitions(topic, count)
         self._await_topics({topic: count})
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
         """Deletes a topic, and returns when no broker knows it any more."""
         self._admin.delete_topics(name)
-        gone = self._facts.everywhere(lambda snapshot: is_gone(snapshot, name))
-        self._await(f"{name} to be gone", gone)
+        self.await_topic_gone(name, timeout_s=timeout_s)
+
+    def await_topic_gone(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until a topic's deletion is over; that of one with a dead replica waits for it."""
+        self._await(f"{name} to be gone", self._facts.topic_gone(name), timeout_s)
 
     # -- how
 

@@ -1,7 +1,8 @@
 """What is true of a cluster: the store's word, and whether the brokers have heard it.
 
-A fact about a partition holds when ZooKeeper has it and every reachable broker has been told, so
-that whatever broker a client asks next gives the same answer.
+A fact about a partition holds when ZooKeeper has it and every broker that can be told has been
+told, so that whatever broker a client asks next gives the same answer. Brokers that stand still,
+are cut off from ZooKeeper or from the controller's side of the network cannot be told.
 
 Owner: nobody; it reads the store and the brokers' metadata.
 Not here: waiting for facts (`waiting`).
@@ -12,10 +13,13 @@ from dataclasses import dataclass
 
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.waiting import Probe
+from embedkafka.faults.network import Network
 from embedkafka.runtime.failures import EmbedKafkaError
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.server.delayed_topics import is_gone
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.store import WatchEvent
 
 _SHOWN = 5
 """How many of many partitions a message names."""
@@ -46,11 +50,15 @@ class PartitionStatus:
 
 
 class Facts:
-    """Looks at one cluster."""
+    """Looks at one cluster. `on_change` is told of what shows in ZooKeeper alone."""
 
-    def __init__(self, zk: KafkaZk, handles: Handles) -> None:
+    def __init__(
+        self, zk: KafkaZk, handles: Handles, network: Network, on_change: Callable[[], None]
+    ) -> None:
         self._zk = zk
         self._handles = handles
+        self._network = network
+        self._on_change = on_change
 
     # -- looking
 
@@ -107,10 +115,30 @@ class Facts:
 
         return probe
 
+    def topic_gone(self, topic: str) -> Probe:
+        """ZooKeeper has nothing of the topic any more, and no reachable broker knows it."""
+        unknown = self.everywhere(lambda snapshot: is_gone(snapshot, topic))
+
+        def probe() -> str | None:
+            if self._zk.find_topic(topic, self._on_watch) is not None:
+                return f"{topic} is in ZooKeeper"
+            return unknown()
+
+        return probe
+
+    def unregistered(self, broker_id: int) -> Probe:
+        """ZooKeeper has no session of the broker any more."""
+
+        def probe() -> str | None:
+            registered = self._zk.find_broker(broker_id, self._on_watch)
+            return None if registered is None else "it is still registered"
+
+        return probe
+
     def partition(
         self, topic: str, partition: int, holds: Callable[[PartitionStatus], bool]
     ) -> Probe:
-        """`holds` is true of the partition, and every reachable broker has been told."""
+        """`holds` is true of the partition, and every broker that can be has been told."""
 
         def probe() -> str | None:
             status = self.require_partition(topic, partition)
@@ -182,10 +210,16 @@ class Facts:
                 )
         return None
 
+    def _on_watch(self, event: WatchEvent) -> None:
+        self._on_change()
+
     def _snapshots(self) -> Iterable[tuple[BrokerHandle, MetadataSnapshot]]:
+        """The metadata of every broker that can be told."""
+        controller = self.find_controller()
         for handle in self._reachable():
             life = handle.life
-            if life is not None:
+            hears = controller is None or self._network.joins(BrokerId(controller), handle.id)
+            if life is not None and hears:
                 yield handle, life.broker.metadata.snapshot
 
     def _reachable(self) -> list[BrokerHandle]:

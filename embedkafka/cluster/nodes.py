@@ -28,7 +28,6 @@ from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
 from embedkafka.zk.snapshot import BadSnapshot, decode_tree
-from embedkafka.zk.store import WatchEvent
 from embedkafka.zk.tree import Tree
 
 ZOOKEEPER_FILE = "zookeeper.json"
@@ -59,7 +58,7 @@ class Nodes:
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self._zookeeper = MemoryZk(clock, failures, self._stored_tree())
         self._zk = KafkaZk(self._zookeeper.connect(), clock)
-        self.facts = Facts(self._zk, self.all)
+        self.facts = Facts(self._zk, self.all, self.network, self.on_change)
 
     # -- the brokers
 
@@ -176,12 +175,8 @@ class Nodes:
         return Life(broker=broker, session=SessionLink(session), clock=clock)
 
     def await_unregistered(self, broker_id: BrokerId, timeout_s: float) -> None:
-        def probe() -> str | None:
-            registered = self._zk.find_broker(broker_id, self._on_watch)
-            return None if registered is None else "it is still registered"
-
         what = f"the session of broker {broker_id}'s former life to expire"
-        self.waiting.await_fact(what, probe, timeout_s)
+        self.waiting.await_fact(what, self.facts.unregistered(broker_id), timeout_s)
 
     def await_known(self, broker_id: BrokerId, timeout_s: float) -> None:
         what = f"broker {broker_id} and all others to know each other"
@@ -216,9 +211,6 @@ class Nodes:
         handle = self._handles.get(broker_id)
         life = None if handle is None else handle.life
         return None if life is None else life.broker.replicas
-
-    def _on_watch(self, event: WatchEvent) -> None:
-        self.on_change()
 
     def _stored_tree(self) -> Tree | None:
         path = self._directory / ZOOKEEPER_FILE

@@ -1,0 +1,208 @@
+"""Brokers come and go: what their handles do, what survives, what is refused."""
+
+import itertools
+import socket
+import threading
+
+import pytest
+
+from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError
+from embedkafka.cluster.lifecycle import PREDECESSORS, BrokerState
+from tests.cluster.traffic import make_producer, send
+
+VERBS = {
+    BrokerState.RUNNING: "start",
+    BrokerState.STOPPED: "stop",
+    BrokerState.KILLED: "kill",
+    BrokerState.PAUSED: "pause",
+}
+
+
+def bring_to(handle, state):
+    for verb in {
+        BrokerState.RUNNING: (),
+        BrokerState.STOPPED: ("stop",),
+        BrokerState.KILLED: ("kill",),
+        BrokerState.PAUSED: ("pause",),
+    }[state]:
+        getattr(handle, verb)()
+    assert handle.state is state
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(VERBS, VERBS)))
+def test_a_handle_makes_legal_moves_and_refuses_others(kafka, before, after):
+    handle = kafka.broker(2)
+    bring_to(handle, before)
+    verb = (
+        "resume" if (before, after) == (BrokerState.PAUSED, BrokerState.RUNNING) else VERBS[after]
+    )
+    if before in PREDECESSORS[after]:
+        getattr(handle, verb)()
+        assert handle.state is after
+    else:
+        with pytest.raises(EmbedKafkaError, match=f"broker 2 cannot {verb}: it is {before.value}"):
+            getattr(handle, verb)()
+        assert handle.state is before
+    assert handle.is_running == (handle.state in (BrokerState.RUNNING, BrokerState.PAUSED))
+
+
+def test_a_paused_broker_is_not_started_but_resumed(kafka):
+    kafka.broker(1).pause()
+    with pytest.raises(EmbedKafkaError, match="cannot start: it is paused"):
+        kafka.broker(1).start()
+    kafka.broker(1).resume()
+    with pytest.raises(EmbedKafkaError, match="cannot resume: it is running"):
+        kafka.broker(1).resume()
+
+
+def test_an_unknown_broker_is_an_error_that_names_the_known_ones(kafka):
+    with pytest.raises(EmbedKafkaError, match="no broker 7; there are 1, 2, 3"):
+        kafka.broker(7)
+
+
+@pytest.mark.parametrize("verb", ["stop", "kill"])
+def test_a_broker_comes_back_on_its_port_with_its_records(verb):
+    with EmbeddedKafka() as kafka:
+        topic = kafka.topic("orders", partitions=2)
+        topic.send_many(map(str, range(100)))
+        address = kafka.bootstrap_servers
+        getattr(kafka.broker(1), verb)()
+        with pytest.raises(ClusterClosed, match="no broker is running"):
+            _ = kafka.bootstrap_servers
+        kafka.broker(1).start()
+        assert kafka.bootstrap_servers == address
+        kafka.await_leader("orders", 1)
+        assert sorted(int(m.text) for m in topic.read()) == list(range(100))
+        assert topic.send("more").offset >= 0
+
+
+def test_a_broker_takes_another_port_when_its_own_was_taken(kafka):
+    handle = kafka.broker(1)
+    host, port = handle.address.split(":")
+    handle.kill()
+    with socket.create_server((host, int(port))):
+        handle.start()
+        assert handle.address != f"{host}:{port}"
+        kafka.topic("orders", replication=3).send("found")
+
+
+def test_a_stopped_broker_refuses_connections_and_a_paused_one_lets_them_wait(kafka):
+    stopped, paused = kafka.broker(1), kafka.broker(2)
+    host, port = stopped.address.split(":")
+    stopped.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+    host, port = paused.address.split(":")
+    paused.pause()
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff")
+        connection.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        paused.resume()
+        connection.settimeout(10)
+        assert connection.recv(4)
+
+
+def test_a_killed_broker_resets_its_connections(kafka):
+    handle = kafka.broker(1)
+    host, port = handle.address.split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff")
+        assert connection.recv(4)
+        handle.kill()
+        with pytest.raises(ConnectionResetError):
+            while connection.recv(65536):
+                continue
+
+
+def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka):
+    handle = kafka.broker(3)
+    directory = handle.require_broker().spec.log_dirs[0]
+    kafka.topic("orders", partitions=3, replication=3).send_many("abc")
+    handle.kill()
+    assert not (directory / ".kafka_cleanshutdown").exists()
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("ek-b3-")]
+    handle.start()
+    handle.stop()
+    assert (directory / ".kafka_cleanshutdown").exists()
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("ek-b3-")]
+
+
+def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka):
+    topic = kafka.topic("orders", replication=3)
+    topic.send_many(map(str, range(1000)))
+    dead = kafka.broker(kafka.describe_partition("orders").replicas[-1])
+    dead.kill()
+    kafka.await_isr("orders", 0, size=2)
+    topic.send_many(map(str, range(1000)))
+    dead.start()
+    assert dead.id in kafka.await_isr("orders", 0, size=3)
+    (view,) = [
+        v for v in dead.require_broker().replicas.views() if v.topic_partition[0] == "orders"
+    ]
+    assert view.log_end_offset == 2000
+
+
+def test_a_broker_is_restarted_in_good_order(kafka):
+    kafka.topic("orders", partitions=6, replication=3)
+    for handle in kafka.brokers:
+        handle.restart()
+        kafka.await_no_under_replicated()
+    assert send(make_producer(kafka), "orders", "x")[0] is None
+
+
+def test_a_broker_is_added_and_gets_replicas_of_new_topics(kafka):
+    handle = kafka.add_broker()
+    assert handle.id == 4
+    kafka.topic("wide", partitions=4, replication=4)
+    kafka.await_no_under_replicated()
+    assert {kafka.leader_of("wide", partition) for partition in range(4)} == {1, 2, 3, 4}
+    kafka.remove_broker(4)
+    assert [handle.id for handle in kafka.brokers] == [1, 2, 3]
+    assert {kafka.leader_of("wide", partition) for partition in range(4)} == {1, 2, 3}
+
+
+def test_a_whole_cluster_comes_back_from_its_directory(tmp_path):
+    with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
+        first_id = kafka.cluster_id
+        orders = kafka.topic(
+            "orders", partitions=6, replication=3, config={"retention.ms": 123_456_789}
+        )
+        orders.send_many(map(str, range(600)))
+        leaders = [kafka.leader_of("orders", partition) for partition in range(6)]
+        epochs = [kafka.describe_partition("orders", p).leader_epoch for p in range(6)]
+    with EmbeddedKafka(brokers=3, data_dir=tmp_path, topics={"orders": 6}) as kafka:
+        assert kafka.cluster_id == first_id
+        kafka.await_no_under_replicated()
+        assert [kafka.leader_of("orders", partition) for partition in range(6)] == leaders
+        again = [kafka.describe_partition("orders", p).leader_epoch for p in range(6)]
+        assert all(now >= before for now, before in zip(again, epochs, strict=True))
+        orders = kafka.existing_topic("orders")
+        assert sorted(int(message.text) for message in orders.read()) == list(range(600))
+        config = kafka.broker(1).require_broker().config.log_config("orders")
+        assert config.retention_ms == 123_456_789
+        orders.send("more")
+
+
+def test_a_broker_that_was_dead_at_the_end_catches_up_in_the_next_cluster(tmp_path):
+    with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
+        orders = kafka.topic("orders", replication=3)
+        orders.send("all have it")
+        kafka.broker(1).kill()
+        kafka.await_isr("orders", 0, size=2)
+        orders.send("two have it")
+    with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
+        assert kafka.leader_of("orders") != 1
+        kafka.await_no_under_replicated()
+        assert len(kafka.existing_topic("orders").read()) == 2
+
+
+def test_time_moves_when_the_test_says_so(kafka):
+    before = kafka.clock.now_ms()
+    kafka.clock.advance(days=8, hours=1, minutes=2, seconds=3, ms=4)
+    passed = kafka.clock.now_ms() - before
+    assert passed >= (((8 * 24 + 1) * 60 + 2) * 60 + 3) * 1000 + 4
+    kafka.topic("orders", replication=3).send("still there")
+    with pytest.raises(ValueError, match="cannot go back"):
+        kafka.clock.advance(days=-1)

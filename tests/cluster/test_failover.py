@@ -1,0 +1,298 @@
+"""What producers, consumers and groups see when brokers die, leave, or stand still."""
+
+import time
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError
+
+from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError
+from tests.cluster.traffic import (
+    assert_nothing_lost,
+    make_consumer,
+    make_producer,
+    send,
+    sending,
+)
+
+
+def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    with sending(kafka, "orders", partitions=3) as sender:
+        sender.await_acks(200)
+        dead = kafka.leader_of("orders", 0)
+        kafka.broker(dead).kill()
+        sender.await_acks(200)
+        kafka.await_isr("orders", 0, size=2)
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+    kafka.broker(dead).start()
+    kafka.await_no_under_replicated()
+    assert_nothing_lost(kafka, sender)
+
+
+def test_every_broker_in_turn_is_killed_and_comes_back(kafka):
+    kafka.topic("orders", partitions=6, replication=3)
+    with sending(kafka, "orders", partitions=6) as sender:
+        for handle in kafka.brokers:
+            sender.await_acks(50)
+            handle.kill()
+            sender.await_acks(50)
+            handle.start()
+            kafka.await_no_under_replicated()
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+
+
+def test_failover_takes_less_than_a_second(kafka):
+    kafka.topic("orders", replication=3)
+    producer = make_producer(kafka)
+    assert send(producer, "orders", "before")[0] is None
+    began = time.monotonic()
+    kafka.broker(kafka.leader_of("orders")).kill()
+    assert send(producer, "orders", "after")[0] is None
+    assert time.monotonic() - began < 3  # a second on a quiet machine
+
+
+def test_killing_the_controller_moves_it_and_loses_nothing(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    with sending(kafka, "orders", partitions=3) as sender:
+        sender.await_acks(50)
+        first = kafka.controller
+        kafka.broker(first).kill()
+        second = kafka.await_controller()
+        assert second != first
+        sender.await_acks(50)
+        kafka.topic("prices", partitions=3, replication=2)  # the new one does its work
+        kafka.broker(first).start()
+        kafka.await_no_under_replicated()
+        assert kafka.controller == second
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+
+
+def test_a_controlled_stop_moves_leaders_before_connections_die(kafka):
+    topic = kafka.topic("orders", partitions=6, replication=3)
+    topic.send_many(map(str, range(60)))
+    leaving = kafka.broker(2)
+    broker, led_at_end = leaving.require_broker(), []
+    stop = broker.stop
+
+    def look_then_stop():
+        led_at_end.extend(v.topic_partition for v in broker.replicas.views() if v.leader == 2)
+        stop()
+
+    broker.stop = look_then_stop
+    with sending(kafka, "orders", partitions=6) as sender:
+        sender.await_acks(50)
+        leaving.stop()
+        assert led_at_end == []
+        assert {kafka.leader_of("orders", p) for p in range(6)} <= {1, 3}
+        sender.await_acks(50)
+    assert sender.errors == []
+
+
+def test_a_stopped_controller_hands_over_too(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    first = kafka.controller
+    with sending(kafka, "orders", partitions=3) as sender:
+        sender.await_acks(10)
+        kafka.broker(first).stop()
+        assert kafka.await_controller() != first
+        for partition in range(3):
+            assert kafka.await_leader("orders", partition) != first
+        sender.await_acks(10)
+        kafka.broker(first).start()
+        kafka.await_no_under_replicated()
+    assert_nothing_lost(kafka, sender)
+
+
+def test_a_paused_leader_is_fenced_and_acknowledges_nothing(kafka):
+    kafka.topic("orders", replication=3)
+    with sending(kafka, "orders") as sender:
+        sender.await_acks(50)
+        paused = kafka.leader_of("orders")
+        epoch = kafka.describe_partition("orders").leader_epoch
+        kafka.broker(paused).pause()
+        kafka.await_isr("orders", 0, size=2)
+        assert kafka.await_leader("orders") != paused
+        sender.await_acks(50)
+        kafka.broker(paused).resume()
+        sender.await_acks(50)
+        kafka.await_isr("orders", 0, size=3)
+    status = kafka.describe_partition("orders")
+    assert status.leader != paused
+    assert status.leader_epoch > epoch
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+
+
+def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka):
+    """It still believes to lead; only what all in-sync replicas have is acknowledged."""
+    kafka.topic("orders", replication=3)
+    paused = kafka.broker(kafka.leader_of("orders"))
+    stale = make_producer(kafka, **{"bootstrap.servers": paused.address})
+    assert send(stale, "orders", "before")[0] is None
+    paused.pause()
+    kafka.await_isr("orders", 0, size=2)
+    paused.resume()
+    error, message = send(stale, "orders", "after")
+    assert error is None
+    kafka.await_isr("orders", 0, size=3)
+    messages = kafka.existing_topic("orders").read()
+    assert [(m.offset, m.text) for m in messages] == [(0, "before"), (message.offset(), "after")]
+
+
+def test_a_short_pause_goes_unnoticed(kafka):
+    kafka.topic("orders", replication=3)
+    before = kafka.describe_partition("orders")
+    kafka.broker(before.leader).pause()
+    kafka.broker(before.leader).resume()
+    assert send(make_producer(kafka), "orders", "x")[0] is None
+    assert kafka.describe_partition("orders").leader_epoch == before.leader_epoch
+
+
+def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    first = kafka.controller
+    kafka.broker(first).pause()
+    second = kafka.await_controller()
+    assert second != first
+    kafka.topic("prices", replication=2)
+    kafka.broker(first).resume()
+    kafka.await_no_under_replicated()
+    assert kafka.controller == second
+    assert not kafka.broker(first).require_broker().is_controller
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all(kafka):
+    kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
+    leader, *others = kafka.describe_partition("orders").replicas
+    producer = make_producer(kafka, **{"enable.idempotence": False, "retries": 0})
+    for broker_id in others:
+        kafka.broker(broker_id).kill()
+    kafka.await_isr("orders", 0, size=1)
+    error, _ = send(producer, "orders", "refused")
+    assert error.code() == KafkaError.NOT_ENOUGH_REPLICAS
+    lazy = make_producer(kafka, acks="1", **{"enable.idempotence": False})
+    assert send(lazy, "orders", "taken")[0] is None
+    kafka.broker(others[0]).start()
+    kafka.await_isr("orders", 0, size=2)
+    assert send(producer, "orders", "taken again")[0] is None
+    assert leader == kafka.leader_of("orders")
+
+
+def test_without_unclean_election_a_partition_waits_for_its_last_replica(kafka):
+    kafka.topic("orders", replication=2)
+    leader, follower = kafka.describe_partition("orders").replicas
+    topic = kafka.existing_topic("orders")
+    topic.send("both have this")
+    kafka.broker(follower).kill()
+    kafka.await_isr("orders", 0, size=1)
+    topic.send("only the leader has this")
+    kafka.broker(leader).kill()
+    kafka.await_no_leader("orders")
+    kafka.broker(follower).start()
+    assert kafka.describe_partition("orders").leader is None
+    kafka.broker(leader).start()
+    assert kafka.await_leader("orders") == leader
+    assert len(topic.read()) == 2
+
+
+def test_an_unclean_election_gives_up_records_to_go_on(kafka):
+    kafka.topic("orders", replication=2, config={"unclean.leader.election.enable": True})
+    leader, follower = kafka.describe_partition("orders").replicas
+    topic = kafka.existing_topic("orders")
+    topic.send("both have this")
+    kafka.broker(follower).kill()
+    kafka.await_isr("orders", 0, size=1)
+    topic.send("only the leader has this")
+    kafka.broker(leader).kill()
+    kafka.broker(follower).start()
+    assert kafka.await_leader("orders") == follower
+    # An idempotent producer would notice that its last record is missing.
+    assert send(make_producer(kafka), "orders", "instead")[0] is None
+    kafka.broker(leader).start()
+    kafka.await_isr("orders", 0, size=2)
+    assert [message.text for message in topic.read()] == ["both have this", "instead"]
+
+
+def test_a_topic_with_a_dead_replica_is_deleted_when_that_returns(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    dead = kafka.broker(2)
+    directory = dead.require_broker().spec.log_dirs[0]
+    dead.kill()
+    kafka.await_isr("orders", 0, size=2)
+    with pytest.raises(AwaitTimeout, match="orders is in ZooKeeper"):
+        kafka.delete_topic("orders", timeout_s=0.5)
+    with pytest.raises(EmbedKafkaError, match=r"marked for deletion|already exists"):
+        kafka.topic("orders")
+    assert any(directory.glob("orders-[0-9]"))
+    dead.start()
+    kafka.await_topic_gone("orders")
+    kafka.topic("orders", partitions=3, replication=3)
+    kafka.await_no_under_replicated()
+
+
+def test_a_group_finds_its_offsets_again_when_its_coordinator_dies(kafka):
+    topic = kafka.topic("orders", partitions=1, replication=3)
+    topic.send_many(map(str, range(10)))
+    consumer = make_consumer(kafka)
+    consumer.subscribe(["orders"])
+    taken = read(consumer, 4)
+    consumer.commit(message=taken[-1], asynchronous=False)
+    coordinators = {kafka.leader_of("__consumer_offsets", p) for p in range(5)}
+    assert coordinators == {1, 2, 3}
+    dead = coordinator_of(kafka, "readers")
+    kafka.broker(dead).kill()
+    consumer.close()
+    kafka.await_leader("__consumer_offsets", offsets_partition(kafka, "readers"))
+    successor = make_consumer(kafka)
+    successor.subscribe(["orders"])
+    assert [int(message.value()) for message in read(successor, 6)] == list(range(4, 10))
+    successor.close()
+
+
+def test_a_consumer_goes_on_when_the_leader_it_reads_from_dies(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    consumer = make_consumer(kafka)
+    consumer.assign([confluent_kafka.TopicPartition("orders", p, 0) for p in range(3)])
+    with sending(kafka, "orders", partitions=3) as sender:
+        seen = read(consumer, 30)
+        kafka.broker(kafka.leader_of("orders", 1)).kill()
+        seen += read(consumer, 300)
+    consumer.close()
+    for partition in range(3):
+        offsets = [m.offset() for m in seen if m.partition() == partition]
+        assert offsets == list(range(len(offsets)))
+    assert_nothing_lost(kafka, sender)
+
+
+def test_kafkas_own_session_timeout_can_be_set():
+    config = {"zookeeper.session.timeout.ms": 60_000}
+    with EmbeddedKafka(brokers=2, config=config) as kafka:
+        kafka.topic("orders", replication=2)
+        dead = kafka.leader_of("orders")
+        kafka.broker(dead).kill()
+        assert kafka.leader_of("orders") == dead
+        kafka.clock.advance(minutes=2)
+        assert kafka.await_leader("orders") != dead
+
+
+def read(consumer, count, timeout_s=20.0):
+    messages, deadline = [], time.monotonic() + timeout_s
+    while len(messages) < count:
+        assert time.monotonic() < deadline, f"{len(messages)} of {count} records in time"
+        messages += [m for m in consumer.consume(count - len(messages), 0.1) if not m.error()]
+    return messages
+
+
+def offsets_partition(kafka, group):
+    for handle in kafka.brokers:
+        if handle.is_running:
+            return handle.require_broker().groups.partition_for(group)
+    raise AssertionError("no broker is running")
+
+
+def coordinator_of(kafka, group):
+    return kafka.leader_of("__consumer_offsets", offsets_partition(kafka, group))

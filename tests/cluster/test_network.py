@@ -1,0 +1,105 @@
+"""Brokers that cannot hear each other."""
+
+import pytest
+
+from embedkafka import EmbeddedKafka, EmbedKafkaError
+from embedkafka.protocol.errors import ErrorCode
+from tests.cluster.traffic import (
+    assert_nothing_lost,
+    make_producer,
+    produce_to,
+    send,
+    sending,
+)
+
+
+def led_by(kafka, topic, broker_id, partitions):
+    return next(p for p in range(partitions) if kafka.leader_of(topic, p) == broker_id)
+
+
+def test_a_minority_loses_its_leaders_and_rejoins_when_healed(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    cut_off = led_by(kafka, "orders", 1, 3)
+    with sending(kafka, "orders", partitions=3) as sender:
+        sender.await_acks(30)
+        kafka.partition({1}, {2, 3})
+        assert kafka.await_leader("orders", cut_off) in (2, 3)
+        kafka.await_isr("orders", cut_off, size=2)
+        sender.await_acks(60)
+        kafka.heal()
+        kafka.await_no_under_replicated()
+        sender.await_acks(30)
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+
+
+def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka):
+    """Its clients still reach it: what they write there is not replicated, so not acknowledged."""
+    kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
+    leader = kafka.leader_of("orders")
+    alone = kafka.broker(leader)
+    assert produce_to(alone, "orders", b"before") is ErrorCode.NONE
+    kafka.partition({leader}, {1, 2, 3} - {leader})
+    kafka.await_leader("orders")
+    code = produce_to(alone, "orders", b"on one side only")
+    assert code is ErrorCode.REQUEST_TIMED_OUT
+    assert send(make_producer(kafka), "orders", "on the other side")[0] is None
+    kafka.heal()
+    kafka.await_no_under_replicated()
+    texts = [message.text for message in kafka.existing_topic("orders").read()]
+    assert texts == ["before", "on the other side"]
+
+
+def test_the_side_that_keeps_zookeeper_can_be_chosen(kafka):
+    kafka.topic("orders", partitions=3, replication=3)
+    kafka.partition({1}, {2, 3}, zookeeper={1})
+    for partition in range(3):
+        kafka.await_isr("orders", partition, size=1)
+        assert kafka.await_leader("orders", partition) == 1
+    assert kafka.await_controller() == 1
+    kafka.heal()
+    kafka.await_no_under_replicated()
+
+
+def test_followers_that_lag_leave_the_isr_though_their_sessions_live(kafka):
+    kafka.topic("orders", replication=3)
+    leader = kafka.leader_of("orders")
+    kafka.partition({leader}, {1, 2, 3} - {leader}, zookeeper={1, 2, 3})
+    with sending(kafka, "orders") as sender:
+        assert kafka.await_isr("orders", 0, size=1) == (leader,)
+        sender.await_acks(1)
+        kafka.heal()
+        kafka.await_no_under_replicated()
+    assert kafka.describe_partition("orders").leader_epoch == 0
+    assert_nothing_lost(kafka, sender)
+
+
+def test_equal_sides_must_say_who_keeps_zookeeper():
+    with EmbeddedKafka(brokers=2) as kafka:
+        with pytest.raises(EmbedKafkaError, match="say with `zookeeper=`"):
+            kafka.partition({1}, {2})
+        with pytest.raises(EmbedKafkaError, match="no broker 9"):
+            kafka.partition({1, 2}, {9})
+        kafka.partition({1}, {2}, zookeeper={2})
+        kafka.topic("orders", replication=1)
+        kafka.heal()
+        kafka.await_brokers()
+        kafka.topic("prices", replication=2)
+        kafka.await_no_under_replicated()
+
+
+def test_a_broker_that_is_kept_from_zookeeper_cannot_start(kafka):
+    kafka.broker(1).stop()
+    kafka.partition({1}, {2, 3})
+    with pytest.raises(EmbedKafkaError, match="the partition keeps it from ZooKeeper"):
+        kafka.broker(1).start()
+    kafka.heal()
+    kafka.broker(1).start()
+    kafka.topic("orders", replication=3)
+
+
+def test_a_cluster_ends_while_it_is_split():
+    with EmbeddedKafka(brokers=3) as kafka:
+        kafka.topic("orders", partitions=3, replication=3).send("x")
+        kafka.partition({1}, {2, 3})
+        kafka.broker(2).pause()

@@ -1,0 +1,182 @@
+"""Stock clients that keep a cluster busy and know what was acknowledged."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.clock import SystemClock
+
+QUICK = {
+    # A leader that is gone, or stands still, is noticed in a fraction of a second.
+    "topic.metadata.refresh.interval.ms": 100,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "socket.timeout.ms": 1_000,
+    "retry.backoff.ms": 20,
+    "log_level": 0,
+    "log.connection.close": False,
+}
+
+
+def make_producer(kafka, **settings):
+    return confluent_kafka.Producer(
+        {
+            **QUICK,
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "request.timeout.ms": 1_000,
+            "allow.auto.create.topics": False,
+            **settings,
+        }
+    )
+
+
+def make_consumer(kafka, group="readers", **settings):
+    return confluent_kafka.Consumer(
+        {
+            **QUICK,
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+            "session.timeout.ms": 1_000,
+            "heartbeat.interval.ms": 200,
+            "allow.auto.create.topics": False,
+            **settings,
+        }
+    )
+
+
+def send(producer, topic, value, partition=0, timeout_s=20.0):
+    """Writes one record; its acknowledgement, or the error that it ended with."""
+    outcome = []
+    producer.produce(
+        topic, value, partition=partition, on_delivery=lambda *result: outcome.append(result)
+    )
+    producer.flush(timeout_s)
+    assert outcome, f"no word on {value!r} in {timeout_s} s"
+    return outcome[0]
+
+
+def produce_to(handle, topic, value, partition=0, timeout_ms=500):
+    """Writes one record to exactly this broker with acks=all; the error code of its answer."""
+    records = build_batch([(0, None, value, ())])
+    data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(records))
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=timeout_ms,
+        topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
+    )
+    host, _, port = handle.address.rpartition(":")
+    client = BrokerClient(host, int(port), SystemClock(), "exactly-this-broker")
+    try:
+        answer = client.call(request, 9)
+    finally:
+        client.close()
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+
+class Sender:
+    """Writes numbered records to the partitions of a topic, from a thread of its own.
+
+    `acked` has what was acknowledged, in order, by partition: pairs of offset and number.
+    """
+
+    def __init__(self, kafka, topic, partitions=1, pause_s=0.001, name="s", **settings):
+        self.topic = topic
+        self.name = name
+        self.acked = defaultdict(list)
+        self.errors = []
+        self.sent = 0
+        self._partitions = partitions
+        self._producer = make_producer(kafka, **settings)
+        self._pause_s = pause_s
+        self._ended = threading.Event()
+        self._moved = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=f"sender-{name}", daemon=True)
+
+    def start(self):
+        self._thread.start()
+        return self
+
+    def stop(self, timeout_s=30.0):
+        """Sends no more, and waits for a word on everything that was sent."""
+        self._ended.set()
+        self._thread.join()
+        left = self._producer.flush(timeout_s)
+        assert left == 0, f"{left} records of {self.name} neither acknowledged nor refused"
+
+    def await_acks(self, count=1, timeout_s=20.0):
+        """Waits for `count` acknowledgements from now on."""
+        wanted = self.count + count
+        with self._moved:
+            reached = self._moved.wait_for(lambda: self.count >= wanted, timeout_s)
+        assert reached, f"{self.count - wanted + count} of {count} acknowledgements in time"
+
+    @property
+    def count(self):
+        return sum(map(len, self.acked.values()))
+
+    def _run(self):
+        while not self._ended.wait(self._pause_s):
+            number = self.sent
+            try:
+                self._producer.produce(
+                    self.topic,
+                    f"{self.name}:{number}",
+                    partition=number % self._partitions,
+                    on_delivery=self._on_delivery,
+                )
+                self.sent += 1
+            except BufferError:
+                pass
+            self._producer.poll(0)
+
+    def _on_delivery(self, error, message):
+        with self._moved:
+            if error is not None:
+                self.errors.append(error)
+            else:
+                number = int(message.value().decode().rpartition(":")[2])
+                self.acked[message.partition()].append((message.offset(), number))
+            self._moved.notify_all()
+
+
+@contextmanager
+def sending(kafka, topic, **settings) -> Iterator[Sender]:
+    sender = Sender(kafka, topic, **settings).start()
+    try:
+        yield sender
+    finally:
+        sender.stop()
+
+
+def assert_nothing_lost(kafka, sender):
+    """Everything acknowledged is there, once, where the acknowledgement said, and in order."""
+    messages = kafka.existing_topic(sender.topic).read(timeout_s=30)
+    found = defaultdict(dict)
+    for message in messages:
+        found[message.partition][message.offset] = message.text
+    for partition, acked in sender.acked.items():
+        for offset, number in acked:
+            assert found[partition].get(offset) == f"{sender.name}:{number}", (
+                f"{sender.topic}-{partition} offset {offset} should hold record {number}, has "
+                f"{found[partition].get(offset)}"
+            )
+    for partition, by_offset in found.items():
+        values = [text for _, text in sorted(by_offset.items())]
+        assert len(values) == len(set(values)), f"{sender.topic}-{partition} has a record twice"
+        numbers = [int(text.rpartition(":")[2]) for text in values]
+        assert numbers == sorted(numbers), f"{sender.topic}-{partition} is out of order"
