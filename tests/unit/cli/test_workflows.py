@@ -1,0 +1,26 @@
+"""The workflows that users copy call the command line as it is."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from embedkafka import cli
+
+WORKFLOWS = Path(__file__).parents[3] / "ci" / "github-actions"
+COMMANDS = [
+    pytest.param(command, id=f"{file.stem}: {command}")
+    for file in sorted(WORKFLOWS.glob("*.yml"))
+    for command in re.findall(r"run: embedkafka (.*)", file.read_text())
+]
+
+
+def test_there_are_commands_to_check():
+    assert len(COMMANDS) == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_in_a_workflow_is_understood(command):
+    own, behind = cli._split_command(shlex.split(command))
+    assert cli._parser().parse_args(own).run is (cli._up if behind else cli._spark_jars)
