@@ -1,4 +1,4 @@
-"""`embedkafka serve | up | spark-jars`: a cluster for programs in any language, from a shell.
+"""`embedkafka serve | up | broker | spark-jars`: a cluster for programs in any language.
 
 Exit codes: 0 for a good end, 1 when the cluster failed, 2 for misuse; `up` gives the exit code of
 the command it ran, 128 + n when signal n ended it.
@@ -62,14 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="embedkafka", description="A real multi-broker Kafka cluster inside one process."
     )
-    subcommands = parser.add_subparsers(required=True, metavar="serve | up | spark-jars")
+    subcommands = parser.add_subparsers(required=True, metavar="serve | up | broker | spark-jars")
     serve = subcommands.add_parser(
         "serve",
         help="run a cluster until stdin closes or a signal comes",
         description="Prints one line, `BOOTSTRAP host:port,...`, when the cluster answers. "
         "Ends on SIGINT, on SIGTERM, or when stdin closes.",
     )
-    serve.add_argument("--stay", action="store_true", help="do not end when stdin closes")
     serve.set_defaults(run=_serve)
     up = subcommands.add_parser(
         "up",
@@ -79,8 +78,20 @@ def _parser() -> argparse.ArgumentParser:
         "KAFKA_BOOTSTRAP_SERVERS; its exit code is kept.",
     )
     up.set_defaults(run=_up)
+    broker = subcommands.add_parser(
+        "broker",
+        help="run one broker of a cluster that meets in a real ZooKeeper",
+        description="Prints one line, `BOOTSTRAP host:port`, when the broker has joined. Ends on "
+        "SIGINT, on SIGTERM, or when stdin closes, and moves its leaders away first.",
+    )
+    _add_broker_options(broker)
+    broker.set_defaults(run=_broker)
     for subcommand in (serve, up):
         _add_cluster_options(subcommand)
+    for subcommand in (serve, broker):
+        subcommand.add_argument("--stay", action="store_true", help="do not end when stdin closes")
+    for subcommand in (serve, up, broker):
+        _add_common_options(subcommand)
     jars = subcommands.add_parser(
         "spark-jars",
         help="find or fetch the Kafka connector for the installed PySpark",
@@ -100,6 +111,28 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         help="brokers listen on P, P+1, ...; by default on free ports",
     )
     parser.add_argument(
+        "--topic",
+        type=_topic,
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS[:REPLICATION]]",
+        help="a topic to create; may be repeated",
+    )
+
+
+def _add_broker_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--zookeeper", required=True, metavar="HOST:PORT[/CHROOT]")
+    parser.add_argument("--id", type=int, required=True, metavar="N", help="its broker.id")
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="H", help="listen there, and tell clients so"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="P", help="for clients; by default a free one"
+    )
+
+
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--properties", type=Path, metavar="FILE", help="broker settings, as server.properties"
     )
     parser.add_argument(
@@ -109,14 +142,6 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="one broker setting; stronger than the file; may be repeated",
-    )
-    parser.add_argument(
-        "--topic",
-        type=_topic,
-        action="append",
-        default=[],
-        metavar="NAME[:PARTITIONS[:REPLICATION]]",
-        help="a topic to create; may be repeated",
     )
     parser.add_argument(
         "--data-dir", type=Path, metavar="D", help="keep the logs there; by default none are kept"
@@ -144,6 +169,24 @@ def _up(parsed: argparse.Namespace) -> int:
     return code
 
 
+def _broker(parsed: argparse.Namespace) -> int:
+    from embedkafka.cluster.process import BrokerProcess
+
+    logging.getLogger("embedkafka").setLevel(logging.INFO)
+    broker = BrokerProcess(
+        zookeeper=parsed.zookeeper,
+        broker_id=parsed.id,
+        host=parsed.host,
+        port=parsed.port,
+        config=_settings(parsed),
+        data_dir=parsed.data_dir,
+    )
+    with _signals_in_a_pipe() as signals, broker:
+        print(f"BOOTSTRAP {broker.address}", flush=True)
+        _await_end(signals, stay=parsed.stay)
+    return 0
+
+
 def _spark_jars(parsed: argparse.Namespace) -> int:
     from embedkafka.spark.jars import require_connector
 
@@ -159,13 +202,17 @@ def _cluster(parsed: argparse.Namespace) -> "EmbeddedKafka":
     return EmbeddedKafka(
         brokers=parsed.brokers,
         port=parsed.port,
-        config={**_settings_in(parsed.properties), **dict(parsed.config)},
+        config=_settings(parsed),
         topics={
             name: TopicSpec(partitions=partitions, replication=replication)
             for name, partitions, replication in parsed.topic
         },
         data_dir=parsed.data_dir,
     )
+
+
+def _settings(parsed: argparse.Namespace) -> dict[str, str]:
+    return {**_settings_in(parsed.properties), **dict(parsed.config)}
 
 
 def _settings_in(file: Path | None) -> dict[str, str]:

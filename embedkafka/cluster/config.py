@@ -29,6 +29,12 @@ TEST_DEFAULTS: Final[Mapping[str, object]] = {
     "log.initial.task.delay.ms": 500,
 }
 
+REMOTE_DEFAULTS: Final[Mapping[str, object]] = {
+    # A real ZooKeeper lives in real time, and its heartbeats cross a busy machine.
+    "zookeeper.session.timeout.ms": 4_000,  # the shortest that one as shipped grants
+    "replica.lag.time.max.ms": 2_000,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:

@@ -30,9 +30,10 @@ from embedkafka.protocol.messages.brokers import (
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.purgatory.timer import Timer
 from embedkafka.replica.fetch_session import FetchManager
-from embedkafka.replica.leader_endpoint import LeaderEndPoint, OnNews
+from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable, OnNews
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
@@ -92,7 +93,10 @@ class BrokerSpec:
 
 
 class Broker:
-    """A running broker; made anew for every life of it."""
+    """A running broker; made anew for every life of it.
+
+    It follows leaders that `find_peer` finds in this process; without it, over the wire.
+    """
 
     def __init__(
         self,
@@ -103,7 +107,7 @@ class Broker:
         failures: Failures,
         files: Files,
         rng: random.Random,
-        find_peer: PeerResolver,
+        find_peer: PeerResolver | None = None,
         transport: Transport | None = None,
     ) -> None:
         self.id = spec.id
@@ -385,7 +389,7 @@ class Broker:
             leadership_listener=leadership,
             log_dir_events=DiskFailures(self.id, self.zk),
             connect=self._reach_leader,
-            one_fetcher_thread=True,
+            one_fetcher_thread=self._find_peer is not None,
             timer=self.timer,
             tasks=self._background,
             clock=self.clock,
@@ -393,7 +397,24 @@ class Broker:
         )
 
     def _reach_leader(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
-        return LocalLeader(leader, self.id, self._find_peer, on_news)
+        if self._find_peer is not None:
+            return LocalLeader(leader, self.id, self._find_peer, on_news)
+        return RemoteLeader(
+            leader, self.id, self._connect_to_leader, settings.replica_config(self.spec.config)
+        )
+
+    def _connect_to_leader(self, leader: BrokerId) -> BrokerClient:
+        endpoint = self.metadata.snapshot.find_endpoint(leader, settings.CLIENT_LISTENER)
+        if endpoint is None:
+            raise LeaderUnavailable(f"broker {leader} is not known to be alive")
+        return BrokerClient(
+            endpoint.host,
+            endpoint.port,
+            self.clock,
+            f"broker-{self.id}-fetcher-{leader}",
+            request_timeout_ms=self.spec.config.integer("replica.socket.timeout.ms"),
+            transport=self._transport,
+        )
 
     def _connect(self, endpoint: BrokerEndpoint) -> BrokerClient:
         return BrokerClient(

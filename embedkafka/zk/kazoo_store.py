@@ -11,10 +11,12 @@ Not here: retrying while the connection is down (`retrying`).
 """
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final
 
-from embedkafka.runtime.failures import ConfigError, Failures
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.threads import start_thread
 from embedkafka.zk import store
@@ -37,8 +39,6 @@ from embedkafka.zk.store import (
     ZkError,
 )
 
-T = TypeVar("T")
-
 _LOG = logging.getLogger(__name__)
 
 _ERRORS: dict[str, type[ZkError]] = {
@@ -51,12 +51,22 @@ _ERRORS: dict[str, type[ZkError]] = {
     "ConnectionClosedError": store.SessionExpired,
     "ConnectionLoss": store.ConnectionLoss,
     "OperationTimeoutError": store.ConnectionLoss,
+    "KazooTimeoutError": store.ConnectionLoss,
 }
 """Kazoo's exceptions by name, so that this module loads without kazoo."""
 
+_SHORTEST_SESSION_MS: Final = 1_000
+"""Kazoo may put off a heartbeat by 0.4 s; shorter sessions would expire by that alone."""
+
+_RECONNECTING: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 0.5}
+"""By default kazoo waits twice as long each time, and misses the end of a short outage."""
+
+_BOTH_WAYS: Final = 2
+"""`socket.SHUT_RDWR`"""
+
 
 class KazooZk:
-    """One session; `connect` waits until it is there."""
+    """One session on the ensemble `hosts`, `host:port,...[/chroot]`, which is awaited."""
 
     def __init__(
         self,
@@ -67,21 +77,19 @@ class KazooZk:
         name: str = "ek-zk",
         failures: Failures,
     ) -> None:
-        try:
-            from kazoo.client import KazooClient
-        except ImportError as missing:
-            raise ConfigError(
-                "kazoo is needed for a real ZooKeeper: pip install embedkafka[zookeeper]"
-            ) from missing
+        session_timeout_ms = max(session_timeout_ms, _SHORTEST_SESSION_MS)
         self._name = name
         self._failures = failures
+        self._session_timeout_s = session_timeout_ms / 1000
         self._connect_timeout_s = connect_timeout_ms / 1000
+        self._is_cut = False
+        self._socket: Any = None  # kazoo has no types
         self._lock = ranked_lock("KazooZk", LEAF_RANK)
         self._watches: dict[tuple[str, Watch], _KeptWatch] = {}
         self._listeners: list[SessionListener] = []
         self._state = SessionState.CONNECTED
-        self._client = KazooClient(hosts=hosts, timeout=session_timeout_ms / 1000)
-        self._client.start(timeout=self._connect_timeout_s)
+        self._client = self._make_client(hosts)
+        self._connect(hosts)
         self._client.add_listener(self._on_kazoo_state)
 
     @property
@@ -99,37 +107,40 @@ class KazooZk:
         return str(
             self._call(
                 path,
-                lambda: self._client.create(path, data, ephemeral=ephemeral, sequence=sequence),
+                lambda: self._client.create_async(
+                    path, data, ephemeral=ephemeral, sequence=sequence
+                ),
             )
         )
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
         kept = self._keep(path, watch)
-        data, stat = self._call(path, lambda: self._client.get(path, watch=kept))
+        data, stat = self._call(path, lambda: self._client.get_async(path, watch=kept))
         if kept is not None:
             kept.data_zxid = stat.mzxid
         return data or b"", Stat(*stat)
 
     def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        pending = self._call("", lambda: [self._client.get_async(path) for path in paths])
+        self._require_usable("")
+        pending = [self._client.get_async(path) for path in paths]
         found: list[tuple[bytes, Stat] | None] = []
         for path, answer in zip(paths, pending, strict=True):
             try:
-                data, stat = self._call(path, answer.get)
+                data, stat = self._await_answer(path, answer)
                 found.append((data or b"", Stat(*stat)))
             except NoNode:
                 found.append(None)
         return found
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        return Stat(*self._call(path, lambda: self._client.set(path, data, version)))
+        return Stat(*self._call(path, lambda: self._client.set_async(path, data, version)))
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        self._call(path, lambda: self._client.delete(path, version))
+        self._call(path, lambda: self._client.delete_async(path, version))
 
     def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
         kept = self._keep(path, watch)
-        stat = self._call(path, lambda: self._client.exists(path, watch=kept))
+        stat = self._call(path, lambda: self._client.exists_async(path, watch=kept))
         if kept is not None:
             kept.data_zxid = _NO_ZNODE if stat is None else stat.mzxid
         return None if stat is None else Stat(*stat)
@@ -137,7 +148,7 @@ class KazooZk:
     def children(self, path: str, watch: Watch | None = None) -> list[str]:
         kept = self._keep(path, watch)
         names, stat = self._call(
-            path, lambda: self._client.get_children(path, watch=kept, include_data=True)
+            path, lambda: self._client.get_children_async(path, watch=kept, include_data=True)
         )
         if kept is not None:
             kept.child_zxid = stat.pzxid
@@ -154,7 +165,7 @@ class KazooZk:
                 transaction.check(op.path, op.version)
             else:
                 transaction.delete(op.path, op.version)
-        results = self._call("", transaction.commit)
+        results = self._call("", transaction.commit_async)
         for index, (op, result) in enumerate(zip(ops, results, strict=True)):
             error = _error_of(result, op.path) if isinstance(result, Exception) else None
             if error is not None:
@@ -176,6 +187,25 @@ class KazooZk:
             self._state = SessionState.CONNECTED
         self._announce(SessionState.CONNECTED)
 
+    def pause(self) -> None:
+        """Cuts the client off; unless resumed, the session expires after its timeout."""
+        with self._lock:
+            self._is_cut = True
+            connected = self._socket
+        if connected is not None:
+            with suppress(OSError):  # it may be broken already
+                connected.shutdown(_BOTH_WAYS)
+
+    def resume(self) -> None:
+        """Reconnects the client, which learns now whether its session has expired meanwhile."""
+        with self._lock:
+            self._is_cut = False
+
+    def drop(self) -> None:
+        """Ends without a goodbye: the session is left to expire."""
+        self.pause()
+        self.close()
+
     def close(self) -> None:
         with self._lock:
             if self._state is SessionState.CLOSED:
@@ -185,11 +215,75 @@ class KazooZk:
         self._client.stop()
         self._client.close()
 
-    def _call(self, path: str, request: Callable[[], T]) -> T:
+    # -- the connection
+
+    def _make_client(self, hosts: str) -> Any:
+        try:
+            from kazoo.client import KazooClient
+            from kazoo.handlers.threading import SequentialThreadingHandler
+        except ImportError as missing:
+            raise ConfigError(
+                "kazoo is needed for a real ZooKeeper: pip install embedkafka[zookeeper]"
+            ) from missing
+        handler = SequentialThreadingHandler()
+        self._open_socket = handler.create_connection
+        handler.create_connection = self._open_connection
+        handler.spawn = self._spawn
+        try:
+            return KazooClient(
+                hosts=hosts,
+                timeout=self._session_timeout_s,
+                handler=handler,
+                connection_retry=_RECONNECTING,
+            )
+        except ValueError as error:
+            raise ConfigError(f"{hosts!r} is not HOST:PORT[/CHROOT]: {error}") from error
+
+    def _connect(self, hosts: str) -> None:
+        client = self._client
+        client.start_async().wait(self._connect_timeout_s)
+        if not client.connected:
+            client.stop()
+            client.close()
+            raise EmbedKafkaError(
+                f"no ZooKeeper answers at {hosts} within {self._connect_timeout_s:g} s"
+            )
+        if client.chroot:  # made if need be, as Kafka does; kazoo only warns
+            chroot, client.chroot = client.chroot, ""
+            client.ensure_path(chroot)
+            client.chroot = chroot
+
+    def _open_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """What kazoo calls for a socket: the place where a fault can cut it off."""
+        if self._is_cut:
+            raise ConnectionRefusedError("cut off")
+        opened = self._open_socket(*args, **kwargs)
+        with self._lock:
+            self._socket = opened
+            if not self._is_cut:
+                return opened
+        opened.close()
+        raise ConnectionRefusedError("cut off")
+
+    def _spawn(self, run: Callable[..., None], *args: Any, **kwargs: Any) -> threading.Thread:
+        return start_thread(self._name, lambda: run(*args, **kwargs), self._failures)
+
+    # -- requests and watches
+
+    def _call(self, path: str, request: Callable[[], Any]) -> Any:
+        """The result of an asynchronous request of kazoo's, or our error."""
+        self._require_usable(path)
+        return self._await_answer(path, request())
+
+    def _require_usable(self, path: str) -> None:
         if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
             raise SessionExpired(path)
+        if self._state is SessionState.SUSPENDED:
+            raise ConnectionLoss(path)  # kazoo would keep the request, and the caller
+
+    def _await_answer(self, path: str, answer: Any) -> Any:
         try:
-            return request()
+            return answer.get(timeout=self._session_timeout_s)
         except Exception as error:
             raise _error_of(error, path) or error from error
 
@@ -252,7 +346,7 @@ class KazooZk:
                 return  # the next reconnect does it all again
 
     def _rearm_data(self, kept: "_KeptWatch", seen_zxid: int) -> None:
-        stat = self._call(kept.path, lambda: self._client.exists(kept.path, watch=kept))
+        stat = self._call(kept.path, lambda: self._client.exists_async(kept.path, watch=kept))
         zxid = _NO_ZNODE if stat is None else stat.mzxid
         if zxid == seen_zxid:
             return
@@ -265,7 +359,7 @@ class KazooZk:
         try:
             _, stat = self._call(
                 kept.path,
-                lambda: self._client.get_children(kept.path, watch=kept, include_data=True),
+                lambda: self._client.get_children_async(kept.path, watch=kept, include_data=True),
             )
         except NoNode:
             kept.fire(EventType.DELETED)

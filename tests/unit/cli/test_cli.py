@@ -8,6 +8,7 @@ import pytest
 
 import embedkafka
 from embedkafka import cli
+from embedkafka.cluster import process
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
 
 
@@ -68,6 +69,26 @@ def test_up_passes_every_option_to_the_cluster(tmp_path):
     assert topics == {"a": (3, 2), "b": (4, None), "c": (1, None)}
 
 
+def test_broker_passes_every_option_to_its_process(monkeypatch, tmp_path, capsys):
+    class Lone(StandIn):
+        address = "127.0.0.1:9"
+
+    monkeypatch.setattr(process, "BrokerProcess", Lone)
+    monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
+    options = ["--zookeeper", "localhost:2181/here", "--id", "7", "--host", "127.0.0.2", "--port", "9"]
+    options += ["--config", "num.partitions=2", "--data-dir", str(tmp_path)]
+    assert cli.main(["broker", *options]) == 0
+    assert capsys.readouterr().out == "BOOTSTRAP 127.0.0.1:9\n"
+    assert Lone.made[0].settings == {
+        "zookeeper": "localhost:2181/here",
+        "broker_id": 7,
+        "host": "127.0.0.2",
+        "port": 9,
+        "config": {"num.partitions": "2"},
+        "data_dir": tmp_path,
+    }
+
+
 def test_up_keeps_the_exit_code_of_the_command():
     assert cli.main(["up", *python("raise SystemExit(7)")]) == 7
 
@@ -110,6 +131,8 @@ def test_a_broken_cluster_does_not_hide_how_the_command_failed(capsys):
         (["serve", "--topic", "a:1:2:3"], "PARTITIONS"),
         (["serve", "--topic", ""], "PARTITIONS"),
         (["serve", "--nonsense"], "unrecognized"),
+        (["broker", "--id", "1"], "--zookeeper"),
+        (["broker", "--zookeeper", "localhost:2181"], "--id"),
     ],
 )
 def test_misuse_ends_with_code_2_and_says_why(arguments, complaint, capsys):

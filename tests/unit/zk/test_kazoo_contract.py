@@ -3,15 +3,23 @@
 import itertools
 import queue
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
 
-from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
 from embedkafka.zk.kazoo_store import KazooZk
-from embedkafka.zk.store import EventType, SessionExpired, SessionState, WatchEvent
+from embedkafka.zk.store import (
+    ConnectionLoss,
+    EventType,
+    SessionExpired,
+    SessionState,
+    WatchEvent,
+)
 from tests.java_tools.maven import MavenError
+from tests.java_tools.ports import free_ports
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.unit.controller.harness import tp
 from tests.unit.controller.test_controller import Brokers
@@ -28,11 +36,8 @@ class ChrootEnsemble:
     def __init__(self, hosts: str) -> None:
         self.failures = Failures()
         self._hosts = hosts
-        self._root = f"/test{next(_numbers)}"
+        self._root = f"/tests/{next(_numbers)}"
         self._sessions: list[KazooZk] = []
-        maker = KazooZk(hosts, failures=self.failures)
-        maker.create(self._root)
-        maker.close()
 
     def connect(self, session_timeout_ms: int = 6_000) -> KazooZk:
         session = KazooZk(
@@ -163,6 +168,60 @@ def test_an_expired_session_refuses_calls_until_it_is_renewed(
     assert states.next() is SessionState.CONNECTED
     assert session.session_id != first
     session.create("/e", ephemeral=True)
+
+
+def test_a_client_that_is_cut_off_refuses_calls_and_keeps_its_session_when_it_is_short(
+    ensemble: ChrootEnsemble,
+) -> None:
+    session, other = ensemble.connect(), ensemble.connect()
+    states = States(session)
+    first = session.session_id
+    session.create("/e", ephemeral=True)
+    seen = Seen()
+    session.exists("/news", seen)
+    session.pause()
+    assert states.next() is SessionState.SUSPENDED
+    with pytest.raises(ConnectionLoss):
+        session.exists("/e")
+    other.create("/news")
+    session.resume()
+    assert states.next() is SessionState.CONNECTED
+    assert seen.await_events(1) == [WatchEvent(EventType.CREATED, "/news")]
+    assert session.session_id == first
+    assert session.exists("/e") is not None
+
+
+@pytest.mark.parametrize("end", ["pause", "drop"])
+def test_a_client_that_is_cut_off_for_long_loses_its_session(
+    ensemble: ChrootEnsemble, end: str
+) -> None:
+    session, other = ensemble.connect(session_timeout_ms=1_000), ensemble.connect()
+    states = States(session)
+    session.create("/e", ephemeral=True)
+    gone = Seen()
+    other.exists("/e", gone)
+    getattr(session, end)()
+    assert gone.await_events(1) == [WatchEvent(EventType.DELETED, "/e")]
+    with pytest.raises(SessionExpired if end == "drop" else ConnectionLoss):
+        session.exists("/e")
+    if end == "pause":
+        session.resume()
+        assert states.next() is SessionState.SUSPENDED
+        assert states.next() is SessionState.EXPIRED
+
+
+def test_nobody_at_the_address_is_an_error_that_names_it() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(EmbedKafkaError, match=f"no ZooKeeper answers at 127.0.0.1:{port}/a"):
+        KazooZk(f"127.0.0.1:{port}/a", connect_timeout_ms=200, failures=Failures())
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        KazooZk("localhost:port", failures=Failures())
+
+
+def test_without_kazoo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    with pytest.raises(ConfigError, match=r"embedkafka\[zookeeper\]"):
+        KazooZk("127.0.0.1:2181", failures=Failures())
 
 
 def test_controllers_work_the_same_on_a_real_zookeeper(ensemble: ChrootEnsemble) -> None:

@@ -1,0 +1,189 @@
+"""One broker as the whole of a process: on a real ZooKeeper, its peers elsewhere, data on the wire.
+
+Owner: the thread that starts and closes it.
+Invariants: `start` returns when the controller has told the broker of itself, so that whoever asks
+it next gets an answer; after `close` no thread, port or (without a place to keep it) file is left.
+Not here: several brokers in one process (`embedded`), signals and standard input (`cli`).
+"""
+
+import random
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from embedkafka.cluster.config import REMOTE_DEFAULTS, TEST_DEFAULTS
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.failures import (
+    AwaitTimeout,
+    ClusterClosed,
+    ConfigError,
+    EmbedKafkaError,
+    Failures,
+)
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.ids import BrokerId
+from embedkafka.server.broker import Broker, BrokerSpec
+from embedkafka.server.broker_config import BrokerConfig, parse_broker_settings
+from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.kazoo_store import KazooZk
+from embedkafka.zk.store import WatchEvent, ZkError
+
+_PATIENCE_MS: Final = 30_000
+_CONNECT_TIMEOUT_MS: Final = 18_000
+
+
+class BrokerProcess:
+    """A broker used in a `with`, or with `start` and `close`; other processes run its peers.
+
+    `zookeeper` is `host:port,...[/chroot]`. `config` takes broker settings by Kafka's names, over
+    defaults for tests. Logs are kept in `data_dir`, or where `log.dirs` says, or nowhere.
+    """
+
+    def __init__(
+        self,
+        *,
+        zookeeper: str,
+        broker_id: int,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        config: Mapping[str, object] | None = None,
+        data_dir: str | Path | None = None,
+    ) -> None:
+        if broker_id < 0:
+            raise ConfigError(f"a broker's id is not negative, got {broker_id}")
+        self._settings = parse_broker_settings(
+            {**TEST_DEFAULTS, **REMOTE_DEFAULTS, **(config or {})}
+        )
+        self._settings["broker.id"] = broker_id
+        self._settings["zookeeper.connect"] = zookeeper
+        if data_dir is not None:
+            self._settings["log.dirs"] = str(Path(data_dir) / f"broker-{broker_id}")
+        self._id = BrokerId(broker_id)
+        self._zookeeper = zookeeper
+        self._host = host
+        self._port = port
+        self._clock = SystemClock()
+        self._failures = Failures()
+        self._directory: str | None = None
+        self._broker: Broker | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients connect, as `host:port`."""
+        if self._broker is None:
+            raise ClusterClosed(f"broker {self._id} is not running")
+        return self._broker.address
+
+    def start(self) -> Self:
+        """Joins the cluster; waits for the session of an earlier life of this broker to expire."""
+        if "log.dirs" not in self._settings and "log.dir" not in self._settings:
+            self._directory = tempfile.mkdtemp(prefix="embedkafka-")
+            self._settings["log.dirs"] = self._directory
+        try:
+            self._boot(self._spec())
+        except ZkError as error:
+            self._remove_directory()
+            raise EmbedKafkaError(
+                f"broker {self._id} cannot use {self._zookeeper}: {error!r}"
+            ) from error
+        except BaseException:
+            self._remove_directory()
+            raise
+        return self
+
+    def close(self) -> None:
+        """Has its leaders moved away, then stops; a second call does nothing."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            broker.hand_over()
+            broker.stop()
+        self._remove_directory()
+
+    def check(self) -> None:
+        """Raises `BackgroundFailure` if a thread of the broker failed since the last check."""
+        self._failures.check()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+        if exc is None:
+            self.check()
+
+    # -- how
+
+    def _spec(self) -> BrokerSpec:
+        config = BrokerConfig(self._settings)
+        return BrokerSpec(id=self._id, host=self._host, port=self._port, config=config)
+
+    def _boot(self, spec: BrokerSpec) -> None:
+        store = self._connect(spec.config)
+        broker = Broker(
+            spec,
+            store=store,
+            clock=self._clock,
+            failures=self._failures,
+            files=SystemFiles(),
+            rng=random.Random(),
+        )
+        try:
+            self._await_unregistered(KafkaZk(store, self._clock), spec.config)
+            broker.start()
+            broker.stand_for_election()
+            self._await_welcome(broker)
+        except BaseException:
+            store.close()
+            broker.kill()
+            raise
+        self._broker = broker
+
+    def _connect(self, config: BrokerConfig) -> KazooZk:
+        return KazooZk(
+            self._zookeeper,
+            session_timeout_ms=config.integer("zookeeper.session.timeout.ms"),
+            connect_timeout_ms=int(
+                config.text("zookeeper.connection.timeout.ms") or _CONNECT_TIMEOUT_MS
+            ),
+            name=f"ek-b{self._id}-zk",
+            failures=self._failures,
+        )
+
+    def _await_unregistered(self, zk: KafkaZk, config: BrokerConfig) -> None:
+        """A broker that was killed stays registered until its session expires."""
+        gone = threading.Event()
+
+        def on_change(event: WatchEvent) -> None:
+            gone.set()
+
+        patience_ms = max(_PATIENCE_MS, 2 * config.integer("zookeeper.session.timeout.ms"))
+        if zk.find_broker(self._id, on_change) is None:
+            return
+        if not gone.wait(patience_ms / 1000) and zk.find_broker(self._id) is not None:
+            raise EmbedKafkaError(f"another broker {self._id} is running on {self._zookeeper}")
+
+    def _await_welcome(self, broker: Broker) -> None:
+        def is_known(snapshot: MetadataSnapshot) -> bool:
+            return broker.id in snapshot.brokers and snapshot.controller_id in snapshot.brokers
+
+        deadline_ms = self._clock.monotonic_ms() + _PATIENCE_MS
+        if not broker.metadata.await_snapshot(is_known, self._clock, deadline_ms):
+            known = sorted(broker.metadata.snapshot.brokers)
+            raise AwaitTimeout(
+                f"waited {_PATIENCE_MS / 1000:g} s for the controller to welcome broker "
+                f"{self._id}, which knows of brokers {known}"
+            )
+
+    def _remove_directory(self) -> None:
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
