@@ -1,8 +1,8 @@
 """Leader epochs and the offset at which each began, as a log saw them (KIP-101, KIP-279).
 
 Owner: `Log._lock`.
-Invariants: epochs and start offsets both rise; what is cached is in `leader-epoch-checkpoint`
-before the first batch of an epoch is in the log.
+Invariants: epochs and start offsets both rise. `leader-epoch-checkpoint` may lag behind, but not
+past the recovery point: what it lacks is found again in the batches that recovery reads.
 """
 
 from bisect import bisect_right
@@ -41,13 +41,20 @@ class EpochCache:
         self._files = files
         self._path = directory / EPOCH_CHECKPOINT
         self._entries: list[EpochEntry] = []
+        self._is_saved = True
         self.latest_epoch = UNDEFINED_EPOCH
 
     def load(self) -> None:
         """Reads the checkpoint; entries that go back are dropped."""
         for epoch, start_offset in read_epochs(self._files, self._path):
-            self._entries = _appended(self._entries, EpochEntry(epoch, start_offset))
-        self._note_latest()
+            self._hold(_appended(self._entries, EpochEntry(epoch, start_offset)))
+        self._is_saved = True
+
+    def save(self) -> None:
+        """Brings the checkpoint up to date."""
+        if not self._is_saved:
+            write_epochs(self._files, self._path, self._entries)
+            self._is_saved = True
 
     @property
     def entries(self) -> Sequence[EpochEntry]:
@@ -59,7 +66,7 @@ class EpochCache:
             return
         assert epoch >= 0, f"epoch {epoch} at offset {start_offset}"
         assert start_offset >= 0, f"epoch {epoch} at offset {start_offset}"
-        self._replace(_appended(self._entries, EpochEntry(epoch, start_offset)))
+        self._hold(_appended(self._entries, EpochEntry(epoch, start_offset)))
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Where the log of a leader and that of a follower, last in `epoch`, may part."""
@@ -82,30 +89,27 @@ class EpochCache:
         """Forgets epochs that began at or past `end_offset`."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         if len(kept) < len(self._entries):
-            self._replace(kept)
+            self._hold(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forgets epochs that ended before `start_offset`; the one it is in then begins there."""
         slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
         if slot > 1 or (slot and self._entries[0].start_offset < start_offset):
             first = EpochEntry(self._entries[slot - 1].epoch, start_offset)
-            self._replace([first, *self._entries[slot:]])
+            self._hold([first, *self._entries[slot:]])
 
     def clear(self) -> None:
         if self._entries:
-            self._replace([])
+            self._hold([])
 
     def move(self, directory: Path) -> None:
         """Goes on in another directory, to which the file was moved."""
         self._path = directory / EPOCH_CHECKPOINT
 
-    def _replace(self, entries: list[EpochEntry]) -> None:
-        write_epochs(self._files, self._path, entries)
+    def _hold(self, entries: list[EpochEntry]) -> None:
         self._entries = entries
-        self._note_latest()
-
-    def _note_latest(self) -> None:
-        self.latest_epoch = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+        self._is_saved = False
+        self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
 
 
 def _appended(entries: list[EpochEntry], entry: EpochEntry) -> list[EpochEntry]:

@@ -37,12 +37,13 @@ _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedLog:
-    """A log as it was found, or made."""
+    """A log as it was found, or made; one that is not stored has no segment file yet."""
 
     segments: Sequence[Segment]
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
+    is_stored: bool
 
 
 class Loader:
@@ -90,18 +91,21 @@ class Loader:
             for segment in segments:
                 segment.remove()
             segments, end_offset = [], log_start_offset
+        is_stored = bool(segments) or log_start_offset > 0
         if not segments:
             segments = [self._open_segment(log_start_offset, "")]
-            segments[0].create()
+            segments[0].create() if is_stored else segments[0].begin()
         start_offset = max(log_start_offset, segments[0].base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(start_offset)
+        self._epochs.save()
         rebuild_producers(self._producers, segments, start_offset, end_offset, now_ms=self._now_ms)
         return LoadedLog(
             segments=segments,
             log_start_offset=start_offset,
             log_end_offset=end_offset,
             recovery_point=end_offset if is_clean else min(recovery_point, end_offset),
+            is_stored=is_stored,
         )
 
     # -- leftovers

@@ -52,8 +52,15 @@ class LocalLog:
     def active(self) -> Segment:
         return self.segments.active
 
-    def start(self, base_offset: int) -> None:
-        """Begins with an empty segment, or goes on with one where there was none left."""
+    def begin(self) -> None:
+        """Starts with an empty segment, which has no file until `Segment.create`."""
+        self._files.make_directory(self.directory)
+        segment = self.open_segment(0)
+        segment.begin()
+        self.segments.add(segment)
+
+    def start_at(self, base_offset: int) -> None:
+        """Goes on with an empty segment where none is left."""
         self.segments.add(self._new_segment(base_offset))
 
     def hold(self, segments: Sequence[Segment]) -> None:

@@ -45,7 +45,7 @@ from embedkafka.log.validation import (
     assign_offsets,
     read_valid_batches,
 )
-from embedkafka.log.verification import VerificationGuard
+from embedkafka.log.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.records.record import BytesLike
@@ -69,7 +69,7 @@ __all__ = [
     "RecordsRejected",
     "TimestampAndOffset",
     "UnexpectedAppendOffset",
-    "VerificationGuard",
+    "Verification",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -128,6 +128,7 @@ class Log:
             on_storage_error=self._storage_error,
         )
         self._first_unstable_offset: int | None = None
+        self._is_stored = False
         self._is_closed = False
         self._truncations = 0
         self._lowest_truncation = MAX_OFFSET
@@ -145,12 +146,20 @@ class Log:
     # -- opening and closing
 
     def create(self) -> None:
-        """Makes an empty log in a new directory."""
+        """Makes an empty log in a new directory.
+
+        Its first segment gets a file with the first batch: a file costs up to a millisecond, and
+        of a topic's many partitions most may stay empty.
+        """
         with self._lock:
-            self._files.make_directory(self.directory)
+            self._local.begin()
             if self.topic_id is not None:
                 checkpoints.write_topic_id(self._files, self.directory, self.topic_id)
-            self._local.start(0)
+
+    def _store(self) -> None:
+        """Makes the file of the first segment."""
+        self._local.active.create()
+        self._is_stored = True
 
     def load(
         self, *, log_start_offset: int = 0, recovery_point: int = 0, is_clean: bool = False
@@ -172,6 +181,7 @@ class Log:
                 is_clean=is_clean,
             )
             self._local.hold(loaded.segments)
+            self._is_stored = loaded.is_stored
             self.log_start_offset = self.high_watermark = loaded.log_start_offset
             self.log_end_offset = loaded.log_end_offset
             self.recovery_point = loaded.recovery_point
@@ -188,9 +198,10 @@ class Log:
                 return
             self._is_closed = True
             try:
-                self._local.active.retire()
-                self._flush(sync=False)
-                self._producers.take_snapshot()
+                if self._is_stored:
+                    self._local.active.retire()
+                    self._flush(sync=False)
+                    self._producers.take_snapshot()
             finally:
                 self._local.segments.release()
 
@@ -232,13 +243,11 @@ class Log:
         *,
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Checks, numbers and writes what a client or a coordinator sent.
 
         Raises `ApiError` with Kafka's code, and then nothing has been appended. `records` is
-        patched in place when it can be written to. `guard` is that of `begin_verification`, for a
-        log that verifies transactions.
+        patched in place when it can be written to.
         """
         batches = read_valid_batches(records, self.config, origin)
         try:
@@ -270,25 +279,32 @@ class Log:
                     origin,
                     now_ms=now_ms,
                     append_time=validated.append_time,
-                    guard=guard,
                 )
         except OSError as error:
             raise self._storage_error(error) from error
 
     def begin_verification(
-        self, producer_id: int, *, producer_epoch: int, base_sequence: int
-    ) -> VerificationGuard | None:
-        """What a transactional batch is appended with once its coordinator has confirmed it.
+        self, producer_id: int, *, producer_epoch: int, base_sequence: int, bumps_epochs: bool
+    ) -> Verification | None:
+        """What a transaction's coordinator is to confirm before its first batch (KIP-890).
 
-        None when its transaction is open here already, so that there is nothing to ask (KIP-890).
+        None when it is open here already, so that there is nothing to ask. Raises
+        INVALID_PRODUCER_EPOCH for a producer with an epoch that is over. `bumps_epochs` tells of
+        one that takes a new epoch with every transaction.
         """
         with self._lock:
             return self._producers.begin_verification(
                 producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=base_sequence,
+                bumps_epochs=bumps_epochs,
                 now_ms=self._clock.now_ms(),
             )
+
+    def confirm_verification(self, verification: Verification, producer_epoch: int) -> None:
+        """Takes the coordinator's word, unless a batch or a marker was written meanwhile."""
+        with self._lock:
+            self._producers.confirm_verification(verification, producer_epoch)
 
     def append_as_follower(self, records: BytesLike) -> AppendInfo:
         """Writes what the leader sent, with the leader's offsets and epochs."""
@@ -335,16 +351,17 @@ class Log:
         *,
         now_ms: int,
         append_time: int,
-        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
-        checked = self._producers.check(batches, origin, guard)
+        checked = self._producers.check(batches, origin)
         if checked.duplicate is not None:
             return self._duplicate(checked.duplicate, batches[0])
         first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
         max_timestamp = max([batch.max_timestamp for batch in batches])
+        if not self._is_stored:
+            self._store()
         segment = self._maybe_roll(len(data), first_offset, last_offset, max_timestamp, now_ms)
+        self._note_epochs(batches)
         try:
-            self._note_epochs(batches)
             segment.append(data, batches)
             for entry in self._producers.index_entries(checked):
                 segment.txn_index.append(entry)
@@ -429,6 +446,7 @@ class Log:
             return active
         self._producers.map_end_offset = next_offset
         self._producers.take_snapshot()
+        self._epochs.save()
         segment = self._local.roll(next_offset)
         self.recovery_point = max(self.recovery_point, next_offset)
         return segment
@@ -438,7 +456,10 @@ class Log:
         self._producers.remove_snapshots([segment.base_offset for segment in segments])
 
     def _flush(self, *, sync: bool) -> None:
+        if not self._is_stored:
+            return
         self._local.save(self.recovery_point, sync=sync)
+        self._epochs.save()
         self.recovery_point = self.log_end_offset
         self.last_flushed_ms = self._clock.now_ms()
 
@@ -589,7 +610,12 @@ class Log:
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
         """Notes that a leader of `epoch` begins at `offset`, before it appends anything."""
-        self._guarded(lambda: self._epochs.assign(epoch, offset))
+
+        def assign() -> None:
+            self._epochs.assign(epoch, offset)
+            self._epochs.save()
+
+        self._guarded(assign)
 
     def truncate_to(self, offset: int) -> bool:
         """Drops every record from `offset` on; whether there were any."""
@@ -617,6 +643,7 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._epochs.truncate_from_end(offset)
+        self._epochs.save()
         rebuild_producers(
             self._producers,
             tuple(self._local.segments),
@@ -638,9 +665,12 @@ class Log:
     def _truncate_fully_and_start_at(self, offset: int) -> None:
         self._note_truncation(offset)
         _LOG.info("Truncating %s fully, to start at offset %d", self.topic_partition, offset)
+        if not self._is_stored:
+            self._store()
         self._delete_segments(tuple(self._local.segments))
-        self._local.start(offset)
+        self._local.start_at(offset)
         self._epochs.clear()
+        self._epochs.save()
         self._producers.truncate_fully_and_start_at(offset)
         self.log_start_offset = self.log_end_offset = offset
         self.recovery_point = self.high_watermark = offset

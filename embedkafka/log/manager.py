@@ -54,7 +54,7 @@ class LogManagerConfig:
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS
     producer_id_expiration_check_interval_ms: int = 600_000
-    transaction_partition_verification_enable: bool = False
+    verifies_transactions: bool = False
 
 
 class LogManager:
@@ -323,7 +323,7 @@ class LogManager:
             scheduler=self._scheduler,
             random=self._random,
             producer_expiration_ms=self.config.producer_id_expiration_ms,
-            verifies_transactions=self.config.transaction_partition_verification_enable,
+            verifies_transactions=self.config.verifies_transactions,
             on_storage_error=lambda error: self.fail_directory(directory, error),
         )
 

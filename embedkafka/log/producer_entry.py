@@ -28,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 BATCHES_KEPT: Final = 5
 NO_COORDINATOR_EPOCH: Final = -1
 _MAX_SEQUENCE: Final = 0x7FFFFFFF
+_MAX_EPOCH: Final = 0x7FFF
 
 
 class AppendOrigin(Enum):
@@ -35,6 +36,7 @@ class AppendOrigin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
+    BUMPING_COORDINATOR = "coordinator of a producer with a new epoch for every transaction"
     REPLICATION = "replication"
 
 
@@ -114,9 +116,20 @@ class ProducerEntry:
 
 
 class ProducerAppend:
-    """One producer's batches in one append, checked against what is known of that producer."""
+    """One producer's batches in one append, checked against what is known of that producer.
 
-    __slots__ = ("_known", "_origin", "_partition", "started", "updated")
+    `marker_epoch` is the epoch of the last batch if that is a marker.
+    """
+
+    __slots__ = (
+        "_known",
+        "_origin",
+        "_partition",
+        "is_transactional",
+        "marker_epoch",
+        "started",
+        "updated",
+    )
 
     def __init__(
         self, partition: object, producer_id: int, known: ProducerEntry | None, origin: AppendOrigin
@@ -124,6 +137,8 @@ class ProducerAppend:
         self._partition = partition
         self._known = known or ProducerEntry(producer_id)
         self._origin = origin
+        self.is_transactional = False
+        self.marker_epoch: int | None = None
         self.started: list[OngoingTxn] = []
         self.updated = ProducerEntry(producer_id)
         self.updated.producer_epoch = self._known.producer_epoch
@@ -160,6 +175,8 @@ class ProducerAppend:
             )
         )
         updated.last_timestamp = batch.max_timestamp
+        self.marker_epoch = None
+        self.is_transactional = batch.is_transactional
         if updated.current_txn_first_offset is not None:
             if not batch.is_transactional:
                 raise ApiError(
@@ -175,7 +192,10 @@ class ProducerAppend:
         self, marker: EndTransactionMarker, producer_epoch: int, *, offset: int, timestamp: int
     ) -> CompletedTxn | None:
         self._check_epoch(producer_epoch, offset)
+        self._check_bump(producer_epoch, offset)
         self._check_coordinator_epoch(marker, offset)
+        self.is_transactional = True
+        self.marker_epoch = producer_epoch
         updated = self.updated
         first_offset = updated.current_txn_first_offset
         updated.move_to_epoch(producer_epoch)
@@ -200,6 +220,25 @@ class ProducerAppend:
             _LOG.warning("%s", message)  # the leader accepted it, so the follower must
         else:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+
+    def _check_bump(self, producer_epoch: int, offset: int) -> None:
+        """Refuses the late marker of the transaction before the open one (KIP-1228).
+
+        Where each transaction has its epoch, a marker has the next one. Without an open transaction
+        it may be a marker that was sent twice; and there is no epoch after the greatest.
+        """
+        updated = self.updated
+        if (
+            self._origin is AppendOrigin.BUMPING_COORDINATOR
+            and producer_epoch == updated.producer_epoch
+            and updated.current_txn_first_offset is not None
+            and producer_epoch != _MAX_EPOCH
+        ):
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"the marker of producer {updated.producer_id} at offset {offset} in "
+                f"{self._partition} has epoch {producer_epoch}, and so has the open transaction",
+            )
 
     def _check_coordinator_epoch(self, marker: EndTransactionMarker, offset: int) -> None:
         if marker.coordinator_epoch >= self.updated.coordinator_epoch:

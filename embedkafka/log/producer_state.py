@@ -35,7 +35,8 @@ from embedkafka.log.producer_snapshot import (
     write_snapshot,
 )
 from embedkafka.log.txn_index import AbortedTransaction
-from embedkafka.log.verification import VerificationGuard, Verifications
+from embedkafka.log.verification import Verification, Verifications
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import NO_SEQUENCE, Batch, RecordBatch
 from embedkafka.runtime.files import Files
 
@@ -150,22 +151,33 @@ class ProducerState:
     # -- appends
 
     def begin_verification(
-        self, producer_id: int, *, producer_epoch: int, base_sequence: int, now_ms: int
-    ) -> VerificationGuard | None:
-        """What to append with once the coordinator has confirmed the transaction; None when it
-        is open here already, so that there is nothing to ask."""
+        self,
+        producer_id: int,
+        *,
+        producer_epoch: int,
+        base_sequence: int,
+        bumps_epochs: bool,
+        now_ms: int,
+    ) -> Verification | None:
+        """What the coordinator is to confirm before the producer may begin a transaction here.
+
+        None when it is open already, so that there is nothing to ask.
+        """
+        self._refuse_zombie(producer_id, producer_epoch)
         if self.has_open_transaction(producer_id, producer_epoch):
             return None
         return self._verifications.begin(
-            producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, now_ms=now_ms
+            producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            bumps_epochs=bumps_epochs,
+            now_ms=now_ms,
         )
 
-    def check(
-        self,
-        batches: Iterable[Batch],
-        origin: AppendOrigin,
-        guard: VerificationGuard | None = None,
-    ) -> CheckedProducers:
+    def confirm_verification(self, verification: Verification, producer_epoch: int) -> None:
+        self._verifications.confirm(verification, producer_epoch)
+
+    def check(self, batches: Iterable[Batch], origin: AppendOrigin) -> CheckedProducers:
         """Applies the rules to batches that have their offsets; raises `ApiError` for a breach.
 
         Clients' batches are compared with the last five of their producer first.
@@ -181,8 +193,8 @@ class ProducerState:
                 duplicate = known.find_duplicate(batch)
                 if duplicate is not None:
                     return CheckedProducers(duplicate=duplicate)
-            if self._needs_verification(batch, origin):
-                self._verifications.check(batch, guard)
+            if batch.is_transactional and origin is not AppendOrigin.REPLICATION:
+                self._check_transaction(batch, origin, known)
             append = appends.get(producer_id)
             if append is None:
                 append = ProducerAppend(self._partition, producer_id, known, origin)
@@ -192,13 +204,29 @@ class ProducerState:
                 completed.append(ended)
         return CheckedProducers(tuple(appends.values()), completed) if appends else NO_PRODUCERS
 
-    def _needs_verification(self, batch: RecordBatch, origin: AppendOrigin) -> bool:
-        return (
-            self._verifies_transactions
-            and origin is AppendOrigin.CLIENT
-            and batch.is_transactional
-            and not self.has_open_transaction(batch.producer_id, batch.producer_epoch)
-        )
+    def _check_transaction(
+        self, batch: RecordBatch, origin: AppendOrigin, known: ProducerEntry | None
+    ) -> None:
+        """Lets a batch begin a transaction only if its coordinator knows of it (KIP-890)."""
+        if self.has_open_transaction(batch.producer_id, batch.producer_epoch):
+            return
+        self._refuse_zombie(batch.producer_id, batch.producer_epoch)
+        if batch.is_control:
+            return
+        if self._verifies_transactions:
+            self._verifications.require_confirmed(batch)
+        if origin is AppendOrigin.CLIENT:
+            is_first = known is None or not known.batches
+            self._verifications.check_sequence(batch, is_first=is_first)
+
+    def _refuse_zombie(self, producer_id: int, producer_epoch: int) -> None:
+        known = self._entries.get(producer_id)
+        if known is not None and producer_epoch < known.producer_epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch of producer {producer_id} in {self._partition} is {producer_epoch}, which "
+                f"is smaller than the last seen epoch {known.producer_epoch}",
+            )
 
     def index_entries(self, checked: CheckedProducers) -> list[AbortedTransaction]:
         """What the transaction index has to say of transactions that are being aborted."""
@@ -239,7 +267,8 @@ class ProducerState:
             known.last_timestamp = updated.last_timestamp
         for txn in appended.started:
             self._ongoing[txn.first_offset] = txn
-        self._verifications.end(updated.producer_id)
+        if appended.is_transactional:
+            self._verifications.end(updated.producer_id, marker_epoch=appended.marker_epoch)
 
     def _complete(self, completed: CompletedTxn) -> None:
         """Moves a transaction from open to ended, though its marker may not be replicated yet."""

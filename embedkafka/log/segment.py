@@ -107,7 +107,10 @@ class Segment:
         self.time_index.file.remove()
         self.txn_index.remove()
         self.file.truncate(0)
-        self.release()  # a partition without records holds no file open
+        self.begin()
+
+    def begin(self) -> None:
+        """Starts empty in memory; there is no file until `create`."""
         self.offset_index.create()
         self.time_index.create()
         self.txn_index.create()
@@ -275,8 +278,10 @@ class Segment:
 
         The file is held to the end, whatever happens to the segment meanwhile.
         """
-        file = self._file or self._files.open(self.path)
-        return _read_batches(file, position, self.size if end is None else end)
+        end = self.size if end is None else end
+        if position >= end:
+            return iter(())
+        return _read_batches(self._file or self._files.open(self.path), position, end)
 
     def find_batch(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at or past `offset`."""

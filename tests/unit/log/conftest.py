@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.log import AppendInfo, AppendOrigin, Log, VerificationGuard
+from embedkafka.log.log import AppendInfo, AppendOrigin, Log
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
@@ -172,16 +172,9 @@ class LogKit:
             transactional=transactional,
         )
 
-    def append(
-        self,
-        log: Log,
-        *values: bytes,
-        epoch: int = 0,
-        guard: VerificationGuard | None = None,
-        **batch: object,
-    ) -> AppendInfo:
+    def append(self, log: Log, *values: bytes, epoch: int = 0, **batch: object) -> AppendInfo:
         built = self.batch(*values, **batch)  # type: ignore[arg-type]  # passed on as they are
-        return log.append_as_leader(built, leader_epoch=epoch, guard=guard)
+        return log.append_as_leader(built, leader_epoch=epoch)
 
     def end_transaction(
         self,
@@ -191,6 +184,7 @@ class LogKit:
         commit: bool,
         producer_epoch: int = 0,
         coordinator_epoch: int = 0,
+        origin: AppendOrigin = AppendOrigin.COORDINATOR,
     ) -> AppendInfo:
         marker = EndTransactionMarker(
             control_type=ControlType.COMMIT if commit else ControlType.ABORT,
@@ -202,7 +196,7 @@ class LogKit:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
         )
-        return log.append_as_leader(built, leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+        return log.append_as_leader(built, leader_epoch=0, origin=origin)
 
     def records(self, log: Log, start: int | None = None) -> list[Record]:
         """All records from `start`, read as a follower reads them."""

@@ -79,6 +79,7 @@ def test_truncation_from_the_end_forgets_epochs_that_began_there(
     cache.truncate_from_end(20)
     assert cache.entries == ((2, 10),)
     assert cache.latest_epoch == 2
+    cache.save()
     assert reloaded(tmp_path).entries == cache.entries
 
 
@@ -98,11 +99,15 @@ def test_truncation_from_the_start_moves_the_first_epoch_along(
 ) -> None:
     filled(cache, (2, 10), (4, 20), (6, 30)).truncate_from_start(start)
     assert cache.entries == entries
+    cache.save()
     assert reloaded(tmp_path).entries == entries
 
 
 def test_the_checkpoint_is_kafkas_text(cache: EpochCache, tmp_path: Path) -> None:
     filled(cache, (0, 0), (3, 17))
+    assert not (tmp_path / "leader-epoch-checkpoint").exists(), "nothing is written unasked"
+    cache.save()
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 17\n"
     cache.clear()
+    cache.save()
     assert reloaded(tmp_path).latest_epoch == -1

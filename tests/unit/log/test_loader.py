@@ -57,6 +57,32 @@ def test_a_killed_log_is_recovered_whole(kit) -> None:
     assert kit.append(log, b"more", epoch=3).first_offset == 30
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_empty_log_has_no_files_of_its_own_and_is_loaded_all_the_same(
+    kit, is_clean: bool
+) -> None:
+    log = kit.new()
+    log.flush()
+    assert kit.names() == []
+    log.close() if is_clean else log.kill()
+    log = kit.load(is_clean=is_clean)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert kit.append(log, b"a").first_offset == 0
+
+
+def test_epochs_that_were_not_written_are_found_in_the_batches(kit) -> None:
+    log = kit.new(**SMALL)
+    for number in range(12):
+        kit.append(log, b"%d" % number, epoch=number)
+    recovery_point = log.recovery_point
+    log.truncate_to(10)
+    kit.append(log, b"new", epoch=20)
+    entries = [log.end_offset_for_epoch(epoch) for epoch in range(22)]
+    log.kill()
+    log = kit.load(recovery_point=recovery_point, **SMALL)
+    assert [log.end_offset_for_epoch(epoch) for epoch in range(22)] == entries
+
+
 def test_segments_before_the_recovery_point_are_not_checked(kit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)

@@ -250,40 +250,87 @@ def test_producers_survive_a_restart(kit, is_clean: bool) -> None:
 # -- verification (KIP-890)
 
 
-def verify(log: Log, *, epoch: int = 0, sequence: int = 0):
-    return log.begin_verification(7, producer_epoch=epoch, base_sequence=sequence)
+def begin(log: Log, *, epoch: int = 0, sequence: int = 0, bumps_epochs: bool = False):
+    return log.begin_verification(
+        7, producer_epoch=epoch, base_sequence=sequence, bumps_epochs=bumps_epochs
+    )
 
 
-def test_a_transaction_begins_only_with_the_guard_of_its_verification(kit) -> None:
+def verify(log: Log, *, epoch: int = 0, sequence: int = 0, bumps_epochs: bool = False) -> None:
+    verification = begin(log, epoch=epoch, sequence=sequence, bumps_epochs=bumps_epochs)
+    assert verification is not None
+    log.confirm_verification(verification, epoch)
+
+
+def test_a_transaction_begins_only_after_its_coordinator_confirmed_it(kit) -> None:
     log = kit.new(verifies_transactions=True)
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
-    guard = verify(log)
-    assert guard is not None
-    assert send(kit, log, 0, transactional=True, guard=guard).first_offset == 0
-    assert verify(log, sequence=1) is None, "the transaction is open, there is nothing to ask"
+    verification = begin(log)
+    assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+    log.confirm_verification(verification, 0)
+    assert send(kit, log, 0, transactional=True).first_offset == 0
+    assert begin(log, sequence=1) is None, "the transaction is open, there is nothing to ask"
     assert send(kit, log, 1, transactional=True).first_offset == 1
 
 
-def test_a_marker_in_between_makes_a_guard_worthless(kit) -> None:
+def test_a_marker_in_between_makes_a_verification_worthless(kit) -> None:
     log = kit.new(verifies_transactions=True)
-    guard = verify(log)
+    late = begin(log)
+    verify(log)
     kit.end_transaction(log, 7, commit=False)
-    assert refused(kit, log, 0, transactional=True, guard=guard) is ErrorCode.INVALID_TXN_STATE
+    assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+    log.confirm_verification(late, 0)
+    assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+    begin(log)
+    log.confirm_verification(late, 0)
+    assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_coordinators_need_a_verification_for_offsets_but_not_for_markers(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    kit.end_transaction(log, 7, commit=True)
+    offsets = build_batch(
+        [(1, b"k", b"v", ())], producer_id=7, producer_epoch=0, transactional=True
+    )
+    with pytest.raises(ApiError) as caught:
+        log.append_as_leader(offsets, leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+    verify(log, sequence=-1)
+    log.append_as_leader(offsets, leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    assert log.log_end_offset == 2
 
 
 def test_the_batch_that_was_asked_about_first_comes_first(kit) -> None:
     log = kit.new(verifies_transactions=True)
-    guard = verify(log, sequence=0)
-    assert verify(log, sequence=3) is guard
-    late = refused(kit, log, 3, transactional=True, guard=guard)
+    verify(log, sequence=0)
+    verify(log, sequence=3)
+    late = refused(kit, log, 3, transactional=True)
     assert late is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert send(kit, log, 0, transactional=True, guard=guard).first_offset == 0
+    assert send(kit, log, 0, transactional=True).first_offset == 0
 
 
 def test_an_open_transaction_of_an_older_epoch_vouches_for_nobody(kit) -> None:
     log = kit.new(verifies_transactions=True)
-    send(kit, log, 0, transactional=True, guard=verify(log))
-    assert verify(log, epoch=1) is not None
+    verify(log)
+    send(kit, log, 0, transactional=True)
+    assert begin(log, epoch=1) is not None
+
+
+def test_an_epoch_that_was_not_confirmed_begins_nothing(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    verify(log, epoch=0)
+    begin(log, epoch=1)
+    assert refused(kit, log, 0, epoch=1, transactional=True) is ErrorCode.INVALID_TXN_STATE
+    assert send(kit, log, 0, transactional=True).first_offset == 0
+
+
+def test_a_zombie_is_told_so_before_anybody_is_asked(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    kit.end_transaction(log, 7, producer_epoch=1, commit=True)
+    with pytest.raises(ApiError) as caught:
+        begin(log, epoch=0)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_plain_and_replicated_batches_need_no_verification(kit) -> None:
@@ -305,10 +352,61 @@ def test_plain_and_replicated_batches_need_no_verification(kit) -> None:
 
 def test_forgotten_verifications_are_worthless(kit) -> None:
     log = kit.new(verifies_transactions=True)
-    guard = verify(log)
+    verify(log)
     kit.clock.advance(24 * 60 * 60 * 1000)
     log.remove_expired_producers()
-    assert refused(kit, log, 0, transactional=True, guard=guard) is ErrorCode.INVALID_TXN_STATE
+    assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+
+
+# -- a new epoch for every transaction (KIP-890)
+
+
+def test_a_transaction_with_its_own_epoch_begins_with_sequence_0(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    verify(log, sequence=3, bumps_epochs=True)
+    first = refused(kit, log, 3, transactional=True)
+    assert first is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    verify(log, sequence=0, bumps_epochs=True)
+    send(kit, log, 0, transactional=True)
+    kit.end_transaction(log, 7, producer_epoch=1, commit=True)
+    verify(log, epoch=1, sequence=1, bumps_epochs=True)
+    later = refused(kit, log, 1, epoch=1, transactional=True)
+    assert later is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_marker_leaves_the_verification_of_the_next_epoch_alone(kit) -> None:
+    log = kit.new(verifies_transactions=True)
+    verify(log, bumps_epochs=True)
+    send(kit, log, 0, transactional=True)
+    verify(log, epoch=1, bumps_epochs=True)
+    kit.end_transaction(log, 7, producer_epoch=1, commit=True)
+    assert send(kit, log, 0, epoch=1, transactional=True).first_offset == 2
+
+
+@pytest.mark.parametrize("origin", [AppendOrigin.COORDINATOR, AppendOrigin.BUMPING_COORDINATOR])
+def test_a_marker_of_the_open_transactions_epoch_is_that_of_the_one_before(kit, origin) -> None:
+    log = kit.new()
+    send(kit, log, 0, transactional=True)
+    kit.end_transaction(log, 7, producer_epoch=1, commit=True, origin=origin)
+    kit.end_transaction(
+        log, 7, producer_epoch=1, commit=True, origin=origin
+    )  # sent twice: harmless
+    send(kit, log, 0, epoch=1, transactional=True)
+    if origin is AppendOrigin.COORDINATOR:
+        kit.end_transaction(log, 7, producer_epoch=1, commit=True, origin=origin)
+        assert log.log_end_offset == 5
+        return
+    with pytest.raises(ApiError) as caught:
+        kit.end_transaction(log, 7, producer_epoch=1, commit=True, origin=origin)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_the_greatest_epoch_ends_its_own_transaction(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, epoch=2**15 - 1, transactional=True)
+    bumping = AppendOrigin.BUMPING_COORDINATOR
+    kit.end_transaction(log, 7, producer_epoch=2**15 - 1, commit=True, origin=bumping)
+    assert log.log_end_offset == 2
 
 
 # -- snapshots
