@@ -48,7 +48,8 @@ def listed_topics(bootstrap_servers: str) -> Callable[[], set[str]]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers})  # has no types
+    # Silent, because it outlives the cluster by a moment. Any: it has no types.
+    admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def names() -> set[str]:
         try:

@@ -23,7 +23,7 @@ def test_spark_and_kafka_work_together_and_leave_nothing(pytester):
             assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
             frame = spark.createDataFrame([("hello",)], "value string")
             kafka_topic.write(frame)
-            assert [row.value.decode() for row in kafka_topic.to_df(spark).collect()] == ["hello"]
+            assert [row.value for row in kafka_topic.to_df(spark).collect()] == ["hello"]
 
         def test_wrong(spark):
             assert spark.range(3).count() == 4
