@@ -9,8 +9,8 @@ import contextlib
 import sys
 
 from benchmarks.report import Report
-from benchmarks.rivals import ApacheRival, EmbeddedRival, Rival
-from benchmarks.workloads import FRESH, REPEATED, Scale, Workload
+from benchmarks.rivals import ApacheRival, EmbeddedRival, Rival, memory_mib
+from benchmarks.workloads import FRESH, REPEATED, Row, Scale, Workload
 
 EMBEDDED = "embedded"
 CHOICES = (EMBEDDED, "shipped", "tuned")
@@ -37,6 +37,7 @@ def main() -> None:
                     _say(f"round {number + 1} of {options.rounds}: {rival.name}")
                     _run(rival, (workload,), scale, report)
         for rival in rivals:
+            report.add(rival.name, Row(name="memory after load MiB", value=memory_mib(rival)))
             rival.stop()
             report.add_facts(rival.name, rival.facts)
     print(report.table(ours="embedkafka"))

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.wire.raw_client import RawClient
 
@@ -168,7 +169,7 @@ def values(messages: Iterable[Message]) -> list[bytes | None]:
     return [message.value() for message in messages]
 
 
-def eventually(fact: Callable[[], T], what: str, *, timeout_s: float = WAIT_SECONDS) -> T:
+def eventually(fact: Callable[[], T | None], what: str, *, timeout_s: float = WAIT_SECONDS) -> T:
     """Asks until the answer is true-ish; a fact of a distributed system may take a moment."""
     deadline = time.monotonic() + timeout_s
     while not (answer := fact()):

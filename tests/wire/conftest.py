@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from embedkafka import EmbeddedKafka
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.oracle import VERSIONS, ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, eventually
@@ -109,12 +110,14 @@ def _running(
     settings = {**SHARED_CONFIG, **config}
     if kind == "apache":
         version = request.config.getoption("--oracle-version")
-        started: Any = ApacheKafka(brokers=brokers, version=version, config=settings)
+        started: ApacheKafka | EmbeddedKafka = ApacheKafka(
+            brokers=brokers, version=version, config=settings
+        )
     else:
         settings["num.io.threads"] = 2 if kind == "embedded-pool" else 0
-        started = _embedded(brokers, settings)
+        started = EmbeddedKafka(brokers=brokers, config=settings)
     with started:
-        if kind == "apache":
+        if isinstance(started, ApacheKafka):
             request.config.stash[RUNNING_ORACLE] = started
         cluster = Cluster(kind=kind, bootstrap_servers=started.bootstrap_servers)
         for index in range(brokers):
@@ -122,9 +125,3 @@ def _running(
                 eventually(client.gives_producer_ids, f"broker {index} gives producer ids")
         await_coordinators(cluster)
         yield cluster
-
-
-def _embedded(brokers: int, config: Mapping[str, object]) -> Any:
-    from embedkafka import EmbeddedKafka
-
-    return EmbeddedKafka(brokers=brokers, config=dict(config))

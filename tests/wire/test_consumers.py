@@ -21,7 +21,7 @@ from tests.wire.clients import (
 )
 from tests.wire.one_partition import T0
 from tests.wire.raw_client import RawClient
-from tests.wire.test_topic_changes import await_gone, delete, delete_records
+from tests.wire.test_topic_changes import await_gone, delete, delete_records, grow
 
 Unique = Callable[[str], str]
 
@@ -124,10 +124,7 @@ def test_a_pattern_finds_topics_by_name(cluster: Cluster, unique: Unique) -> Non
         produce_values(cluster, f"{stem}.{suffix}", suffix.encode())
     with consumers(cluster, 1, group_id=unique("group")) as (consumer,):
         consumer.subscribe([f"^{stem}\\..*"])
-        assert sorted(message.topic() for message in poll(consumer, 2)) == [
-            f"{stem}.a",
-            f"{stem}.b",
-        ]
+        assert {message.topic() for message in poll(consumer, 2)} == {f"{stem}.a", f"{stem}.b"}
 
 
 def test_a_new_group_starts_where_it_is_told(cluster: Cluster, unique: Unique) -> None:
@@ -212,7 +209,7 @@ def test_every_partition_of_many_is_read(cluster: Cluster, unique: Unique) -> No
     with consumers(cluster, 1, group_id=unique("group")) as (consumer,):
         consumer.subscribe([name])
         got = poll(consumer, 500)
-    assert sorted(int(message.value()) for message in got) == list(range(500))
+    assert sorted(int(message.value() or -1) for message in got) == list(range(500))
 
 
 @pytest.mark.both_io_modes
@@ -240,16 +237,17 @@ def test_a_topic_deleted_under_a_consumer_is_an_error_and_not_a_hang(
         delete(raw, name)
         await_gone(raw, name)
         deadline = time.monotonic() + WAIT_SECONDS
-        while (message := consumer.poll(0.5)) is None or message.error() is None:
+        error = None
+        while error is None:
             assert time.monotonic() < deadline, "the consumer never noticed"
-        assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            message = consumer.poll(0.5)
+            error = message.error() if message is not None else None
+        assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_a_consumer_sees_partitions_that_are_added(
     cluster: Cluster, raw: RawClient, unique: Unique
 ) -> None:
-    from tests.wire.test_topic_changes import grow
-
     name = create_topic(cluster, unique("growing"))
     settings = {"group_id": unique("group"), "topic_metadata_refresh_interval_ms": 200}
     with consumers(cluster, 1, **settings) as (consumer,):
@@ -268,4 +266,4 @@ def test_consumers_of_three_brokers_read_all_of_them(
     with consumers(three_brokers, 1, group_id=unique("group")) as (consumer,):
         consumer.subscribe([name])
         got = poll(consumer, 600)
-    assert sorted(int(message.value()) for message in got) == list(range(600))
+    assert sorted(int(message.value() or -1) for message in got) == list(range(600))

@@ -11,6 +11,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import FetchRequest
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import (
+    T0,
     batch,
     describe,
     each_version,
@@ -129,6 +130,17 @@ def test_the_request_limit_is_shared_by_partitions_in_the_order_asked(
     sizes = {p.partition_index: len(p.records or b"") for p in answer.partitions}
     assert 2000 < sizes[1] <= 2500
     assert sizes[0] <= 2500 - sizes[1]
+
+
+def test_a_fetch_ends_where_a_segment_ends(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = create_topic(cluster, unique("segments"), config={"segment.ms": "60000"})
+    produce(raw, name, batch(b"old", timestamp=T0))
+    # A record this much later than the first of the segment opens a new one.
+    produce(raw, name, batch(b"new", timestamp=T0 + 120_000))
+    assert values_of(fetch(raw, name, 0)) == [b"old"]
+    assert values_of(fetch(raw, name, 1)) == [b"new"]
 
 
 @pytest.mark.both_io_modes

@@ -1,5 +1,6 @@
 """Committed offsets: OffsetCommit, OffsetFetch and OffsetDelete."""
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.wire.clients import produce as deliver
 from tests.wire.one_partition import Answer, describe, each_version, the_partition
 from tests.wire.raw_client import RawClient
 from tests.wire.test_groups import Member
+from tests.wire.test_topic_changes import await_gone
+from tests.wire.test_topic_changes import delete as delete_topic
 
 Unique = Callable[[str], str]
 
@@ -149,6 +152,11 @@ def test_an_unknown_topic_or_partition_is_refused(
     assert committed(raw, group) == {}
 
 
+def test_an_unknown_topic_id_is_told_from_an_unknown_name(raw: RawClient, group: str) -> None:
+    error = commit(raw, group, "", 1, topic_id=uuid.uuid4(), version=10)
+    assert error == ErrorCode.UNKNOWN_TOPIC_ID
+
+
 def test_too_much_metadata_is_refused(raw: RawClient, topic: str, group: str) -> None:
     error = commit(raw, group, topic, 1, metadata="x" * 4097)
     assert error == ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -220,9 +228,6 @@ def test_offsets_of_a_topic_that_is_read_cannot_be_forgotten(
 def test_a_deleted_topic_takes_its_offsets_along(
     cluster: Cluster, raw: RawClient, group: str, unique: Unique
 ) -> None:
-    from tests.wire.test_topic_changes import await_gone
-    from tests.wire.test_topic_changes import delete as delete_topic
-
     name = create_topic(cluster, unique("doomed"))
     commit(raw, group, name, 1)
     delete_topic(raw, name)

@@ -326,8 +326,13 @@ def test_a_member_without_a_common_protocol_is_refused(
     first.join()
     first.sync({first.id: b"all"})
     refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    for fields in ({"protocols": ["other"]}, {"protocol_type": "other"}, {"protocols": []}):
-        with Member(cluster, group, **fields) as stranger:  # type: ignore[arg-type]
+    unlike: list[dict[str, Any]] = [
+        {"protocols": ["other"]},
+        {"protocol_type": "other"},
+        {"protocols": []},
+    ]
+    for fields in unlike:
+        with Member(cluster, group, **fields) as stranger:
             stranger.start_join_request(9)
             assert stranger.receive_join().error_code == refused
 

@@ -1,6 +1,7 @@
 """ListOffsets and OffsetForLeaderEpoch: positions in a log, by time and by epoch."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def topic(cluster: Cluster, unique: Unique) -> str:
     return create_topic(cluster, unique("offsets"))
 
 
-def produce_at(raw: RawClient, topic: str, *timestamps: int, **fields: Compression) -> None:
+def produce_at(raw: RawClient, topic: str, *timestamps: int, **fields: Any) -> None:
     """One batch, one record per timestamp."""
     records = build_batch([(ts, None, b"v", ()) for ts in timestamps], **fields)
     assert produce(raw, topic, records).error_code == ErrorCode.NONE

@@ -1,6 +1,7 @@
 """Produce: what is written, what is refused, and what the answer says."""
 
 import time
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ApiVersionsRequest, ProduceRequest
 from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch
+from embedkafka.records.builder import build_batch, write_crc
 from embedkafka.records.compression import Compression
 from embedkafka.records.record import TimestampType
 from tests.wire.clients import Cluster, Out, consume, create_topic, values
@@ -156,7 +157,7 @@ def test_a_record_count_that_does_not_fit_the_offsets_is_invalid(
 ) -> None:
     wrong = bytearray(batch(b"a", b"b"))
     wrong[23:27] = (5).to_bytes(4, "big")  # the last offset delta
-    restamp(wrong)
+    write_crc(wrong)
     assert produce(raw, topic, bytes(wrong)).error_code == ErrorCode.INVALID_RECORD
 
 
@@ -276,8 +277,6 @@ def test_one_bad_partition_does_not_stop_the_others(
 
 
 def test_an_unknown_topic_id_is_told_from_an_unknown_name(raw: RawClient) -> None:
-    import uuid
-
     data = ProduceRequest.Topic.Partition(index=0, records=memoryview(batch(b"a")))
     wanted = ProduceRequest.Topic(topic_id=uuid.uuid4(), partition_data=[data])
     request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[wanted])
@@ -329,10 +328,3 @@ def test_a_message_of_many_megabytes_goes_through(cluster: Cluster, unique: Uniq
     }
     (got,) = consume(cluster, name, 1, **limits)
     assert got.value() == big
-
-
-def restamp(damaged: bytearray) -> None:
-    """Gives a batch that was changed by hand the checksum of what it now holds."""
-    from embedkafka.records.builder import write_crc
-
-    write_crc(damaged)

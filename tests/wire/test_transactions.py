@@ -12,6 +12,7 @@ from embedkafka.protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
+from embedkafka.records.batch import read_batches
 from tests.java_tools.java_client import JavaClient, JavaError, Message
 from tests.wire.clients import (
     Cluster,
@@ -24,13 +25,16 @@ from tests.wire.clients import (
     values,
 )
 from tests.wire.one_partition import (
+    FETCH_BY_NAME,
     LATEST,
     Answer,
     batch,
     fetch,
+    fetch_request,
     list_offset,
     produce,
     records_of,
+    the_partition,
     values_of,
 )
 from tests.wire.raw_client import RawClient
@@ -151,8 +155,6 @@ def test_an_open_transaction_holds_back_committed_readers_only(
 def test_a_waiting_committed_reader_is_woken_by_the_commit(
     cluster: Cluster, raw: RawClient, transaction: RawTransaction, topic: str
 ) -> None:
-    from tests.wire.one_partition import FETCH_BY_NAME, fetch_request, the_partition
-
     transaction.add()
     transaction.send(b"a")
     with cluster.connect() as reader:
@@ -189,8 +191,6 @@ def stable_fetch(raw: RawClient, topic: str, *, until: int) -> Answer | None:
 def test_the_end_of_a_transaction_is_a_control_record(
     raw: RawClient, transaction: RawTransaction, topic: str
 ) -> None:
-    from embedkafka.records.batch import read_batches
-
     transaction.add()
     transaction.send(b"a")
     transaction.end(commit=True)
