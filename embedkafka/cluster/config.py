@@ -58,7 +58,8 @@ class ClusterConfig:
 
     `config` holds broker settings by Kafka's names and goes to every broker. `port` 0 lets the
     kernel choose; otherwise broker n listens on `port + n - 1`. `racks` has one entry per broker.
-    `data_dir` None means a private directory that `close()` removes.
+    `data_dir` None means a private directory that `close()` removes. `zookeeper` is a real one at
+    `host:port,...[/chroot]`, of which this cluster is the only user; None is one in this process.
     """
 
     brokers: int = 1
@@ -68,6 +69,7 @@ class ClusterConfig:
     host: str = "127.0.0.1"
     port: int = 0
     racks: Sequence[str] | None = None
+    zookeeper: str | None = None
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
@@ -86,7 +88,10 @@ class ClusterConfig:
 
     def broker_settings(self) -> dict[str, ConfigValue]:
         """Typed settings for every broker: the user's over those for tests."""
-        return parse_broker_settings({**TEST_DEFAULTS, **_sized(self.brokers), **self.config})
+        remote = {} if self.zookeeper is None else REMOTE_DEFAULTS
+        return parse_broker_settings(
+            {**TEST_DEFAULTS, **remote, **_sized(self.brokers), **self.config}
+        )
 
 
 def _sized(brokers: int) -> dict[str, object]:

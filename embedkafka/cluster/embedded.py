@@ -37,6 +37,9 @@ class EmbeddedKafka:
     With `data_dir` everything is kept there: one directory of logs per broker, and ZooKeeper's
     tree in `zookeeper.json`, written by `close()`. A later cluster on the same directory has the
     same id, topics, settings, offsets and records.
+
+    With `zookeeper`, `host:port,...[/chroot]`, that tree is in a real ZooKeeper, which keeps it for
+    longer than the cluster lives. Its sessions expire in real time, whatever `clock` says.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class EmbeddedKafka:
         host: str = "127.0.0.1",
         port: int = 0,
         racks: Sequence[str] | None = None,
+        zookeeper: str | None = None,
         seed: int | None = None,
     ) -> None:
         self.config = ClusterConfig(
@@ -59,6 +63,7 @@ class EmbeddedKafka:
             host=host,
             port=port,
             racks=racks,
+            zookeeper=zookeeper,
         )
         self.clock = SystemClock()
         self._failures = Failures()

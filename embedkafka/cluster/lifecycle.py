@@ -157,6 +157,7 @@ class BrokerHandle:
             life.session.cut(Cut.DEAD)
             life.clock.resume()  # what stood still has to see that it is over
             life.broker.kill()
+            life.session.session.drop()
             self._network.rejoin(self.id)
 
     def pause(self) -> None:

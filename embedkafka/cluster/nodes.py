@@ -11,26 +11,22 @@ from collections.abc import Collection
 from pathlib import Path
 
 from embedkafka.cluster.config import ClusterConfig
+from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
 from embedkafka.cluster.facts import Facts
 from embedkafka.cluster.lifecycle import ANY_PORT, BrokerHandle, Life
 from embedkafka.cluster.views import describe_cluster
-from embedkafka.cluster.waiting import Waiting
+from embedkafka.cluster.waiting import PATIENCE_S, Waiting
 from embedkafka.faults.network import Network
 from embedkafka.faults.session import Cut, SessionLink
 from embedkafka.faults.standstill import StandstillClock
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.clock import SystemClock
-from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
+from embedkafka.runtime.failures import EmbedKafkaError, Failures
 from embedkafka.runtime.files import Files, SystemFiles
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.server.broker import Broker, BrokerSpec
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.memory import MemoryZk
-from embedkafka.zk.snapshot import BadSnapshot, decode_tree
-from embedkafka.zk.tree import Tree
-
-ZOOKEEPER_FILE = "zookeeper.json"
 
 
 class Nodes:
@@ -56,8 +52,8 @@ class Nodes:
         self._lock = threading.Lock()
         self._handles: dict[BrokerId, BrokerHandle] = {}
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
-        self._zookeeper = MemoryZk(clock, failures, self._stored_tree())
-        self._zk = KafkaZk(self._zookeeper.connect(), clock)
+        self._ensemble = self._make_ensemble()
+        self._zk = KafkaZk(self._ensemble.observe(), clock)
         self.facts = Facts(self._zk, self.all, self.network, self.on_change)
 
     # -- the brokers
@@ -81,6 +77,7 @@ class Nodes:
         """Starts the brokers of the configuration, and returns when they know each other."""
         handles = [self._add(BrokerId(number)) for number in range(1, self._config.brokers + 1)]
         for handle in handles:
+            self.await_unregistered(handle.id, PATIENCE_S)
             handle.boot()
         for handle in handles:
             handle.require_broker().stand_for_election()
@@ -114,11 +111,11 @@ class Nodes:
         for handle in handles:
             handle.hush()
         if keep:
-            self._files.replace(self._directory / ZOOKEEPER_FILE, self._zookeeper.snapshot())
+            self._ensemble.save()
         for handle in handles:
             handle.shut_down()
         self._zk.store.close()
-        self._zookeeper.close()
+        self._ensemble.close()
 
     def describe(self) -> str:
         return describe_cluster(self.all(), self.facts.find_controller())
@@ -159,7 +156,9 @@ class Nodes:
                 f"broker {broker_id} cannot start: the partition keeps it from ZooKeeper"
             )
         spec = self._spec(broker_id, port)
-        session = self._zookeeper.connect(spec.config.integer("zookeeper.session.timeout.ms"))
+        session = self._ensemble.connect(
+            broker_id, spec.config.integer("zookeeper.session.timeout.ms")
+        )
         clock = StandstillClock(self._clock)
         broker = Broker(
             spec,
@@ -212,12 +211,9 @@ class Nodes:
         life = None if handle is None else handle.life
         return None if life is None else life.broker.replicas
 
-    def _stored_tree(self) -> Tree | None:
-        path = self._directory / ZOOKEEPER_FILE
-        self._files.make_directory(self._directory)
-        if not self._files.exists(path):
-            return None
-        try:
-            return decode_tree(self._files.read(path))
-        except BadSnapshot as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from error
+    def _make_ensemble(self) -> Ensemble:
+        if self._config.zookeeper is not None:
+            return RealEnsemble(self._config.zookeeper, self._failures)
+        return MemoryEnsemble(
+            self._directory, files=self._files, clock=self._clock, failures=self._failures
+        )

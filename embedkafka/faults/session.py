@@ -6,8 +6,9 @@ state always follows from the reasons.
 
 import threading
 from enum import Enum, auto
+from typing import Protocol
 
-from embedkafka.zk.memory import MemorySession
+from embedkafka.zk.store import ZkStore
 
 
 class Cut(Enum):
@@ -18,10 +19,24 @@ class Cut(Enum):
     DEAD = auto()
 
 
+class Session(ZkStore, Protocol):
+    """A session that can be cut off from the ensemble."""
+
+    def pause(self) -> None:
+        """Cuts it off; it expires unless it is resumed in time."""
+        ...
+
+    def resume(self) -> None: ...
+
+    def drop(self) -> None:
+        """Leaves it to expire, for good, and lets go of its threads."""
+        ...
+
+
 class SessionLink:
     """One session; it is suspended while there is any reason, and expires when that takes long."""
 
-    def __init__(self, session: MemorySession) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
         self._lock = threading.Lock()
         self._reasons: set[Cut] = set()

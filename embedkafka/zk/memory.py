@@ -251,6 +251,10 @@ class MemorySession:
         self._announce(state)
         self._deliver()
 
+    def drop(self) -> None:
+        """Leaves the session to expire: nobody uses it any more."""
+        self.pause()
+
     def expire(self) -> None:
         """Ends the session as the server does; a paused client learns of it when it resumes."""
         with self._server._lock:

@@ -1,0 +1,100 @@
+"""The ZooKeeper of a cluster in this process: one in memory, kept in a file, or a real one.
+
+Owner: nobody; every session is owned by the broker it was opened for.
+Not here: what is stored (`zk.kafka_zk`), and what cuts a session off (`faults.session`).
+"""
+
+from pathlib import Path
+from typing import Final, Protocol
+
+from embedkafka.faults.session import Session
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import ConfigError, Failures
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.threads import start_thread
+from embedkafka.zk.kazoo_store import KazooZk
+from embedkafka.zk.memory import MemorySession, MemoryZk
+from embedkafka.zk.snapshot import BadSnapshot, decode_tree
+from embedkafka.zk.store import SessionState, ZkStore
+from embedkafka.zk.tree import Tree
+
+ZOOKEEPER_FILE: Final = "zookeeper.json"
+
+
+class Ensemble(Protocol):
+    """Gives sessions that share one tree of znodes."""
+
+    def observe(self) -> ZkStore:
+        """A session for whoever looks on; it does not end before the cluster."""
+        ...
+
+    def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> Session: ...
+
+    def save(self) -> None:
+        """Writes down what a later cluster in the same place must know."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MemoryEnsemble:
+    """A `MemoryZk` that begins as an earlier one in `directory` was saved."""
+
+    def __init__(self, directory: Path, *, files: Files, clock: Clock, failures: Failures) -> None:
+        self._path = directory / ZOOKEEPER_FILE
+        self._files = files
+        files.make_directory(directory)
+        self._zookeeper = MemoryZk(clock, failures, self._saved_tree())
+
+    def observe(self) -> MemorySession:
+        return self._zookeeper.connect()
+
+    def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> MemorySession:
+        return self._zookeeper.connect(session_timeout_ms)
+
+    def save(self) -> None:
+        self._files.replace(self._path, self._zookeeper.snapshot())
+
+    def close(self) -> None:
+        self._zookeeper.close()
+
+    def _saved_tree(self) -> Tree | None:
+        if not self._files.exists(self._path):
+            return None
+        try:
+            return decode_tree(self._files.read(self._path))
+        except BadSnapshot as error:
+            raise ConfigError(f"{self._path} cannot be read: {error}") from error
+
+
+class RealEnsemble:
+    """Sessions on ZooKeeper servers, which keep by themselves what they know."""
+
+    def __init__(self, hosts: str, failures: Failures) -> None:
+        self._hosts = hosts
+        self._failures = failures
+
+    def observe(self) -> KazooZk:
+        session = KazooZk(self._hosts, name="ek-zk", failures=self._failures)
+
+        def on_change(state: SessionState) -> None:
+            if state is SessionState.EXPIRED:
+                start_thread("ek-zk-renew", session.renew, self._failures)
+
+        session.on_session_change(on_change)
+        return session
+
+    def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> KazooZk:
+        return KazooZk(
+            self._hosts,
+            session_timeout_ms=session_timeout_ms,
+            name=f"ek-b{broker_id}-zk",
+            failures=self._failures,
+        )
+
+    def save(self) -> None:
+        """They do."""
+
+    def close(self) -> None:
+        """They stay."""
