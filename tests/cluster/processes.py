@@ -1,0 +1,192 @@
+"""Brokers in processes of their own, as a test holds them: started, signalled, looked at."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from embedkafka.cluster.clients import Clients
+from embedkafka.cluster.topic import Topic
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.metadata_cache import NO_LEADER
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.kazoo_store import KazooZk
+from tests.java_tools.jvm import dies_with_parent
+from tests.wire.clients import eventually
+
+ROOT = Path(__file__).parents[2]
+
+#: A session long enough for a busy machine; a lag that no pause in these tests reaches.
+CONFIG = {"zookeeper.session.timeout.ms": 2_000, "replica.lag.time.max.ms": 20_000}
+
+PATIENCE_S = 40.0
+
+
+class Processes:
+    """A cluster of `embedkafka broker` processes that meet in a real ZooKeeper."""
+
+    def __init__(self, zookeeper: str, directory: Path) -> None:
+        self.zookeeper = zookeeper
+        self.directory = directory
+        self._failures = Failures()
+        self._session = KazooZk(zookeeper, failures=self._failures)
+        self.zk = KafkaZk(self._session, SystemClock())
+        self._running: dict[int, subprocess.Popen] = {}
+        self._addresses: dict[int, str] = {}
+
+    # -- processes
+
+    def spawn(self, *broker_ids):
+        """Starts brokers, and returns when all of them have joined."""
+        for broker_id in broker_ids:
+            self._running[broker_id] = self._spawn(broker_id)
+        for broker_id in broker_ids:
+            line = self._running[broker_id].stdout.readline()
+            assert line.startswith("BOOTSTRAP "), self.logs()
+            self._addresses[broker_id] = line.split()[1]
+
+    def _spawn(self, broker_id):
+        settings = [f"--config={key}={value}" for key, value in CONFIG.items()]
+        with self._log(broker_id).open("a") as log:
+            return subprocess.Popen(
+                [
+                    *dies_with_parent(),
+                    *(sys.executable, "-m", "embedkafka.cli", "broker"),
+                    *("--zookeeper", self.zookeeper, "--id", str(broker_id)),
+                    *("--data-dir", str(self.directory), *settings),
+                ],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def signal(self, broker_id, number):
+        self._running[broker_id].send_signal(number)
+
+    def kill(self, broker_id):
+        """SIGKILL: nothing is flushed, nobody is told."""
+        process = self._running.pop(broker_id)
+        process.kill()
+        self._wait(process)
+
+    def terminate(self, broker_id):
+        """SIGTERM: the exit code of an orderly end."""
+        process = self._running.pop(broker_id)
+        process.send_signal(signal.SIGTERM)
+        return self._wait(process)
+
+    def _wait(self, process):
+        code = process.wait(PATIENCE_S)
+        process.stdin.close()
+        process.stdout.close()
+        return code
+
+    def close(self):
+        """Ends all, and makes sure that nothing failed where nobody was looking."""
+        for broker_id in list(self._running):
+            self.kill(broker_id)
+        self._session.close()
+        self._failures.check()
+        for log in self.directory.glob("*.err"):
+            assert "ERROR" not in log.read_text(), log.read_text()
+
+    def heal(self):
+        """Every broker runs, and every partition is fully replicated."""
+        for broker_id in self._running:
+            self.signal(broker_id, signal.SIGCONT)
+        self.spawn(*({1, 2, 3} - self._running.keys()))
+        self.await_fact(lambda: self.zk.brokers().keys() == {1, 2, 3}, "three brokers")
+        self.await_fact(self._is_fully_replicated, "every partition fully replicated")
+
+    # -- what a client needs
+
+    @property
+    def bootstrap_servers(self):
+        return ",".join(self._addresses[broker_id] for broker_id in self._running)
+
+    def topic(self, name, partitions=1):
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin.create_topics([NewTopic(name, partitions, 3)])[name].result(PATIENCE_S)
+        return self.existing_topic(name)
+
+    def existing_topic(self, name):
+        return Topic(name, self.bootstrap_servers, Clients(self.bootstrap_servers))
+
+    def produce_to(self, broker_id, topic, value, acks):
+        """Writes one record to exactly this broker; the error code of its answer."""
+        data = ProduceRequest.Topic.Partition(
+            index=0, records=memoryview(build_batch([(0, None, value, ())]))
+        )
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=acks,
+            timeout_ms=5_000,
+            topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
+        )
+        host, _, port = self._addresses[broker_id].rpartition(":")
+        client = BrokerClient(host, int(port), SystemClock(), "exactly-this-broker")
+        try:
+            answer = client.call(request, 9)
+        finally:
+            client.close()
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    # -- looking
+
+    def status(self, topic, partition=0):
+        """Leader, epoch and in-sync replicas, as ZooKeeper has them."""
+        partition = TopicPartition(topic, partition)
+        return self.zk.partition_states([partition])[partition]
+
+    def await_leader(self, topic, *, other_than):
+        """The leader, once it is another one."""
+
+        def new_leader():
+            leader = self.status(topic).leader
+            return leader if leader not in (NO_LEADER, other_than) else None
+
+        return self.await_fact(new_leader, f"a leader of {topic} other than {other_than}")
+
+    def await_isr(self, topic, size):
+        self.await_fact(lambda: len(self.status(topic).isr) == size, f"{size} in sync")
+
+    def await_fact(self, fact, what):
+        try:
+            return eventually(fact, what, timeout_s=PATIENCE_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.logs()}") from error
+
+    def _is_fully_replicated(self):
+        assigned = {
+            TopicPartition(topic, partition): set(assignment.replicas)
+            for topic, found in self.zk.topic_assignments(self.zk.topics()).items()
+            for partition, assignment in found.partitions.items()
+        }
+        states = self.zk.partition_states(assigned)
+        return {partition: set(state.isr) for partition, state in states.items()} == assigned
+
+    def segments(self, broker_id, topic):
+        """The bytes of every segment of partition 0 on this broker's disk."""
+        directory = self.directory / f"broker-{broker_id}" / f"{topic}-0"
+        return {path.name: path.read_bytes() for path in sorted(directory.glob("*.log"))}
+
+    def logs(self):
+        return "\n".join(
+            f"--- broker {broker_id}\n" + "".join(self._log(broker_id).read_text()[-3_000:])
+            for broker_id in (1, 2, 3)
+            if self._log(broker_id).exists()
+        )
+
+    def _log(self, broker_id):
+        return self.directory / f"broker-{broker_id}.err"

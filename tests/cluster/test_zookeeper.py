@@ -1,0 +1,226 @@
+"""Brokers on a real ZooKeeper: three processes that replicate over the wire, and lose nothing.
+
+One ZooKeeper and one cluster of processes serve the whole module; `kafka` is that cluster, healed.
+"""
+
+import signal
+import sys
+import threading
+
+import pytest
+
+from embedkafka import ConfigError, EmbeddedKafka
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.zk import paths
+from tests.cluster.processes import Processes
+from tests.cluster.traffic import assert_nothing_lost, make_consumer, sending
+from tests.java_tools.maven import MavenError
+from tests.java_tools.zookeeper import ZooKeeperServer
+
+pytestmark = [pytest.mark.java]
+
+
+@pytest.fixture(scope="module")
+def zookeeper():
+    try:
+        server = ZooKeeperServer().__enter__()
+    except MavenError as missing:
+        pytest.skip(f"no ZooKeeper: {missing}")
+    yield server.connect_string
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def processes(zookeeper, tmp_path_factory):
+    cluster = Processes(f"{zookeeper}/made/by/brokers", tmp_path_factory.mktemp("processes"))
+    try:
+        cluster.spawn(1, 2, 3)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def kafka(processes):
+    processes.heal()
+    return processes
+
+
+def test_processes_form_a_cluster_that_replicates_and_serves_groups(kafka):
+    assert kafka.zk.brokers().keys() == {1, 2, 3}
+    kafka.topic("first", partitions=3)
+    with sending(kafka, "first", partitions=3) as sender:
+        sender.await_acks(300)
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+    consumer = make_consumer(kafka, **{"session.timeout.ms": 10_000})
+    consumer.subscribe(["first"])
+    seen = set()
+    while len(seen) < sender.count:
+        seen |= {m.value() for m in consumer.consume(1000, 1.0) if m.error() is None}
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    kafka.await_fact(
+        lambda: (
+            kafka.segments(1, "first") == kafka.segments(2, "first") == kafka.segments(3, "first")
+        ),
+        "three equal logs",
+    )
+
+
+def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka):
+    kafka.topic("orders", partitions=3)
+    with sending(kafka, "orders", partitions=3) as sender:
+        sender.await_acks(100)
+        dead = kafka.status("orders").leader
+        kafka.kill(dead)
+        assert kafka.await_leader("orders", other_than=dead) != dead
+        kafka.await_isr("orders", 2)
+        sender.await_acks(100)
+        kafka.spawn(dead)
+        kafka.await_isr("orders", 3)
+        sender.await_acks(100)
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+
+
+def test_another_process_becomes_controller_and_does_its_work(kafka):
+    kafka.topic("before")
+    first, epoch = kafka.zk.find_controller_id(), kafka.zk.controller_epoch()[0]
+    kafka.kill(first)
+    second = kafka.await_fact(
+        lambda: (
+            kafka.zk.find_controller_id() not in (None, first) and kafka.zk.find_controller_id()
+        ),
+        "another controller",
+    )
+    assert kafka.zk.controller_epoch()[0] == epoch + 1
+    kafka.spawn(first)
+    kafka.topic("after")
+    kafka.await_isr("before", 3)
+    kafka.await_isr("after", 3)
+    assert kafka.zk.find_controller_id() == second
+
+
+def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and_serves(kafka):
+    kafka.topic("paused")
+    with sending(kafka, "paused") as sender:
+        sender.await_acks(50)
+        paused = kafka.status("paused").leader
+        before = kafka.zk.brokers()[paused][1]
+        kafka.signal(paused, signal.SIGSTOP)
+        kafka.await_leader("paused", other_than=paused)
+        sender.await_acks(50)
+        kafka.signal(paused, signal.SIGCONT)
+        epoch = kafka.await_fact(
+            lambda: kafka.zk.brokers().get(paused, (None, None))[1], "it to register again"
+        )
+        assert epoch > before
+        kafka.await_isr("paused", 3)
+        other = kafka.status("paused").leader
+        kafka.kill(other)
+        kafka.await_leader("paused", other_than=other)
+        sender.await_acks(50)
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+
+
+def test_sigterm_moves_leaders_before_the_broker_leaves(kafka):
+    kafka.topic("leaving", partitions=6)
+    leaving = kafka.status("leaving").leader
+    leaders_at_the_end, gone = [], threading.Event()
+
+    def on_gone(event):
+        leaders_at_the_end.extend(kafka.status("leaving", p).leader for p in range(6))
+        gone.set()
+
+    assert kafka.zk.store.exists(paths.broker(leaving), on_gone)
+    with sending(kafka, "leaving", partitions=6) as sender:
+        sender.await_acks(50)
+        assert kafka.terminate(leaving) == 0
+        sender.await_acks(50)
+    assert gone.wait(20)
+    assert leaving not in leaders_at_the_end
+    assert None not in leaders_at_the_end
+    assert sender.errors == []
+    assert_nothing_lost(kafka, sender)
+
+
+def test_a_former_leader_gives_up_what_no_follower_had(kafka):
+    kafka.topic("diverging")
+    assert kafka.produce_to(kafka.status("diverging").leader, "diverging", b"kept", acks=-1) == 0
+    kafka.await_isr("diverging", 3)
+    former = kafka.status("diverging").leader
+    followers = {1, 2, 3} - {former}
+    for follower in followers:
+        kafka.signal(follower, signal.SIGSTOP)
+    for number in range(4):  # the first may answer fetches that waited
+        value = b"lost-%d" % number
+        assert kafka.produce_to(former, "diverging", value, acks=1) is ErrorCode.NONE
+    kafka.kill(former)
+    for follower in followers:
+        kafka.signal(follower, signal.SIGCONT)
+    leader = kafka.await_leader("diverging", other_than=former)
+    assert kafka.produce_to(leader, "diverging", b"after", acks=-1) is ErrorCode.NONE
+    assert any(b"lost-3" in data for data in kafka.segments(former, "diverging").values())
+    kafka.spawn(former)
+    kafka.await_isr("diverging", 3)
+    values = [message.text for message in kafka.existing_topic("diverging").read()]
+    assert values[0] == "kept"
+    assert values[-1] == "after"
+    assert "lost-3" not in values
+    kafka.await_fact(
+        lambda: kafka.segments(former, "diverging") == kafka.segments(leader, "diverging"),
+        "the same log again",
+    )
+
+
+# -- brokers in this process, on the same ZooKeeper
+
+IN_PROCESS = {"zookeeper.session.timeout.ms": 2_000}
+
+
+def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(zookeeper):
+    threads = set(threading.enumerate())
+    with EmbeddedKafka(brokers=3, zookeeper=f"{zookeeper}/embedded", config=IN_PROCESS) as kafka:
+        kafka.topic("orders", partitions=3, replication=3)
+        with sending(kafka, "orders", partitions=3) as sender:
+            sender.await_acks(50)
+            dead = kafka.leader_of("orders")
+            kafka.broker(dead).kill()
+            assert kafka.await_leader("orders") != dead
+            sender.await_acks(50)
+            kafka.broker(dead).start()
+            kafka.await_no_under_replicated()
+        assert sender.errors == []
+        assert_nothing_lost(kafka, sender)
+    assert {t for t in threading.enumerate() if t.name.startswith("ek-")} <= threads
+
+
+def test_a_broker_cut_off_from_a_real_zookeeper_is_replaced_until_it_is_back(zookeeper):
+    with EmbeddedKafka(brokers=3, zookeeper=f"{zookeeper}/cut", config=IN_PROCESS) as kafka:
+        kafka.topic("orders", replication=3).send("before")
+        alone = kafka.leader_of("orders")
+        kafka.partition({alone}, {1, 2, 3} - {alone})
+        assert kafka.await_leader("orders") != alone
+        kafka.await_isr("orders", size=2)
+        kafka.heal()
+        kafka.await_no_under_replicated()
+        assert [m.text for m in kafka.existing_topic("orders").read()] == ["before"]
+
+
+def test_a_later_cluster_finds_what_zookeeper_and_the_directory_have_kept(zookeeper, tmp_path):
+    place = {"zookeeper": f"{zookeeper}/kept", "data_dir": tmp_path, "config": IN_PROCESS}
+    with EmbeddedKafka(**place) as first:
+        first.topic("orders").send("kept")
+        cluster_id = first.cluster_id
+    with EmbeddedKafka(**place) as second:
+        assert second.cluster_id == cluster_id
+        assert [m.text for m in second.existing_topic("orders").read()] == ["kept"]
+    assert [path.name for path in tmp_path.iterdir()] == ["broker-1"]
+
+
+def test_without_kazoo_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    with pytest.raises(ConfigError, match=r"embedkafka\[zookeeper\]"):
+        EmbeddedKafka(zookeeper="localhost:2181").start()
