@@ -133,6 +133,7 @@ class Broker:
             files=files,
             random=rng,
             config=settings.log_manager_config(spec.config),
+            cleaner_config=settings.cleaner_config(spec.config),
             topic_config=self.config.log_config,
             on_dir_failure=lambda directory, lost: self.replicas.on_log_dir_failure(
                 directory, lost

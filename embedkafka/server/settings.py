@@ -2,6 +2,7 @@
 
 from embedkafka.controller.loop import ControllerConfig
 from embedkafka.group.config import GroupConfig
+from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig
 from embedkafka.net.limits import Limits
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig
@@ -87,6 +88,15 @@ def log_manager_config(config: BrokerConfig) -> LogManagerConfig:
         producer_id_expiration_check_interval_ms=config.integer(
             "producer.id.expiration.check.interval.ms"
         ),
+    )
+
+
+def cleaner_config(config: BrokerConfig) -> CleanerConfig:
+    return CleanerConfig(
+        log_cleaner_enable=config.flag("log.cleaner.enable"),
+        log_cleaner_backoff_ms=config.integer("log.cleaner.backoff.ms"),
+        log_cleaner_dedupe_buffer_size=config.integer("log.cleaner.dedupe.buffer.size"),
+        log_cleaner_io_buffer_load_factor=config.number("log.cleaner.io.buffer.load.factor"),
     )
 
 
