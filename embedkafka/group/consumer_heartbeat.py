@@ -97,6 +97,7 @@ def refuse_invalid(heartbeat: Heartbeat) -> None:
     epoch = request.member_epoch
     may_lack_id = heartbeat.version < _FIRST_WITH_OWN_MEMBER_IDS and epoch == JOINING_EPOCH
     complaints = [
+        (not request.group_id, "GroupId can't be empty."),
         (request.instance_id == "", "InstanceId can't be empty."),
         (request.rack_id == "", "RackId can't be empty."),
         (not request.member_id and not may_lack_id, "MemberId can't be empty."),

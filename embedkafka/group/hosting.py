@@ -1,14 +1,14 @@
 """The shards that this broker leads: loading them, carrying out their decisions, letting go.
 
 Owner: the `coordinator` loop; other threads only post to it.
-Invariants: a shard answers only when its log has been replayed to the end; a timer that was
-replaced or cancelled is never delivered; whatever a shard still owes when it is let go is
-answered, but sets no timer and writes nothing.
+Invariants: a shard answers only when its log has been replayed to the end, and who came before
+that waits a moment; a timer that was replaced or cancelled is never delivered; whatever a shard
+still owes when it is let go is answered, but sets no timer and writes nothing.
 Not here: what to decide (`shard.py`) and what requests look like (`service.py`).
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
 
@@ -16,6 +16,7 @@ from embedkafka.group.decision import CancelTimer, Decision, SetTimer, Stored, T
 from embedkafka.group.ports import (
     CoordinatorLoop,
     CoordinatorTimer,
+    OffsetsLeaders,
     PartitionReader,
     PartitionWriter,
     TimerTask,
@@ -23,6 +24,7 @@ from embedkafka.group.ports import (
 from embedkafka.group.records import OFFSETS_TOPIC
 from embedkafka.group.shard import Shard
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.purgatory.arrivals import Arrivals
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import Clock
@@ -65,14 +67,18 @@ class ShardHost:
         timer: CoordinatorTimer,
         writer: PartitionWriter,
         reader: PartitionReader,
+        leaders: OffsetsLeaders | None,
     ) -> None:
+        """Without `leaders` a partition is thought to be led elsewhere until it is led here."""
         self._new_shard = new_shard
         self._loop = loop
         self._clock = clock
         self._timer = timer
         self._writer = writer
         self._reader = reader
+        self._leaders = leaders
         self._hosted: dict[int, HostedShard] = {}
+        self._arrivals = Arrivals(timer, loop.post)
 
     # Looking up
 
@@ -85,6 +91,30 @@ class ShardHost:
         if hosted.phase is _Phase.LOADING:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
+
+    def when_settled(self, partitions: Iterable[int], action: Callable[[], None]) -> None:
+        """Runs `action` when the shards can answer or are known not to be here, or after a while.
+
+        Kafka refuses at once, with errors that have the client try again after a back-off.
+        """
+        self._loop.assert_inside()
+        unsettled = {partition for partition in partitions if not self._is_settled(partition)}
+        if unsettled:
+            self._arrivals.wait(unsettled, action)
+        else:
+            action()
+
+    def on_leaders_changed(self) -> None:
+        """The broker has heard who leads the partitions."""
+        for partition in self._arrivals.partitions:
+            if self._is_settled(partition):
+                self._arrivals.settle(partition)
+
+    def _is_settled(self, partition: int) -> bool:
+        hosted = self._hosted.get(partition)
+        if hosted is not None:
+            return hosted.phase is _Phase.ACTIVE
+        return self._leaders is None or self._leaders.is_elsewhere(partition)
 
     def active(self) -> Iterator[HostedShard]:
         """All shards that may answer."""
@@ -131,6 +161,7 @@ class ShardHost:
             return
         hosted.phase = _Phase.ACTIVE
         self.carry_out(hosted, hosted.shard.on_loaded(now_ms=self._clock.now_ms()))
+        self._arrivals.settle(hosted.shard.partition)
 
     def _give_up(self, hosted: HostedShard, error: ApiError) -> None:
         # The log went away while loading, or is damaged: as in Kafka, the partition then has no
@@ -138,6 +169,7 @@ class ShardHost:
         _LOG.error("%s could not be loaded: %s", hosted.topic_partition, error)
         del self._hosted[hosted.shard.partition]
         hosted.phase = _Phase.RELEASED
+        self._arrivals.settle(hosted.shard.partition)
 
     def resign(self, partition: int, epoch: int | None) -> None:
         """Lets the shard go, unless it is held under a newer epoch already."""
@@ -151,10 +183,12 @@ class ShardHost:
         hosted.timers.clear()
         hosted.phase = _Phase.RELEASED
         self.carry_out(hosted, hosted.shard.on_unloaded(now_ms=self._clock.now_ms()))
+        self._arrivals.settle(partition)
 
     def resign_all(self) -> None:
         for partition in list(self._hosted):
             self.resign(partition, None)
+        self._arrivals.settle_all()
 
     # Decisions
 

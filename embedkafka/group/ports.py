@@ -62,6 +62,14 @@ class CoordinatorLoop(Protocol):
     def assert_inside(self) -> None: ...
 
 
+class OffsetsLeaders(Protocol):
+    """Who leads the partitions of the offsets topic, as far as this broker has heard."""
+
+    def is_elsewhere(self, partition: int) -> bool:
+        """Whether another broker is known to lead the partition."""
+        ...
+
+
 class TopicCatalog(Protocol):
     """The topics of the cluster, for groups whose coordinator assigns partitions."""
 

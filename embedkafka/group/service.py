@@ -8,7 +8,7 @@ Not here: decisions (`shard.py`), their carrying out (`hosting.py`), and what ne
 cache: whether topics exist, topic ids for names, authorized operations. Handlers do that.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from random import Random
@@ -45,6 +45,7 @@ from embedkafka.group.offset_messages import (
 from embedkafka.group.ports import (
     CoordinatorLoop,
     CoordinatorTimer,
+    OffsetsLeaders,
     PartitionReader,
     PartitionWriter,
     TopicCatalog,
@@ -105,6 +106,7 @@ class GroupService:
         reader: PartitionReader,
         random: Random,
         topics: TopicCatalog | None = None,
+        leaders: OffsetsLeaders | None = None,
     ) -> None:
         """Without `topics` consumer groups (KIP-848) are refused with UNSUPPORTED_VERSION."""
         self._config = config
@@ -121,6 +123,7 @@ class GroupService:
             timer=timer,
             writer=writer,
             reader=reader,
+            leaders=leaders,
         )
 
     def start(self) -> None:
@@ -144,6 +147,10 @@ class GroupService:
     def on_resigned(self, partition: int, epoch: int | None = None) -> None:
         """This broker leads the partition no longer (since `epoch`, or whatever epoch it had)."""
         self._loop.post(partial(self._host.resign, partition, epoch))
+
+    def on_metadata_changed(self) -> None:
+        """This broker has heard from the controller, maybe of leaders of offsets partitions."""
+        self._loop.post(self._host.on_leaders_changed)
 
     # Membership
 
@@ -188,7 +195,7 @@ class GroupService:
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
 
-        self._submit(request.group_id, decide, reply, refuse)
+        self._submit(request.group_id, decide, reply, refuse, may_wait=False)
 
     def heartbeat(
         self, request: HeartbeatRequest, reply: Callable[[HeartbeatResponse], None]
@@ -200,7 +207,7 @@ class GroupService:
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
 
-        self._submit(request.group_id, decide, reply, refuse)
+        self._submit(request.group_id, decide, reply, refuse, may_wait=False)
 
     def leave_group(
         self,
@@ -240,7 +247,7 @@ class GroupService:
                 now_ms=self._clock.now_ms(),
             )
 
-        self._submit(request.group_id, decide, reply, heartbeat_error)
+        self._submit(request.group_id, decide, reply, heartbeat_error, allow_empty_id=True)
 
     # Offsets
 
@@ -287,7 +294,9 @@ class GroupService:
                 group = fetch(group_asked_before_v8(request))
                 reply(fetch_response_before_v8(request, group, version))
 
-        if not self._loop.post(partial(answer, partial(self._fetch, request.require_stable))):
+        group_ids = [group.group_id for group in request.groups] or [request.group_id]
+        fetch = partial(self._fetch, request.require_stable)
+        if not self._post_when_settled(group_ids, partial(answer, fetch)):
             answer(partial(fetch_error, error=ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _fetch(
@@ -387,7 +396,7 @@ class GroupService:
             groups = [self._describe(group_id, version) for group_id in request.groups]
             reply(DescribeGroupsResponse(groups=groups))
 
-        if not self._loop.post(run):
+        if not self._post_when_settled(request.groups, run):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             groups = [describe_error(group_id, error) for group_id in request.groups]
             reply(DescribeGroupsResponse(groups=groups))
@@ -440,7 +449,7 @@ class GroupService:
             groups = [self._describe_consumer(group_id) for group_id in request.group_ids]
             reply(ConsumerGroupDescribeResponse(groups=groups))
 
-        if not self._loop.post(run):
+        if not self._post_when_settled(request.group_ids, run):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             groups = [describe_consumer_error(group_id, error) for group_id in request.group_ids]
             reply(ConsumerGroupDescribeResponse(groups=groups))
@@ -499,8 +508,13 @@ class GroupService:
         refuse: Callable[[ErrorCode], R],
         *,
         allow_empty_id: bool = False,
+        may_wait: bool = True,
     ) -> None:
-        """Runs `decide` on the loop with the group's shard, or answers why there is none."""
+        """Runs `decide` on the loop with the group's shard, or answers why there is none.
+
+        Whoever comes too early waits for the shard, unless what was decided there before is
+        lost anyway and the member need not wait to hear of it.
+        """
 
         def run() -> None:
             try:
@@ -510,8 +524,19 @@ class GroupService:
                 return
             self._host.carry_out(hosted, decide(hosted.shard))
 
-        if not self._loop.post(run):
+        if not self._post_when_settled([group_id] if may_wait else [], run):
             reply(refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def _post_when_settled(self, group_ids: Iterable[str], action: Callable[[], None]) -> bool:
+        """Runs `action` on the loop as soon as the groups' shards can answer, or cannot."""
+
+        def run() -> None:
+            if self._is_open:
+                self._host.when_settled(map(self.partition_for, group_ids), action)
+            else:
+                action()
+
+        return self._loop.post(run)
 
     def _require(self, group_id: str, *, allow_empty_id: bool = False) -> HostedShard:
         if not self._is_open:

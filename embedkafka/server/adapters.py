@@ -47,6 +47,22 @@ class CachedMetadata:
         }
 
 
+class CoordinatorLeaders:
+    """`OffsetsLeaders` of `group` and `CoordinatorLeaders` of `txn`, for their topics."""
+
+    def __init__(self, broker_id: BrokerId, cache: MetadataCache, topic: str) -> None:
+        self._broker_id = broker_id
+        self._cache = cache
+        self._topic = topic
+
+    def is_elsewhere(self, partition: int) -> bool:
+        snapshot = self._cache.snapshot
+        info = snapshot.find_partition(self._topic, partition)
+        return (
+            info is not None and info.leader != self._broker_id and info.leader in snapshot.brokers
+        )
+
+
 class Leadership:
     """`replica.ports.LeadershipListener`: tells coordinators of their internal topic's partitions.
 

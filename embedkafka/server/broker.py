@@ -43,6 +43,7 @@ from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server import settings
 from embedkafka.server.adapters import (
     CachedMetadata,
+    CoordinatorLeaders,
     DiskFailures,
     Leadership,
     LocalPartitions,
@@ -161,7 +162,9 @@ class Broker:
             reader=own_partitions,
             random=rng,
             topics=CachedMetadata(self.metadata),
+            leaders=CoordinatorLeaders(spec.id, self.metadata, GROUP_METADATA_TOPIC),
         )
+        self.metadata.subscribe(self.groups.on_metadata_changed)
         self.txns = TxnService(
             config=settings.txn_config(spec.config),
             loop=self._coordinator,
@@ -171,7 +174,9 @@ class Broker:
             reader=own_partitions,
             producer_id_blocks=StoredProducerIds(spec.id, self.zk),
             markers=self._markers,
+            leaders=CoordinatorLeaders(spec.id, self.metadata, TRANSACTION_STATE_TOPIC),
         )
+        self.metadata.subscribe(self.txns.on_metadata_changed)
         self.controller: Controller | None = None
         self._dispatcher = Dispatcher(self)
         self._channel = RequestChannel(spec.config.integer("queued.max.requests"))

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.purgatory.arrivals import Arrivals
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import Clock
@@ -21,6 +22,7 @@ from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.decision import Decision, Stored, Write
 from embedkafka.txn.markers import MarkerOrder, Markers
 from embedkafka.txn.ports import (
+    CoordinatorLeaders,
     CoordinatorLoop,
     CoordinatorTimer,
     MarkerSender,
@@ -79,7 +81,9 @@ class ShardHost:
         writer: PartitionWriter,
         reader: PartitionReader,
         markers: MarkerSender,
+        leaders: CoordinatorLeaders | None,
     ) -> None:
+        """Without `leaders` a partition is thought to be led elsewhere until it is led here."""
         self._new_shard = new_shard
         self._loop = loop
         self._clock = clock
@@ -94,7 +98,9 @@ class ShardHost:
             retry_backoff_ms=config.retry_backoff_ms,
             on_marked=self._on_marked,
         )
+        self._leaders = leaders
         self._hosted: dict[int, HostedShard] = {}
+        self._arrivals = Arrivals(timer, loop.post)
 
     # Looking up
 
@@ -107,6 +113,29 @@ class ShardHost:
         if hosted.phase is _Phase.LOADING:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
+
+    def when_settled(self, partition: int, action: Callable[[], None]) -> None:
+        """Runs `action` when the shard can answer or is known not to be here, or after a while.
+
+        Kafka refuses at once, with errors that have the client try again after a back-off.
+        """
+        self._loop.assert_inside()
+        if self._is_settled(partition):
+            action()
+        else:
+            self._arrivals.wait([partition], action)
+
+    def on_leaders_changed(self) -> None:
+        """The broker has heard who leads the partitions."""
+        for partition in self._arrivals.partitions:
+            if self._is_settled(partition):
+                self._arrivals.settle(partition)
+
+    def _is_settled(self, partition: int) -> bool:
+        hosted = self._hosted.get(partition)
+        if hosted is not None:
+            return hosted.phase is _Phase.ACTIVE
+        return self._leaders is None or self._leaders.is_elsewhere(partition)
 
     def active(self) -> Iterator[HostedShard]:
         """All shards that may answer."""
@@ -154,12 +183,14 @@ class ShardHost:
             return
         hosted.phase = _Phase.ACTIVE
         self.carry_out(hosted, hosted.shard.on_loaded(now_ms=self._clock.now_ms()))
+        self._arrivals.settle(hosted.shard.partition)
 
     def _give_up(self, hosted: HostedShard, error: ApiError) -> None:
         # The log went away while loading, or is damaged: as in Kafka, the partition then has no
         # coordinator here, and clients are sent to look for one.
         _LOG.error("%s could not be loaded: %s", hosted.topic_partition, error)
         self._release(hosted)
+        self._arrivals.settle(hosted.shard.partition)
 
     def resign(self, partition: int, epoch: int | None) -> None:
         """Lets the shard go, unless it is held under a newer epoch already."""
@@ -168,10 +199,12 @@ class ShardHost:
         if hosted is None or (epoch is not None and epoch < hosted.shard.coordinator_epoch):
             return
         self._release(hosted)
+        self._arrivals.settle(partition)
 
     def resign_all(self) -> None:
         for partition in list(self._hosted):
             self.resign(partition, None)
+        self._arrivals.settle_all()
 
     def _release(self, hosted: HostedShard) -> None:
         del self._hosted[hosted.shard.partition]

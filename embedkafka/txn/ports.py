@@ -50,6 +50,14 @@ class PartitionReader(Protocol):
         ...
 
 
+class CoordinatorLeaders(Protocol):
+    """Who leads the partitions of the transactions' topic, as far as this broker has heard."""
+
+    def is_elsewhere(self, partition: int) -> bool:
+        """Whether another broker is known to lead the partition."""
+        ...
+
+
 class MarkerSender(Protocol):
     """Brings transaction markers to the leaders of partitions, this broker among them."""
 

@@ -37,6 +37,7 @@ from embedkafka.txn.decision import Decision
 from embedkafka.txn.hosting import HostedShard, ShardHost
 from embedkafka.txn.metadata import EPOCH_BUMP_VERSION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from embedkafka.txn.ports import (
+    CoordinatorLeaders,
     CoordinatorLoop,
     CoordinatorTimer,
     MarkerSender,
@@ -68,6 +69,7 @@ class TxnService:
         reader: PartitionReader,
         producer_id_blocks: ProducerIdBlocks,
         markers: MarkerSender,
+        leaders: CoordinatorLeaders | None = None,
     ) -> None:
         self._config = config
         self._loop = loop
@@ -84,6 +86,7 @@ class TxnService:
             writer=writer,
             reader=reader,
             markers=markers,
+            leaders=leaders,
         )
 
     def start(self) -> None:
@@ -108,6 +111,10 @@ class TxnService:
     def on_resigned(self, partition: int, epoch: int | None = None) -> None:
         """This broker leads the partition no longer (since `epoch`, or whatever epoch it had)."""
         self._loop.post(partial(self._host.resign, partition, epoch))
+
+    def on_metadata_changed(self) -> None:
+        """This broker has heard from the controller, maybe of leaders of its partitions."""
+        self._loop.post(self._host.on_leaders_changed)
 
     # Producers
 
@@ -360,6 +367,12 @@ class TxnService:
         """Runs `decide` on the loop with the id's shard, or answers why there is none."""
 
         def run() -> None:
+            if self._is_open:
+                self._host.when_settled(self.partition_for(transactional_id), attempt)
+            else:
+                attempt()
+
+        def attempt() -> None:
             try:
                 hosted = self._require(transactional_id)
             except ApiError as error:

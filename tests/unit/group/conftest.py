@@ -169,16 +169,23 @@ class Catalog:
         return uuid.uuid5(uuid.NAMESPACE_DNS, name)
 
 
+class Elsewhere(set):
+    """Partitions that another broker is known to lead."""
+
+    is_elsewhere = set.__contains__
+
+
 class Coordinator:
     """The service with the parts around it, and short ways to send requests."""
 
-    def __init__(self, config=None, log=None, clock=None, catalog=None):
+    def __init__(self, config=None, log=None, clock=None, catalog=None, elsewhere=(0,)):
         self.config = config or GroupConfig(offsets_topic_num_partitions=1)
         self.clock = clock or ManualClock()
         self.loop = QueueLoop()
         self.timer = ManualTimer(self.clock)
         self.log = log or ListLog()
         self.catalog = catalog or Catalog()
+        self.elsewhere = Elsewhere(elsewhere)
         self.service = self.build()
 
     def build(self):
@@ -191,6 +198,7 @@ class Coordinator:
             reader=self.log,
             random=Random(1),
             topics=self.catalog,
+            leaders=self.elsewhere,
         )
 
     def lead(self):
@@ -340,6 +348,13 @@ class Coordinator:
             for topic in answer.topics
             for partition in topic.partitions
         }
+
+    def fetch(self, *groups):
+        """Everything that groups have committed, as one request."""
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequest.Group(group_id=group, topics=None) for group in groups]
+        )
+        return self.send(self.service.offset_fetch, request, 8)
 
     def stable(self, group="g", **kwargs):
         """A group of one member in Stable; returns its member id."""

@@ -247,7 +247,7 @@ def test_the_assignor_that_most_members_name_decides(topics):
         ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
         ({"server_assignor": "best"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ({"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
-        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"member_epoch": 3}, ErrorCode.GROUP_ID_NOT_FOUND),
         ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],

@@ -24,20 +24,63 @@ def test_a_broker_that_does_not_lead_says_so(new_coordinator, commit_errors):
     assert commit_errors(coordinator.commit({T0: 1})) == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_requests_during_loading_are_told_to_wait(coordinator, new_coordinator, commit_errors):
+def test_requests_during_loading_wait_and_in_the_end_are_told_to(
+    coordinator, new_coordinator, commit_errors
+):
     member = coordinator.stable()
     other = new_coordinator(log=coordinator.log)
     loading = begin_loading(other)
-    assert other.join().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    join, commit = other.join(), other.commit({T0: 1})
+    assert join.is_waiting
+    assert commit.is_waiting
+    other.advance(500)
+    assert join.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert commit_errors(commit) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    in_time = other.leave(member)
     assert other.sync(member, 1).error is ErrorCode.REBALANCE_IN_PROGRESS
     assert other.heartbeat(member, 1).error is ErrorCode.NONE
-    assert commit_errors(other.commit({T0: 1})) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     listing = other.send(other.service.list_groups, ListGroupsRequest())
     assert listing.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     other.loop.events = loading
     other.loop.run()
-    assert other.heartbeat(member, 1).error is ErrorCode.NONE
-    assert other.heartbeat(member, 2).error is ErrorCode.ILLEGAL_GENERATION
+    assert in_time.error is ErrorCode.NONE
+    assert other.heartbeat(member, 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_finds_the_broker_before_its_leadership_waits_for_it(new_coordinator):
+    coordinator = new_coordinator(elsewhere=set())
+    early = coordinator.join()
+    fetch = coordinator.fetch("g", "h")
+    assert early.is_waiting
+    assert fetch.is_waiting
+    coordinator.lead()
+    assert early.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert [group.error_code for group in fetch.response.groups] == [ErrorCode.NONE] * 2
+
+
+def test_who_waits_hears_of_another_leader_at_once(new_coordinator):
+    coordinator = new_coordinator(elsewhere=set())
+    early = coordinator.join()
+    coordinator.service.on_metadata_changed()
+    coordinator.loop.run()
+    assert early.is_waiting
+    coordinator.elsewhere.add(0)
+    coordinator.service.on_metadata_changed()
+    coordinator.loop.run()
+    assert early.error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.join().error is ErrorCode.NOT_COORDINATOR
+
+
+def test_who_waits_for_a_leader_that_never_comes_is_sent_away(new_coordinator):
+    coordinator = new_coordinator(elsewhere=set())
+    early = coordinator.join()
+    coordinator.advance(500)
+    assert early.error is ErrorCode.NOT_COORDINATOR
+    late = coordinator.join()
+    coordinator.service.stop()
+    coordinator.loop.run()
+    assert late.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert coordinator.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_loaded_members_have_sessions(coordinator, new_coordinator):

@@ -236,12 +236,20 @@ class Reply:
         return self.response.producer_id, self.response.producer_epoch
 
 
+class Elsewhere(set):
+    """Partitions that another broker is known to lead."""
+
+    is_elsewhere = set.__contains__
+
+
 class Coordinator:
     """The service with the parts around it, and short ways to send requests."""
 
     NO_LEADER = NO_LEADER
 
-    def __init__(self, config=None, log=None, clock=None, leaders=None, blocks=None):
+    def __init__(
+        self, config=None, log=None, clock=None, leaders=None, blocks=None, elsewhere=(0,)
+    ):
         self.config = config or TxnConfig(num_partitions=1)
         self.clock = clock or ManualClock()
         self.loop = QueueLoop()
@@ -249,6 +257,7 @@ class Coordinator:
         self.log = log or ListLog()
         self.leaders = leaders or Leaders()
         self.blocks = blocks or Blocks()
+        self.elsewhere = Elsewhere(elsewhere)
         self.service = TxnService(
             config=self.config,
             loop=self.loop,
@@ -258,6 +267,7 @@ class Coordinator:
             reader=self.log,
             producer_id_blocks=self.blocks,
             markers=self.leaders,
+            leaders=self.elsewhere,
         )
 
     def lead(self, epoch=0):

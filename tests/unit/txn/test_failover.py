@@ -91,20 +91,39 @@ def test_a_broker_that_does_not_lead_says_so(new_coordinator):
     assert coordinator.end((1, 0)).error is ErrorCode.NOT_COORDINATOR
 
 
-def test_requests_during_loading_are_told_to_wait(coordinator, new_coordinator):
+def test_requests_during_loading_wait_and_in_the_end_are_told_to(coordinator, new_coordinator):
     coordinator.init()
     other = new_coordinator(log=coordinator.log)
     other.service.on_leading(0, 1)
     other.loop.is_running = True
     other.loop.events.popleft()()
     loading, other.loop.events = other.loop.events, type(other.loop.events)()
-    assert other.init().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    early = other.init()
+    assert early.is_waiting
+    other.advance(500)
+    assert early.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    in_time = other.init()
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
     listing = other.send(other.service.list_transactions, request)
     assert listing.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     other.loop.events = loading
     other.loop.run()
-    assert other.init().producer == (1000, 1)
+    assert in_time.producer == (1000, 1)
+
+
+def test_a_producer_that_finds_the_broker_before_its_leadership_waits_for_it(new_coordinator):
+    coordinator = new_coordinator(elsewhere=set())
+    early = coordinator.init()
+    assert early.is_waiting
+    coordinator.lead()
+    assert early.producer == (1000, 0)
+    coordinator.service.on_resigned(0)
+    late = coordinator.init()
+    coordinator.elsewhere.add(0)
+    coordinator.service.on_metadata_changed()
+    coordinator.loop.run()
+    assert late.error is ErrorCode.NOT_COORDINATOR
+    assert coordinator.init().error is ErrorCode.NOT_COORDINATOR
 
 
 def test_an_open_transaction_survives_a_failover(coordinator):

@@ -1,0 +1,81 @@
+"""Requests that came before the partition they are for: they wait a moment, unrefused.
+
+A client hears of a partition's new leader a moment before that broker does, and one that is
+refused backs off for longer than that moment.
+
+Owner: the event loop that the partitions belong to; every method runs there.
+Invariants: an action runs once, on the loop: when all its partitions are settled, or too late.
+Not here: what it means that a partition is settled; whoever holds the partitions knows.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final, Protocol
+
+WAIT_MS: Final = 500
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> object: ...
+
+
+class Delays(Protocol):
+    """One-shot timers, such as `timer.Timer`."""
+
+    def add(self, delay_ms: float, callback: Callable[[], object]) -> Cancellable: ...
+
+
+class Arrivals:
+    """Actions that wait for partitions to be settled."""
+
+    def __init__(self, timer: Delays, post: Callable[[Callable[[], None]], object]) -> None:
+        self._timer = timer
+        self._post = post
+        self._waiting: dict[int, list[_Arrival]] = {}
+
+    @property
+    def partitions(self) -> Collection[int]:
+        """What somebody waits for."""
+        return list(self._waiting)
+
+    def wait(self, partitions: Collection[int], action: Callable[[], None]) -> None:
+        """Runs `action` when each of `partitions` was settled, and at the latest after a while."""
+        arrival = _Arrival(set(partitions), action)
+        for partition in partitions:
+            self._waiting.setdefault(partition, []).append(arrival)
+        expire = partial(self._post, partial(self._expire, arrival))
+        arrival.timeout = self._timer.add(WAIT_MS, expire)
+
+    def settle(self, partition: int) -> None:
+        for arrival in self._waiting.pop(partition, ()):
+            arrival.partitions.discard(partition)
+            if not arrival.partitions:
+                arrival.proceed()
+
+    def settle_all(self) -> None:
+        for partition in self.partitions:
+            self.settle(partition)
+
+    def _expire(self, arrival: "_Arrival") -> None:
+        for partition in arrival.partitions:
+            self._waiting[partition].remove(arrival)
+            if not self._waiting[partition]:
+                del self._waiting[partition]
+        if arrival.partitions:
+            arrival.proceed()
+
+
+class _Arrival:
+    """One action and what it still waits for."""
+
+    __slots__ = ("_action", "partitions", "timeout")
+
+    def __init__(self, partitions: set[int], action: Callable[[], None]) -> None:
+        self.partitions = partitions
+        self.timeout: Cancellable | None = None
+        self._action = action
+
+    def proceed(self) -> None:
+        if self.timeout is not None:
+            self.timeout.cancel()
+        self._action()

@@ -1,0 +1,76 @@
+from collections import deque
+
+import pytest
+
+from embedkafka.purgatory.arrivals import WAIT_MS, Arrivals
+
+
+class OneTimer:
+    """Remembers what was set, and fires it by hand."""
+
+    def __init__(self):
+        self.tasks = []
+
+    def add(self, delay_ms, callback):
+        task = Task(delay_ms, callback)
+        self.tasks.append(task)
+        return task
+
+
+class Task:
+    def __init__(self, delay_ms, callback):
+        self.delay_ms = delay_ms
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self):
+        self.is_cancelled = True
+
+
+@pytest.fixture
+def timer():
+    return OneTimer()
+
+
+@pytest.fixture
+def posted():
+    return deque()
+
+
+@pytest.fixture
+def arrivals(timer, posted):
+    return Arrivals(timer, posted.append)
+
+
+def test_an_action_runs_when_the_last_of_its_partitions_is_settled(arrivals, timer):
+    done = []
+    arrivals.wait({1, 2}, lambda: done.append("both"))
+    arrivals.settle(1)
+    assert not done
+    assert arrivals.partitions == [2]
+    arrivals.settle(2)
+    assert done == ["both"]
+    assert timer.tasks[0].is_cancelled
+    assert not arrivals.partitions
+
+
+def test_an_action_that_waits_too_long_runs_all_the_same(arrivals, timer, posted):
+    done = []
+    arrivals.wait({1}, lambda: done.append(1))
+    arrivals.wait({1}, lambda: done.append(2))
+    assert timer.tasks[0].delay_ms == WAIT_MS
+    timer.tasks[0].callback()
+    assert not done, "timers only post"
+    posted.popleft()()
+    assert done == [1]
+    arrivals.settle(1)
+    assert done == [1, 2]
+
+
+def test_a_timeout_that_was_queued_when_the_partition_settled_does_nothing(arrivals, timer, posted):
+    done = []
+    arrivals.wait({1}, lambda: done.append(1))
+    timer.tasks[0].callback()
+    arrivals.settle_all()
+    posted.popleft()()
+    assert done == [1]
