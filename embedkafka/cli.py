@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (parsed.run is _up) != (command is not None):
         parser.error("`up`, and only `up`, takes a command: embedkafka up [options] -- command")
     parsed.command = command
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         code: int = parsed.run(parsed)
     except ConfigError as error:

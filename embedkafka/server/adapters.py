@@ -13,6 +13,7 @@ from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.ports import LeaderChange
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server.metadata_cache import ZERO_ID, MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ConnectionLoss, SessionExpired, SessionState, ZkError
@@ -91,9 +92,10 @@ class DiskFailures:
     If that is out of reach, the controller hears of it when the broker is back.
     """
 
-    def __init__(self, broker_id: BrokerId, zk: KafkaZk) -> None:
+    def __init__(self, broker_id: BrokerId, zk: KafkaZk, background: Scheduler) -> None:
         self._broker_id = broker_id
         self._zk = zk
+        self._background = background
         self._untold = False
         zk.store.on_session_change(self._on_session_change)
 
@@ -103,7 +105,8 @@ class DiskFailures:
 
     def _on_session_change(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED and self._untold:
-            self._tell()
+            # Not here: the thread that tells of the session may be the one that would carry it.
+            self._background.once("log-dir-event", 0, self._tell)
 
     def _tell(self) -> None:
         try:

@@ -393,7 +393,7 @@ class Broker:
             metadata=CachedMetadata(self.metadata),
             isr_store=self.zk,
             leadership_listener=leadership,
-            log_dir_events=DiskFailures(self.id, self.zk),
+            log_dir_events=DiskFailures(self.id, self.zk, self._background),
             connect=self._reach_leader,
             one_fetcher_thread=self._find_peer is not None,
             timer=self.timer,
