@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark docs bench clean
+.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml
 demo: setup ## three brokers, a Structured Streaming job and its result, in one process
 	@$(BIN)/python examples/orders/demo.py
 
-test: setup lint types layers ## everything that CI runs
-	$(PYTEST) tests examples
+test: setup ## everything that CI runs
+	@ci/run.sh
 
 check: setup lint types layers unit ## format, lint, types, layers, unit tests: under a minute
 
@@ -40,7 +40,7 @@ layers:
 	@$(BIN)/lint-imports
 
 unit:
-	$(PYTEST) tests/unit
+	$(PYTEST) -q -n 2 tests/unit
 
 wire: setup ## stock clients and raw frames against embedkafka
 	$(PYTEST) tests/wire
@@ -53,6 +53,9 @@ spark: setup ## Spark's own connector against embedkafka
 
 docs: setup ## docs/compatibility.md, from the handler table
 	@$(BIN)/python -m tests.tidy.compatibility
+
+chaos: setup ## brokers killed, paused and cut off under load; SEED=… ROUNDS=…
+	$(PYTEST) tests/chaos $(if $(SEED),--chaos-seed=$(SEED)) $(if $(ROUNDS),--chaos-rounds=$(ROUNDS))
 
 bench: setup ## beside Apache Kafka, as ratios
 	$(BIN)/python -m benchmarks
