@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos docs bench clean
+.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos slow docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ wire-oracle: setup ## the same bodies on Apache Kafka too
 
 spark: setup ## Spark's own connector against embedkafka
 	$(PYTEST) tests/spark examples
+
+slow: setup ## what takes minutes or many JVMs: real Kafka brokers under our controller and the like
+	$(PYTEST) -m slow tests
 
 docs: setup ## docs/compatibility.md, from the handler table
 	@$(BIN)/python -m tests.tidy.compatibility

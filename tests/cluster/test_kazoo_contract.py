@@ -25,7 +25,7 @@ from tests.unit.controller.harness import tp
 from tests.unit.controller.test_controller import Brokers
 from tests.unit.zk.contract import Seen, ZkStoreContract
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = pytest.mark.java
 
 _numbers = itertools.count()
 
