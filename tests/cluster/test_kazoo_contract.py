@@ -18,7 +18,6 @@ from embedkafka.zk.store import (
     SessionState,
     WatchEvent,
 )
-from tests.java_tools.maven import MavenError
 from tests.java_tools.ports import free_ports
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.unit.controller.harness import tp
@@ -54,12 +53,8 @@ class ChrootEnsemble:
 
 @pytest.fixture(scope="module")
 def zookeeper() -> Iterator[ZooKeeperServer]:
-    try:
-        server = ZooKeeperServer().__enter__()
-    except MavenError as missing:
-        pytest.skip(f"no ZooKeeper: {missing}")
-    yield server
-    server.kill()
+    with ZooKeeperServer() as server:
+        yield server
 
 
 @pytest.fixture

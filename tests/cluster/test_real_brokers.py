@@ -24,7 +24,6 @@ from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from tests.java_tools.jvm import QUICK_START, JavaProcess
-from tests.java_tools.maven import MavenError
 from tests.java_tools.oracle import kafka_classpath
 from tests.java_tools.ports import free_ports
 from tests.java_tools.zookeeper import ZooKeeperServer
@@ -122,10 +121,7 @@ class Listening:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[RealCluster]:
-    try:
-        class_path = kafka_classpath(KAFKA)
-    except MavenError as missing:
-        pytest.skip(f"no Apache Kafka: {missing}")
+    class_path = kafka_classpath(KAFKA)
     with ZooKeeperServer() as zookeeper:
         cluster = RealCluster(zookeeper, class_path, tmp_path)
         yield cluster

@@ -14,7 +14,6 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.zk import paths
 from tests.cluster.processes import Processes
 from tests.cluster.traffic import assert_nothing_lost, make_consumer, sending
-from tests.java_tools.maven import MavenError
 from tests.java_tools.zookeeper import ZooKeeperServer
 
 pytestmark = [pytest.mark.java]
@@ -22,12 +21,8 @@ pytestmark = [pytest.mark.java]
 
 @pytest.fixture(scope="module")
 def zookeeper():
-    try:
-        server = ZooKeeperServer().__enter__()
-    except MavenError as missing:
-        pytest.skip(f"no ZooKeeper: {missing}")
-    yield server.connect_string
-    server.kill()
+    with ZooKeeperServer() as server:
+        yield server.connect_string
 
 
 @pytest.fixture(scope="module")
