@@ -9,11 +9,12 @@ import contextlib
 import sys
 
 from benchmarks.report import Report
-from benchmarks.rivals import ApacheRival, EmbeddedRival, Rival, memory_mib
+from benchmarks.rivals import ApacheRival, EmbeddedRival, ProcessesRival, Rival, memory_mib
 from benchmarks.workloads import FRESH, REPEATED, Row, Scale, Workload
 
-EMBEDDED = "embedded"
-CHOICES = (EMBEDDED, "shipped", "tuned")
+EMBEDDED, PROCESSES = "embedded", "processes"
+DEFAULT = (EMBEDDED, "shipped", "tuned")
+CHOICES = (*DEFAULT, PROCESSES)
 
 
 def main() -> None:
@@ -49,13 +50,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a twentieth of the records")
     parser.add_argument("--brokers", type=int, default=1, help="3 measures replication as well")
     parser.add_argument("--rounds", type=int, default=1, help="the table shows medians")
-    parser.add_argument("--only", nargs="+", choices=CHOICES, default=CHOICES, metavar="CLUSTER")
+    parser.add_argument("--only", nargs="+", choices=CHOICES, default=DEFAULT, metavar="CLUSTER")
     return parser.parse_args()
 
 
 def _rival(choice: str, brokers: int) -> Rival:
     if choice == EMBEDDED:
         return EmbeddedRival(brokers=brokers)
+    if choice == PROCESSES:
+        return ProcessesRival(brokers=brokers)
     return ApacheRival("shipped" if choice == "shipped" else "tuned", brokers=brokers)
 
 

@@ -1,7 +1,8 @@
 """The clusters under measurement, each in processes of its own, with the same few questions.
 
 Apache Kafka runs twice: with the flags and settings it ships with, and with those that a test
-author would choose for quick short runs. embedkafka runs as its users run it: one Python process.
+author would choose for quick short runs. embedkafka runs as its users run it: one Python process,
+or, when asked for, one process per broker.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any, Final, Protocol, Self
 import psutil
 
 from tests.java_tools.oracle import ApacheKafka, Jvm
+from tests.java_tools.zookeeper import ZooKeeperServer
 
 #: What a test author sets on Apache Kafka so that a first consumer group does not take seconds.
 TUNED_CONFIG: Final[Mapping[str, object]] = {
@@ -149,6 +151,74 @@ class EmbeddedRival:
             raise RuntimeError(f"the embedded runner ended with {self._process.wait()}")
         told: dict[str, Any] = json.loads(line)
         return told
+
+
+class ProcessesRival:
+    """embedkafka with a process for every broker, on a ZooKeeper whose costs are not counted."""
+
+    def __init__(self, *, brokers: int) -> None:
+        self.name = "processes"
+        self._brokers = brokers
+        self._zookeeper = ZooKeeperServer()
+        self._processes: list[subprocess.Popen[str]] = []
+        self._facts: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        self._zookeeper.__enter__()
+        began = time.perf_counter()
+        self._processes = [self._start(number) for number in range(1, self._brokers + 1)]
+        self._addresses = [self._await_address(process) for process in self._processes]
+        self._facts["process start to ready ms"] = (time.perf_counter() - began) * 1000
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        self._zookeeper.kill()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(self._addresses)
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
+    @property
+    def facts(self) -> dict[str, float]:
+        return self._facts
+
+    def stop(self) -> None:
+        began = time.perf_counter()
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait(STOP_TIMEOUT_SECONDS)
+        self._facts["stop ms"] = (time.perf_counter() - began) * 1000
+
+    def _start(self, broker_id: int) -> subprocess.Popen[str]:
+        replicas = min(3, self._brokers)
+        options = ["--zookeeper", self._zookeeper.connect_string, "--id", str(broker_id), "--stay"]
+        options += ["--config", f"offsets.topic.replication.factor={replicas}"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "embedkafka.cli", "broker", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def _await_address(self, process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None, "brokers are started with pipes"
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a broker ended with {process.wait()}")
+        return line.split()[1]
 
 
 def cpu_seconds(rival: Rival) -> float:
