@@ -10,7 +10,7 @@ import random
 import shutil
 import tempfile
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +21,7 @@ from embedkafka.cluster.config import ClusterConfig, TopicSpec
 from embedkafka.cluster.facts import Facts, PartitionStatus
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.nodes import Nodes
+from embedkafka.cluster.switching import shorten_interval
 from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.runtime.clock import SystemClock
@@ -71,6 +72,7 @@ class EmbeddedKafka:
         self._directory: Path | None = None
         self._nodes: Nodes | None = None
         self._clients: Clients | None = None
+        self._put_interval_back: Callable[[], None] = lambda: None
         self._admin = Admin(self._reachable_addresses)
 
     # -- lifecycle
@@ -83,6 +85,7 @@ class EmbeddedKafka:
         if self._directory is not None:
             raise EmbedKafkaError("the cluster has been started already")
         self._directory = Path(tempfile.mkdtemp(prefix="embedkafka-"))
+        self._put_interval_back = shorten_interval()
         try:
             self._nodes = Nodes(
                 self.config,
@@ -108,6 +111,7 @@ class EmbeddedKafka:
         nodes, self._nodes = self._nodes, None
         if nodes is not None:
             nodes.close(keep=self.config.data_dir is not None)
+        self._put_interval_back()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 

@@ -1,0 +1,36 @@
+"""The interpreter's switch interval is borrowed while a cluster runs, and given back."""
+
+import sys
+
+import pytest
+
+from embedkafka import EmbeddedKafka
+from embedkafka.cluster.switching import INTERVAL_S
+
+
+@pytest.fixture(autouse=True)
+def interval():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.004)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_the_last_cluster_puts_the_interval_back():
+    with EmbeddedKafka() as outer:
+        assert sys.getswitchinterval() == pytest.approx(INTERVAL_S)
+        with EmbeddedKafka():
+            pass
+        assert sys.getswitchinterval() == pytest.approx(INTERVAL_S)
+        outer.close()
+        assert sys.getswitchinterval() == pytest.approx(0.004)
+    assert sys.getswitchinterval() == pytest.approx(0.004)
+
+
+def test_what_the_program_chose_is_respected():
+    sys.setswitchinterval(0.0005)
+    with EmbeddedKafka():
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+    with EmbeddedKafka():
+        sys.setswitchinterval(0.003)
+    assert sys.getswitchinterval() == pytest.approx(0.003)
