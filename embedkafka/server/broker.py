@@ -49,13 +49,14 @@ from embedkafka.server.adapters import (
     LocalPartitions,
     StoredProducerIds,
 )
+from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.delayed_topics import DelayedTopics
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.dynamic_config import DynamicConfig
 from embedkafka.server.handler_pool import HandlerPool
-from embedkafka.server.markers import MarkerChannels
+from embedkafka.server.markers import MarkerSender
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topic_admin import DEFAULT, TopicAdmin
 from embedkafka.server.topic_rules import (
@@ -63,6 +64,7 @@ from embedkafka.server.topic_rules import (
     TRANSACTION_STATE_TOPIC,
     is_valid_topic_name,
 )
+from embedkafka.server.txn_verification import TxnVerification
 from embedkafka.txn.service import TxnService
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, format_uuid
@@ -149,9 +151,8 @@ class Broker:
             rng,
             slots=spec.config.integer("max.incremental.fetch.session.cache.slots"),
         )
-        self._markers = MarkerChannels(
-            spec.id, self.metadata, settings.CLIENT_LISTENER, clock, failures, transport
-        )
+        self._markers = self._channels_for("markers")
+        self._verifications = self._channels_for("verification")
         own_partitions = LocalPartitions(lambda: self.replicas)
         self.groups = GroupService(
             config=settings.group_config(spec.config),
@@ -173,10 +174,20 @@ class Broker:
             writer=own_partitions,
             reader=own_partitions,
             producer_id_blocks=StoredProducerIds(spec.id, self.zk),
-            markers=self._markers,
+            markers=MarkerSender(self.metadata, self._markers),
             leaders=CoordinatorLeaders(spec.id, self.metadata, TRANSACTION_STATE_TOPIC),
         )
         self.metadata.subscribe(self.txns.on_metadata_changed)
+        self.txn_verification = TxnVerification(
+            spec.id,
+            self.config,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            txns=self.txns,
+            channels=self._verifications,
+            scheduler=self._background,
+            clock=clock,
+        )
         self.controller: Controller | None = None
         self._dispatcher = Dispatcher(self)
         self._channel = RequestChannel(spec.config.integer("queued.max.requests"))
@@ -281,6 +292,7 @@ class Broker:
         self.txns.stop()
         self.replicas.shutdown(checkpoint=clean)
         self._markers.close()
+        self._verifications.close()
         self._coordinator.stop(drain=clean)
         if clean:
             self._server.stop()
@@ -430,6 +442,16 @@ class Broker:
             f"controller-{self.id}",
             request_timeout_ms=self.spec.config.integer("controller.socket.timeout.ms"),
             transport=self._transport,
+        )
+
+    def _channels_for(self, purpose: str) -> BrokerChannels:
+        return BrokerChannels(
+            f"ek-b{self.id}-{purpose}",
+            self.metadata,
+            settings.CLIENT_LISTENER,
+            self.clock,
+            self._failures,
+            self._transport,
         )
 
     def _info(self) -> BrokerInfo:

@@ -38,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 
 BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
     [
+        int_key("add.partitions.to.txn.retry.backoff.max.ms", 100, at_least(0)),
+        int_key("add.partitions.to.txn.retry.backoff.ms", 20, at_least(1)),
         string_key("advertised.listeners", None, update=PER_BROKER),
         class_key("alter.config.policy.class.name", None),
         int_key("alter.log.dirs.replication.quota.window.num", 11, at_least(1)),

@@ -88,6 +88,8 @@ def log_manager_config(config: BrokerConfig) -> LogManagerConfig:
         producer_id_expiration_check_interval_ms=config.integer(
             "producer.id.expiration.check.interval.ms"
         ),
+        # Whether coordinators are asked is for `txn_verification` to say, and may change.
+        verifies_transactions=True,
     )
 
 

@@ -12,7 +12,7 @@ Not here: the way of markers to their partitions (`markers.py`), shapes of reque
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
@@ -36,6 +36,9 @@ from embedkafka.txn.records import (
 from embedkafka.txn.states import EXPIRABLE, PREPARED, TxnState
 
 _LOG = logging.getLogger(__name__)
+
+# States that no end has led to, so that there is none to repeat.
+_NOT_ENDED: Final = frozenset({TxnState.EMPTY, TxnState.ONGOING})
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -177,9 +180,11 @@ class TxnShard:
         """Takes partitions into the transaction, or begins one with them."""
         out = Decisions()
         try:
+            # In this order: the producer may have the id and epoch that the step will lead to.
+            self._refuse_step_under_way(transactional_id)
             entry = self._require_owned(transactional_id, producer)
             current = entry.current
-            if entry.pending is not None or current.state in PREPARED:
+            if current.state in PREPARED:
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         except ApiError as error:
             out.answer(reply, error.code)
@@ -208,6 +213,11 @@ class TxnShard:
             tp: ErrorCode.NONE if tp in current.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for tp in partitions
         }
+
+    def _refuse_step_under_way(self, transactional_id: str) -> None:
+        entry = self._entries.get(transactional_id)
+        if entry is not None and entry.pending is not None:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def _require_owned(self, transactional_id: str, producer: ProducerIdAndEpoch) -> _Entry:
         entry = self._entries.get(transactional_id)
@@ -269,6 +279,7 @@ class TxnShard:
         self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
     ) -> tuple[_Entry, bool]:
         """As above. A retry is known by its epoch: the one before the current."""
+        self._refuse_step_under_way(transactional_id)
         entry = self._entries.get(transactional_id)
         if entry is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -277,10 +288,8 @@ class TxnShard:
         if current.producer_id != producer.producer_id and not is_retry:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         is_new = entry.is_owned_by(producer) and current.state not in PREPARED
-        if not is_new and (not is_retry or current.state is TxnState.ONGOING):
+        if not is_new and (not is_retry or current.state in _NOT_ENDED):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if entry.pending is not None:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if is_new and (current.state is TxnState.ONGOING or not committed):
             return entry, False
         if is_new:

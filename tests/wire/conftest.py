@@ -25,6 +25,7 @@ SHARED_CONFIG: Final[Mapping[str, object]] = {
     "group.consumer.heartbeat.interval.ms": 100,
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
 ONE_BROKER: Final[Mapping[str, object]] = {"auto.create.topics.enable": True}
 THREE_BROKERS: Final[Mapping[str, object]] = {"auto.create.topics.enable": False}

@@ -1,17 +1,13 @@
 """Transactions as producers and consumers see them, and the requests below."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    InitProducerIdRequest,
-)
+from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 from embedkafka.records.batch import read_batches
 from tests.java_tools.java_client import JavaClient, JavaError, Message
 from tests.wire.clients import (
@@ -38,60 +34,14 @@ from tests.wire.one_partition import (
     values_of,
 )
 from tests.wire.raw_client import RawClient
+from tests.wire.raw_transaction import (
+    COMMIT_WITH_ABORTABLE,
+    PRODUCE_WITH_ABORTABLE,
+    RawTransaction,
+)
 
 Unique = Callable[[str], str]
 READ_COMMITTED = 1
-
-
-class RawTransaction:
-    """A transactional producer, request by request."""
-
-    def __init__(self, raw: RawClient, transactional_id: str, topic: str) -> None:
-        self._raw = raw
-        self.id = transactional_id
-        self.topic = topic
-        self.sequence = 0
-        answer = eventually(self._initialize, f"a producer id for {transactional_id}")
-        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-
-    def _initialize(self) -> Answer | None:
-        request = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=30_000)
-        answer = self._raw.call(request, 4)
-        return answer if answer.error_code == ErrorCode.NONE else None
-
-    def add(self, **fields: Any) -> ErrorCode:
-        known = {
-            "v3_and_below_transactional_id": self.id,
-            "v3_and_below_producer_id": self.producer_id,
-            "v3_and_below_producer_epoch": self.epoch,
-        }
-        topics = [AddPartitionsToTxnRequest.Transaction.Topic(name=self.topic, partitions=[0])]
-        request = AddPartitionsToTxnRequest(**{**known, **fields}, v3_and_below_topics=topics)
-        (topic,) = self._raw.call(request, 3).results_by_topic_v3_and_below
-        (partition,) = topic.results_by_partition
-        return ErrorCode(partition.partition_error_code)
-
-    def send(self, value: bytes, *, epoch: int | None = None) -> Answer:
-        records = batch(
-            value,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch if epoch is None else epoch,
-            base_sequence=self.sequence,
-            transactional=True,
-        )
-        answer = produce(self._raw, self.topic, records, transactional_id=self.id, version=9)
-        if answer.error_code == ErrorCode.NONE:
-            self.sequence += 1
-        return answer
-
-    def end(self, *, commit: bool, epoch: int | None = None) -> ErrorCode:
-        request = EndTxnRequest(
-            transactional_id=self.id,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch if epoch is None else epoch,
-            committed=commit,
-        )
-        return ErrorCode(self._raw.call(request, 3).error_code)
 
 
 @pytest.fixture
@@ -221,8 +171,119 @@ def test_a_new_producer_with_the_same_id_fences_the_old(
     assert successor.end(commit=True) == ErrorCode.NONE
 
 
+@pytest.mark.both_io_modes
 def test_a_partition_must_be_added_before_it_is_written(transaction: RawTransaction) -> None:
-    assert transaction.send(b"a").error_code == ErrorCode.INVALID_TXN_STATE
+    refused = transaction.send(b"a")
+    assert refused.error_code == ErrorCode.INVALID_TXN_STATE
+    assert refused.error_message == "Partition was not added to the transaction"
+    assert (refused.base_offset, refused.log_start_offset) == (-1, -1)
+    newer = transaction.send(b"a", version=PRODUCE_WITH_ABORTABLE)
+    assert (newer.error_code, newer.error_message) == (ErrorCode.TRANSACTION_ABORTABLE, None)
+    assert transaction.add() == ErrorCode.NONE
+    assert transaction.send(b"a").base_offset == 0
+    assert transaction.send(b"b", version=PRODUCE_WITH_ABORTABLE).base_offset == 1
+
+
+def test_a_late_batch_does_not_open_a_transaction_again(
+    raw: RawClient, transaction: RawTransaction, topic: str
+) -> None:
+    transaction.add()
+    transaction.send(b"a")
+    transaction.end(commit=True)
+    transaction.await_state("CompleteCommit")
+    assert transaction.send(b"late").error_code == ErrorCode.INVALID_TXN_STATE
+    produce(raw, topic, batch(b"after"))
+    assert fetch(raw, topic, 0, isolation_level=READ_COMMITTED).last_stable_offset == 3
+    assert transaction.add() == ErrorCode.NONE
+    assert transaction.send(b"b").base_offset == 3
+
+
+def test_batches_of_strangers_are_refused(transaction: RawTransaction) -> None:
+    transaction.add()
+    assert transaction.send(b"a", epoch=9).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    transaction.producer_id += 1000
+    assert transaction.send(b"a").error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_transactional_batches_need_a_transactional_id(
+    cluster: Cluster, raw: RawClient, transaction: RawTransaction, topic: str, unique: Unique
+) -> None:
+    transaction.add()
+    refused = produce(raw, topic, transactional_batch(transaction))
+    assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    # One batch of a transaction costs all others of its request.
+    wide = create_topic(cluster, unique("wide"), partitions=2)
+    mixed = produce_two(raw, wide, batch(b"plain"), transactional_batch(transaction))
+    assert mixed == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+    idempotent = batch(b"a", producer_id=transaction.producer_id, producer_epoch=0, base_sequence=0)
+    taken = produce(raw, topic, idempotent, transactional_id=transaction.id)
+    assert taken.error_code == ErrorCode.NONE
+
+
+def test_a_request_has_transactional_batches_of_one_producer_only(
+    cluster: Cluster, raw: RawClient, transaction: RawTransaction, unique: Unique
+) -> None:
+    wide = create_topic(cluster, unique("wide"), partitions=2)
+    first = transactional_batch(transaction)
+    transaction.producer_id += 1
+    second = transactional_batch(transaction)
+    codes = produce_two(raw, wide, first, second, transactional_id=transaction.id)
+    assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+
+
+def transactional_batch(transaction: RawTransaction) -> bytes:
+    return batch(
+        b"a",
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+
+
+def produce_two(
+    raw: RawClient, topic: str, *batches: bytes, transactional_id: str | None = None
+) -> list[ErrorCode]:
+    """One request for partitions 0 and 1."""
+    partitions = [
+        ProduceRequest.Topic.Partition(index=index, records=memoryview(records))
+        for index, records in enumerate(batches)
+    ]
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequest.Topic(name=topic, partition_data=partitions)],
+    )
+    (answered,) = raw.call(request, 9).responses
+    return [ErrorCode(partition.error_code) for partition in answered.partition_responses]
+
+
+def test_offsets_must_be_added_before_they_are_committed(
+    transaction: RawTransaction, unique: Unique
+) -> None:
+    group = unique("group")
+    assert transaction.commit_offset(group, 7) == ErrorCode.INVALID_TXN_STATE
+    newer = transaction.commit_offset(group, 7, version=COMMIT_WITH_ABORTABLE)
+    assert newer == ErrorCode.TRANSACTION_ABORTABLE
+    assert transaction.add_offsets(group) == ErrorCode.NONE
+    assert transaction.commit_offset(group, 7) == ErrorCode.NONE
+    assert transaction.committed_offset(group) == -1
+    transaction.end(commit=True)
+    transaction.await_state("CompleteCommit")
+    assert transaction.committed_offset(group) == 7
+
+
+def test_leaders_may_ask_what_is_in_a_transaction(
+    cluster: Cluster, transaction: RawTransaction, unique: Unique
+) -> None:
+    assert transaction.verify() == ErrorCode.TRANSACTION_ABORTABLE
+    transaction.add()
+    other = create_topic(cluster, unique("other"))
+    assert transaction.verify() == ErrorCode.NONE
+    assert transaction.verify(topic=other) == ErrorCode.TRANSACTION_ABORTABLE
+    assert transaction.verify(topic="nowhere") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert transaction.verify(epoch=9) == ErrorCode.PRODUCER_FENCED
 
 
 def test_what_was_not_begun_cannot_be_ended(transaction: RawTransaction) -> None:

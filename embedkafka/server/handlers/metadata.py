@@ -2,12 +2,13 @@
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.core import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -33,19 +34,44 @@ _FIRST_WITH_NULL_FOR_ALL = 1
 _FIRST_BY_TOPIC_ID = 12
 _FIRST_WITH_LISTENER_ERRORS = 6
 _CONTROLLERS = 2
+_FIRST_WITH_LEVEL_0 = 4
+
+FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
+"""Levels of Kafka's features that clients ask for: KIP-848 groups and KIP-890 transactions.
+
+Kafka's other features are about its own metadata log, or about what this broker does not have.
+"""
+
+# Clients take the features of the answer with the greatest epoch; ours never change.
+_FEATURES_EPOCH = 0
 
 
 def api_versions(
     broker: "Broker", request: ApiVersionsRequest, context: "RequestContext"
 ) -> ApiVersionsResponse:
-    """The APIs that clients may use, from the handler table.
+    """The APIs that clients may use, from the handler table, and the features behind them.
 
-    Versions: v3 refuses a client whose name or version is not a plain word (INVALID_REQUEST).
+    Versions: v3 refuses a client whose name or version is not a plain word (INVALID_REQUEST); it
+    has features, but only v4 can tell of those whose lowest level is 0.
     """
     named = (request.client_software_name, request.client_software_version)
     if context.version >= 3 and not all(map(_SOFTWARE.fullmatch, named)):
         return _api_versions(ErrorCode.INVALID_REQUEST)
-    return _api_versions(ErrorCode.NONE)
+    supported = FEATURES if context.version >= _FIRST_WITH_LEVEL_0 else {}
+    return replace(
+        _api_versions(ErrorCode.NONE),
+        supported_features=[
+            ApiVersionsResponse.SupportedFeature(name=name, min_version=0, max_version=level)
+            for name, level in supported.items()
+        ],
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeature(
+                name=name, min_version_level=level, max_version_level=level
+            )
+            for name, level in FEATURES.items()
+        ],
+        finalized_features_epoch=_FEATURES_EPOCH,
+    )
 
 
 def unsupported_api_versions() -> ApiVersionsResponse:

@@ -1,15 +1,22 @@
 """Appending batches."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import AppendOrigin
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest, ProduceResponse
 from embedkafka.replica.produce import PartitionResponse
+from embedkafka.replica.writes import OnProduced
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.leaders import find_leader, node_endpoints
+from embedkafka.server.handlers.transactional_writes import (
+    is_transactional,
+    refusal,
+    transactional_write,
+)
+from embedkafka.server.txn_verification import TransactionalWrite
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -27,13 +34,16 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
     """Appends one batch per partition and answers as `acks` asks.
 
     Behaviour: partitions succeed or fail by themselves; with acks=0 nothing is answered, and an
-    error closes the connection, for the client has no other way to notice it.
-    Versions:  v8 names the refused records; v10 names the new leader; v13 topics by id.
+    error closes the connection, for the client has no other way to notice it. Before the first
+    batch of a transaction its coordinator is asked.
+    Versions:  v8 names the refused records; v10 names the new leader; v11 knows
+    TRANSACTION_ABORTABLE; v12 adds partitions to transactions (KIP-890); v13 topics by id.
     """
     snapshot = broker.metadata.snapshot
     by_id = context.version >= _FIRST_BY_TOPIC_ID
     entries: dict[TopicPartition, memoryview] = {}
     refused: dict[tuple[object, int], PartitionResponse] = {}
+    has_transactions = False
     for topic in request.topic_data:
         name = snapshot.topic_names.get(topic.topic_id) if by_id else topic.name
         for partition in topic.partition_data:
@@ -46,6 +56,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
                 refused[key] = refusal
             elif partition.records is not None:
                 entries[TopicPartition(name, partition.index)] = partition.records
+                has_transactions = has_transactions or is_transactional(partition.records)
 
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
         if request.acks == _NO_ACK:
@@ -53,15 +64,49 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
         else:
             context.reply(_response(broker, request, results, refused, context))
 
-    broker.replicas.append_records(
-        timeout_ms=request.timeout_ms,
-        required_acks=request.acks,
-        entries=entries,
-        on_done=on_done,
-        origin=AppendOrigin.CLIENT,
-        internal_topics_allowed=context.client_id == _ADMIN_CLIENT_ID,
-    )
+    def append(accepted: Mapping[TopicPartition, memoryview], on_done: OnProduced) -> None:
+        broker.replicas.append_records(
+            timeout_ms=request.timeout_ms,
+            required_acks=request.acks,
+            entries=accepted,
+            on_done=on_done,
+            origin=AppendOrigin.CLIENT,
+            internal_topics_allowed=context.client_id == _ADMIN_CLIENT_ID,
+        )
+
+    if not has_transactions:
+        append(entries, on_done)
+        return LATER
+    try:
+        write = transactional_write(request.transactional_id, entries, context.version)
+    except ApiError as error:
+        refused = dict.fromkeys(refused, PartitionResponse(error=error.code))
+        on_done(dict.fromkeys(entries, PartitionResponse(error=error.code)))
+        return LATER
+    if write is None:
+        append(entries, on_done)
+    else:
+        _append_verified(broker, write, entries, append, on_done)
     return LATER
+
+
+def _append_verified(
+    broker: "Broker",
+    write: TransactionalWrite,
+    entries: Mapping[TopicPartition, memoryview],
+    append: Callable[[Mapping[TopicPartition, memoryview], OnProduced], None],
+    on_done: OnProduced,
+) -> None:
+    """Appends what the coordinator of the transaction knows of, once it has said so."""
+
+    def on_verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        failed = {partition: refusal(error, write.support) for partition, error in errors.items()}
+        accepted = {
+            partition: records for partition, records in entries.items() if partition not in failed
+        }
+        append(accepted, lambda results: on_done({**failed, **results}))
+
+    broker.txn_verification.verify(write, on_verified, patient=True)
 
 
 _ADMIN_CLIENT_ID: Final = "__admin_client"

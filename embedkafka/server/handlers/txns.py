@@ -4,10 +4,11 @@ The coordinator (`txn.service`) knows no metadata; these handlers answer for top
 exist, and write the markers that coordinators send to leaders.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from embedkafka.group.append_errors import OFFSET_ERRORS
 from embedkafka.log.log import AppendOrigin
 from embedkafka.log.producer_state import ActiveProducer
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -27,6 +28,7 @@ from embedkafka.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from embedkafka.records.batch import NO_SEQUENCE
 from embedkafka.records.control import (
     ControlType,
     EndTransactionMarker,
@@ -36,6 +38,8 @@ from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.topic_rules import GROUP_METADATA_TOPIC
+from embedkafka.server.txn_verification import TransactionalWrite, support_by_version
+from embedkafka.txn.metadata import EPOCH_BUMP_VERSION
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 
 _ACKS_ALL = -1
 _FIRST_OF_BROKERS = 4
+_FIRST_WITH_LOADING = 2
 
 
 def init_producer_id(
@@ -58,46 +63,68 @@ def add_partitions_to_txn(
 ) -> object:
     """Adds partitions to the open transaction: all of them, or none.
 
-    Versions: v4 is for brokers, which have checked the topics and may only ask.
+    Versions: v4 is for brokers: several transactions, and they may only ask (KIP-890).
     """
     if context.version < _FIRST_OF_BROKERS:
-        refused = _refused_partitions(broker, request)
+        refused = _refused_partitions(broker, request.v3_and_below_topics)
         if refused is not None:
-            return refused
-    broker.txns.add_partitions_to_txn(request, context.version, context.reply)
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
+        broker.txns.add_partitions_to_txn(request, context.version, context.reply)
+    else:
+        _add_partitions_for_brokers(broker, request, context)
     return LATER
 
 
+def _add_partitions_for_brokers(
+    broker: "Broker", request: AddPartitionsToTxnRequest, context: "RequestContext"
+) -> None:
+    """Answers for transactions with topics that do not exist; the coordinator has the others."""
+    accepted = []
+    refused = []
+    for transaction in request.transactions:
+        results = _refused_partitions(broker, transaction.topics)
+        if results is None:
+            accepted.append(transaction)
+        else:
+            refused.append(
+                AddPartitionsToTxnResponse.Transaction(
+                    transactional_id=transaction.transactional_id, topic_results=results
+                )
+            )
+
+    def reply(response: AddPartitionsToTxnResponse) -> None:
+        results = [*response.results_by_transaction, *refused]
+        context.reply(replace(response, results_by_transaction=results))
+
+    broker.txns.add_partitions_to_txn(
+        replace(request, transactions=accepted), context.version, reply
+    )
+
+
 def _refused_partitions(
-    broker: "Broker", request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | None:
-    """An answer when a topic does not exist: then nothing is attempted for the others either."""
+    broker: "Broker", topics: Sequence[AddPartitionsToTxnRequest.Transaction.Topic]
+) -> list[AddPartitionsToTxnResponse.Transaction.Topic] | None:
+    """Results when a topic does not exist: then nothing is attempted for the others either."""
     snapshot = broker.metadata.snapshot
-    asked = [
-        (topic.name, partition)
-        for topic in request.v3_and_below_topics
-        for partition in topic.partitions
-    ]
+    asked = [(topic.name, partition) for topic in topics for partition in topic.partitions]
     if all(snapshot.find_partition(*one) is not None for one in asked):
         return None
     _Topic = AddPartitionsToTxnResponse.Transaction.Topic
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=[
-            _Topic(
-                name=topic.name,
-                results_by_partition=[
-                    _Topic.Partition(
-                        partition_index=partition,
-                        partition_error_code=ErrorCode.OPERATION_NOT_ATTEMPTED
-                        if snapshot.find_partition(topic.name, partition)
-                        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.v3_and_below_topics
-        ]
-    )
+    return [
+        _Topic(
+            name=topic.name,
+            results_by_partition=[
+                _Topic.Partition(
+                    partition_index=partition,
+                    partition_error_code=ErrorCode.OPERATION_NOT_ATTEMPTED
+                    if snapshot.find_partition(topic.name, partition)
+                    else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
 
 
 def add_offsets_to_txn(
@@ -118,38 +145,85 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: "RequestContext")
 def txn_offset_commit(
     broker: "Broker", request: TxnOffsetCommitRequest, context: "RequestContext"
 ) -> object:
-    """Keeps offsets until the transaction ends; topics that do not exist answer for themselves."""
+    """Keeps offsets until the transaction ends; topics that do not exist answer for themselves.
+
+    Behaviour: the transaction's coordinator is asked first whether the offsets are part of it.
+    Versions:  v4 knows TRANSACTION_ABORTABLE; v5 adds the offsets to the transaction (KIP-890).
+    """
     snapshot = broker.metadata.snapshot
     known = [topic for topic in request.topics if topic.name in snapshot.topics]
-    unknown = [
-        TxnOffsetCommitResponse.Topic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponse.Topic.Partition(
-                    partition_index=partition.partition_index,
-                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                )
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-        if topic.name not in snapshot.topics
-    ]
+    missing = [topic for topic in request.topics if topic.name not in snapshot.topics]
+    unknown = _commit_errors(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def reply(response: TxnOffsetCommitResponse) -> None:
         context.reply(replace(response, topics=[*response.topics, *unknown]))
 
-    if known or not unknown:
-        broker.groups.txn_offset_commit(replace(request, topics=known), context.version, reply)
+    def commit(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        if not errors:
+            broker.groups.txn_offset_commit(replace(request, topics=known), context.version, reply)
+            return
+        (error,) = errors.values()
+        shown = _commit_error(error, context.version)
+        reply(TxnOffsetCommitResponse(topics=_commit_errors(known, shown)))
+
+    if known and request.group_id:
+        broker.txn_verification.verify(_offsets_write(broker, request, context.version), commit)
+    elif known or not unknown:
+        commit({})
     else:
         reply(TxnOffsetCommitResponse(topics=[]))
     return LATER
 
 
+def _offsets_write(
+    broker: "Broker", request: TxnOffsetCommitRequest, version: int
+) -> TransactionalWrite:
+    partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(request.group_id))
+    return TransactionalWrite(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        sequences={partition: NO_SEQUENCE},
+        support=support_by_version(version, abortable=4, epoch_bumps=5),
+    )
+
+
+def _commit_error(error: ErrorCode, version: int) -> ErrorCode:
+    """How an error of the verification looks to a producer that talks to the group's coordinator.
+
+    It retries after COORDINATOR_LOAD_IN_PROGRESS without looking for another coordinator, but
+    before v2 it does not expect it.
+    """
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return OFFSET_ERRORS.get(error, error)
+
+
+def _commit_errors(
+    topics: Iterable[TxnOffsetCommitRequest.Topic], error: ErrorCode
+) -> list[TxnOffsetCommitResponse.Topic]:
+    _Topic = TxnOffsetCommitResponse.Topic
+    return [
+        _Topic(
+            name=topic.name,
+            partitions=[
+                _Topic.Partition(partition_index=partition.partition_index, error_code=error)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
 def write_txn_markers(
     broker: "Broker", request: WriteTxnMarkersRequest, context: "RequestContext"
 ) -> object:
-    """Ends transactions in partitions that this broker leads; answered when replicas have it."""
+    """Ends transactions in partitions that this broker leads; answered when replicas have it.
+
+    Versions: v2 tells of producers with a new epoch for every transaction (KIP-1228).
+    """
     answers: dict[int, WriteTxnMarkersResponse.Marker] = {}
 
     def note(index: int, answer: WriteTxnMarkersResponse.Marker) -> None:
@@ -194,7 +268,9 @@ def _write_marker(
         required_acks=_ACKS_ALL,
         entries={partition: memoryview(bytearray(batch)) for partition in partitions},
         on_done=on_done,
-        origin=AppendOrigin.COORDINATOR,
+        origin=AppendOrigin.BUMPING_COORDINATOR
+        if marker.transaction_version >= EPOCH_BUMP_VERSION
+        else AppendOrigin.COORDINATOR,
         internal_topics_allowed=True,
     )
 

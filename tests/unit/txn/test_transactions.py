@@ -188,7 +188,7 @@ def test_one_request_serves_several_transactions(coordinator):
                 producer_epoch=producer[1],
                 topics=[topic],
             )
-            for name, producer in (("a", first), ("b", second), ("b", (9, 9)))
+            for name, producer in (("a", first), ("b", second), ("c", (9, 9)))
         ]
     )
     response = coordinator.send(coordinator.service.add_partitions_to_txn, request, 4).response
@@ -200,7 +200,7 @@ def test_one_request_serves_several_transactions(coordinator):
         for result in response.results_by_transaction
     ]
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert codes == [("a", [0, 0]), ("b", [0, 0]), ("b", [mapping, mapping])]
+    assert codes == [("a", [0, 0]), ("b", [0, 0]), ("c", [mapping, mapping])]
 
 
 def test_offsets_of_a_group_join_the_transaction(coordinator):
@@ -322,6 +322,28 @@ def test_an_abort_of_nothing_takes_a_new_epoch_too(coordinator):
     assert coordinator.end(second, version=5).error is ErrorCode.INVALID_TXN_STATE
     assert coordinator.end((1000, 0), version=5).error is ErrorCode.PRODUCER_FENCED
     assert coordinator.leaders.markers() == []
+
+
+def test_an_end_before_the_first_transaction_is_no_retry(coordinator):
+    old = coordinator.init().producer
+    coordinator.init()
+    for committed in (True, False):
+        end = coordinator.end(old, committed=committed, version=5)
+        assert end.error is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_with_its_next_id_waits_for_the_step_to_it(coordinator):
+    producer = exhaust(coordinator)
+    coordinator.add(producer, T0)
+    coordinator.leaders.hold()
+    following = coordinator.end(producer, version=5).producer
+    assert following == (1001, 0)
+    assert coordinator.add(following, T0, version=4) is ErrorCode.CONCURRENT_TRANSACTIONS
+    again = coordinator.end(following, committed=False, version=5)
+    assert again.error is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.leaders.release()
+    coordinator.loop.run()
+    assert coordinator.add(following, T0, version=4) is ErrorCode.NONE
 
 
 def test_the_last_epoch_ends_with_a_new_producer_id(coordinator):

@@ -1,0 +1,88 @@
+"""Produce requests with batches of a transaction: what they ask for, and how they are refused."""
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
+from embedkafka.replica.produce import PartitionResponse
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.txn_verification import (
+    ClientSupport,
+    TransactionalWrite,
+    support_by_version,
+)
+
+_ATTRIBUTES_AT: Final = 22
+_PRODUCER_AT: Final = 43
+_PRODUCER: Final = struct.Struct(">qhi")  # producer id, epoch and first sequence number
+
+# Producers of any age try again after NOT_ENOUGH_REPLICAS, and at the same broker.
+_TRY_AGAIN: Final = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+def is_transactional(records: memoryview) -> bool:
+    """Whether the batch says that it is part of a transaction; of a torn one nobody knows."""
+    return records.nbytes >= HEADER_SIZE and bool(records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG)
+
+
+def transactional_write(
+    transactional_id: str | None, entries: Mapping[TopicPartition, memoryview], version: int
+) -> TransactionalWrite | None:
+    """What the transaction's coordinator is asked about; None for batches without a producer.
+
+    Raises ApiError with what all partitions of the request answer.
+    """
+    if transactional_id is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    producers: set[tuple[int, int]] = set()
+    sequences: dict[TopicPartition, int] = {}
+    for topic_partition, records in entries.items():
+        if not is_transactional(records):
+            continue
+        producer_id, producer_epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+        if producer_id >= 0:
+            producers.add((producer_id, producer_epoch))
+            sequences[topic_partition] = sequence
+    if not producers:
+        return None
+    if len(producers) > 1:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    ((producer_id, producer_epoch),) = producers
+    return TransactionalWrite(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        sequences=sequences,
+        support=support_by_version(version, abortable=11, epoch_bumps=12),
+    )
+
+
+def refusal(error: ErrorCode, support: ClientSupport) -> PartitionResponse:
+    """How an error of the verification looks to a producer.
+
+    One that writes on before its last transaction is complete meets CONCURRENT_TRANSACTIONS so
+    often, if its epochs are bumped, that it knows what to do.
+    """
+    is_passing = error in _TRY_AGAIN or (
+        error is ErrorCode.CONCURRENT_TRANSACTIONS and support is not ClientSupport.EPOCH_BUMPS
+    )
+    if is_passing:
+        return PartitionResponse(
+            error=ErrorCode.NOT_ENOUGH_REPLICAS,
+            error_message="Unable to verify the partition has been added to the transaction. "
+            f"Underlying error: {error.name}",
+        )
+    if error is ErrorCode.INVALID_TXN_STATE:
+        return PartitionResponse(
+            error=error, error_message="Partition was not added to the transaction"
+        )
+    return PartitionResponse(error=error)
