@@ -3,7 +3,8 @@
 Owner: each proposal belongs to its partition until `settle`; this class keeps only the names of
 partitions whose change the controller has not been told of, under `_lock` (leaf).
 Invariants: the store is called on the broker's background thread, never on a request's; every
-proposal is settled, or postponed when the store cannot be reached.
+proposal is settled, or postponed when the store cannot be reached; the controller is told of every
+change in the end.
 Not here: what to propose (`isr`, `partition`).
 """
 
@@ -52,6 +53,7 @@ class IsrUpdates:
             proposal = partition.propose_shrink() or partition.propose_expansion()
             if proposal is not None:
                 self._write(partition, proposal)
+        self._notify()  # what the controller could not be told when it was due
 
     def on_brokers_changed(self) -> None:
         """A follower may have caught up before this broker knew that it is alive."""
@@ -93,7 +95,11 @@ class IsrUpdates:
     def _notify(self) -> None:
         with self._lock:
             changed, self._unannounced = sorted(self._unannounced), set()
+        if not changed:
+            return
         try:
             self._store.notify_isr_changes(changed)
         except ZkError as error:
-            _LOG.warning("The controller was not told of %s: %s", changed, error)
+            _LOG.warning("The controller is told of %s later: %r", changed, error)
+            with self._lock:
+                self._unannounced.update(changed)

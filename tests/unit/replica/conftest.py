@@ -103,6 +103,7 @@ class FakeStore:
         self.versions: dict[TopicPartition, int] = {}
         self.notified: list[TopicPartition] = []
         self.is_reachable = True
+        self.takes_notes = True
 
     def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
         if not self.is_reachable:
@@ -114,6 +115,8 @@ class FakeStore:
         return state.zk_version + 1
 
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
+        if not self.takes_notes:
+            raise ConnectionLoss
         self.notified.extend(partitions)
 
 

@@ -254,6 +254,18 @@ def test_store_that_cannot_be_reached_is_asked_again_later(cluster):
     assert sorted(cluster[1].partition().isr) == [1, 2, 3]
 
 
+def test_the_controller_is_told_later_when_the_store_was_lost_in_between(cluster):
+    cluster.elect(1, isr=[1])
+    cluster.store.takes_notes = False
+    cluster.settle()
+    cluster.pass_time(LAG_MS // 2)
+    assert sorted(cluster[1].partition().isr) == [1, 2, 3]
+    assert cluster.store.notified == []
+    cluster.store.takes_notes = True
+    cluster.pass_time(LAG_MS // 2)
+    assert cluster.store.notified == [cluster[1].partition().topic_partition]
+
+
 # -- leader changes
 
 
