@@ -91,17 +91,27 @@ def produce_to(handle, topic, value, partition=0, timeout_ms=500):
 class Sender:
     """Writes numbered records to the partitions of a topic, from a thread of its own.
 
-    `acked` has what was acknowledged, in order, by partition: pairs of offset and number.
+    `acked` has what was acknowledged, in order, by partition: triples of offset, name and number.
+    A `strict` sender has one request at a time under way to each broker. A client that gives up
+    for good, as librdkafka does when a broker that was cut off surprises it, is replaced by one
+    with another name.
     """
 
-    def __init__(self, kafka, topic, partitions=1, pause_s=0.001, name="s", **settings):
+    def __init__(
+        self, kafka, topic, partitions=1, pause_s=0.001, name="s", strict=True, **settings
+    ):
+        if strict:
+            settings["max.in.flight.requests.per.connection"] = 1
+        self.strict = strict
         self.topic = topic
         self.name = name
         self.acked = defaultdict(list)
         self.errors = []
+        self.deaths = []
         self.sent = 0
         self._partitions = partitions
-        self._producer = make_producer(kafka, **settings)
+        self._make = lambda: make_producer(kafka, error_cb=self._on_error, **settings)
+        self._producer = self._make()
         self._pause_s = pause_s
         self._ended = threading.Event()
         self._moved = threading.Condition()
@@ -129,28 +139,41 @@ class Sender:
     def count(self):
         return sum(map(len, self.acked.values()))
 
+    @property
+    def life(self):
+        """The name under which records are written now."""
+        return f"{self.name}/{len(self.deaths)}"
+
     def _run(self):
         while not self._ended.wait(self._pause_s):
             number = self.sent
             try:
                 self._producer.produce(
                     self.topic,
-                    f"{self.name}:{number}",
+                    f"{self.life}:{number}",
                     partition=number % self._partitions,
                     on_delivery=self._on_delivery,
                 )
                 self.sent += 1
             except BufferError:
                 pass
+            except confluent_kafka.KafkaException:
+                self._producer.purge()
+                self._producer.flush(5)
+                self._producer = self._make()
             self._producer.poll(0)
+
+    def _on_error(self, error):
+        if error.fatal():
+            self.deaths.append(error)
 
     def _on_delivery(self, error, message):
         with self._moved:
-            if error is not None:
+            if error is None:
+                life, _, number = message.value().decode().rpartition(":")
+                self.acked[message.partition()].append((message.offset(), life, int(number)))
+            elif not self.deaths:
                 self.errors.append(error)
-            else:
-                number = int(message.value().decode().rpartition(":")[2])
-                self.acked[message.partition()].append((message.offset(), number))
             self._moved.notify_all()
 
 
@@ -170,8 +193,8 @@ def assert_nothing_lost(kafka, sender):
     for message in messages:
         found[message.partition][message.offset] = message.text
     for partition, acked in sender.acked.items():
-        for offset, number in acked:
-            assert found[partition].get(offset) == f"{sender.name}:{number}", (
+        for offset, life, number in acked:
+            assert found[partition].get(offset) == f"{life}:{number}", (
                 f"{sender.topic}-{partition} offset {offset} should hold record {number}, has "
                 f"{found[partition].get(offset)}"
             )

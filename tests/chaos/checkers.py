@@ -1,0 +1,246 @@
+"""What must hold of a cluster, whatever is done to its brokers."""
+
+import hashlib
+import threading
+from collections import defaultdict
+
+import confluent_kafka
+
+from embedkafka.log.log import FetchIsolation
+from embedkafka.records.batch import read_batches
+from tests.cluster.traffic import make_consumer
+
+
+class EpochWatcher:
+    """Leader epochs never go back, and an epoch has one leader, whoever is asked."""
+
+    def __init__(self, kafka, complain):
+        self._kafka = kafka
+        self._complain = complain
+        self._lock = threading.Lock()
+        self._epochs = {}
+        self._leaders = {}
+        self._watched = set()
+
+    def watch_all(self):
+        """To be called after brokers started: every life has its own metadata."""
+        for handle in self._kafka.brokers:
+            life = handle.life
+            if life is not None and life not in self._watched:
+                self._watched.add(life)
+                life.broker.metadata.subscribe(lambda b=life.broker: self._look(b))
+
+    def _look(self, broker):
+        with self._lock:
+            for topic, partitions in broker.metadata.snapshot.topics.items():
+                for index, info in partitions.items():
+                    self._note((topic, index), info.leader, info.leader_epoch, broker.id)
+
+    def look_at_store(self):
+        with self._lock:
+            for status in self._kafka._facts.partitions():
+                where = (status.topic, status.partition)
+                before = self._epochs.get(where, -1)
+                if status.leader_epoch < before:
+                    self._complain(f"{where} went from epoch {before} to {status.leader_epoch}")
+                self._epochs[where] = status.leader_epoch
+                self._note(where, status.leader, status.leader_epoch, "zookeeper")
+
+    def _note(self, where, leader, epoch, source):
+        if leader is None or leader < 0:
+            return
+        known = self._leaders.setdefault((where, epoch), (leader, source))
+        if known[0] != leader:
+            self._complain(f"{where} has two leaders in epoch {epoch}: {known}, {(leader, source)}")
+
+
+class VerifyingConsumer:
+    """Reads all partitions while brokers come and go: no gap, nothing twice, no way back."""
+
+    def __init__(self, kafka, topics, complain):
+        self._complain = complain
+        self._consumer = make_consumer(
+            kafka, **{"auto.offset.reset": "error", "enable.partition.eof": False}
+        )
+        self._places = [
+            confluent_kafka.TopicPartition(topic, partition, 0)
+            for topic, count in topics.items()
+            for partition in range(count)
+        ]
+        self._consumer.assign(self._places)
+        self.seen = defaultdict(list)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="verifier", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._ended.is_set():
+            for message in self._consumer.consume(500, 0.1):
+                if message.error():
+                    self._on_error(message.error())
+                else:
+                    self._take(message)
+
+    def _take(self, message):
+        where = (message.topic(), message.partition())
+        records = self.seen[where]
+        if message.offset() != len(records):
+            self._complain(f"a consumer of {where} got {message.offset()} after {len(records) - 1}")
+        records.append(message.value())
+
+    def _on_error(self, error):
+        if error.code() == confluent_kafka.KafkaError._AUTO_OFFSET_RESET:
+            self._complain(f"a consumer was thrown back: {error}")
+
+    def await_end(self, ends, timeout_s=30.0):
+        """Reads on until it has all up to `ends`, and stops."""
+        for where, end in ends.items():
+            done = threading.Event()
+            waited = 0.0
+            while len(self.seen[where]) < end and waited < timeout_s:
+                done.wait(0.02)
+                waited += 0.02
+            if len(self.seen[where]) < end:
+                self._complain(f"a consumer of {where} got {len(self.seen[where])} of {end}")
+        self.stop()
+
+    def stop(self):
+        self._ended.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+class EndOffsetWatcher:
+    """The end that clients are told never goes back (KIP-207)."""
+
+    def __init__(self, kafka, topics, complain):
+        self._complain = complain
+        self._consumer = make_consumer(kafka, group="ends")
+        self._places = [
+            confluent_kafka.TopicPartition(topic, partition)
+            for topic, count in topics.items()
+            for partition in range(count)
+        ]
+        self._ends = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="end-offsets", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        index = 0
+        while not self._ended.wait(0.01):
+            place = self._places[index % len(self._places)]
+            index += 1
+            try:
+                _, end = self._consumer.get_watermark_offsets(place, timeout=0.5)
+            except confluent_kafka.KafkaException:
+                continue  # there is no leader, or it does not know yet
+            where = (place.topic, place.partition)
+            before = self._ends.get(where, 0)
+            if end < before:
+                self._complain(f"clients were told that {where} ends at {before}, then at {end}")
+            self._ends[where] = end
+
+    def stop(self):
+        self._ended.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+def replicas_of(kafka, topic, partition):
+    """The log of every replica, the leader's first."""
+    status = kafka.describe_partition(topic, partition)
+    ids = sorted(status.replicas, key=lambda broker: broker != status.leader)
+    logs = {}
+    for broker_id in ids:
+        replicas = kafka.broker(broker_id).require_broker().replicas
+        logs[broker_id] = replicas.find_partition((topic, partition)).require_log()
+    return logs
+
+
+def committed_bytes(log, high_watermark):
+    """What the log holds up to the high watermark, as it is on disk."""
+    parts, offset = [], log.log_start_offset
+    while offset < high_watermark:
+        data = log.read(
+            offset, max_bytes=1 << 22, isolation=FetchIsolation.LOG_END, min_one_message=True
+        )
+        records = data.records
+        chunk = bytes(records if isinstance(records, memoryview) else records.read())
+        for start, end, last_offset in batches(chunk):
+            if last_offset < high_watermark:
+                parts.append(chunk[start:end])
+            offset = last_offset + 1
+    return b"".join(parts)
+
+
+def batches(chunk):
+    """Where each batch begins and ends, and its last offset."""
+    position = 0
+    while position + 61 <= len(chunk):
+        base = int.from_bytes(chunk[position : position + 8], "big")
+        length = int.from_bytes(chunk[position + 8 : position + 12], "big")
+        delta = int.from_bytes(chunk[position + 23 : position + 27], "big")
+        yield position, position + 12 + length, base + delta
+        position += 12 + length
+
+
+def check_replicas(kafka, topics, complain):
+    """Replicas are byte-identical up to the high watermark; the end offsets, by partition."""
+    ends = {}
+    for topic, count in topics.items():
+        for partition in range(count):
+            logs = replicas_of(kafka, topic, partition)
+            high_watermark = next(iter(logs.values())).high_watermark
+            ends[topic, partition] = high_watermark
+            digests = {}
+            for broker_id, log in logs.items():
+                data = committed_bytes(log, high_watermark)
+                digests[broker_id] = (len(data), hashlib.sha256(data).hexdigest()[:12])
+            check_sequences(topic, partition, data, complain)
+            if len(set(digests.values())) > 1:
+                complain(f"{topic}-{partition} differs up to {high_watermark}: {digests}")
+    return ends
+
+
+def check_sequences(topic, partition, data, complain):
+    """The batches of a producer's epoch follow each other, with none missing and none twice."""
+    expected = {}
+    for batch in read_batches(memoryview(data)):
+        producer = (batch.producer_id, batch.producer_epoch)
+        wanted = expected.get(producer, 0)
+        if batch.base_sequence != wanted:
+            complain(
+                f"{topic}-{partition}@{batch.base_offset}: sequence {batch.base_sequence} of "
+                f"producer {producer} instead of {wanted}"
+            )
+        expected[producer] = batch.last_sequence + 1
+
+
+def check_acknowledged(senders, seen, complain):
+    """What was acknowledged is there, where it should be, once; every sender's in its order.
+
+    A sender that is not `strict` has several requests under way; when one of them is refused, the
+    client may start a new epoch and send again what was already written.
+    """
+    strict = {sender.name for sender in senders if sender.strict}
+    for sender in senders:
+        for partition, acked in sender.acked.items():
+            records = seen[sender.topic, partition]
+            places = {value: offset for offset, value in enumerate(records)}
+            for offset, life, number in acked:
+                wanted = f"{life}:{number}".encode()
+                found = places.get(wanted)
+                # A client that learns late that a batch was written is not told where.
+                wrong_place = sender.strict and offset not in (None, found)
+                if found is None or wrong_place:
+                    complain(f"{sender.topic}-{partition}: {wanted} at {found}, not {offset}")
+                    break
+    for (topic, partition), records in seen.items():
+        last = {}
+        for offset, value in enumerate(records):
+            name, _, number = value.decode().rpartition(":")
+            if name.partition("/")[0] in strict and int(number) <= last.get(name, -1):
+                complain(f"{topic}-{partition}@{offset}: {value} after {name}:{last[name]}")
+                break
+            last[name] = int(number)
