@@ -6,6 +6,7 @@ Not here: a session on a real cluster. Pass the jars of `jars.require_connector(
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -97,7 +98,7 @@ def _settings(
     config: Mapping[str, object],
 ) -> dict[str, str]:
     given = {key: str(value) for key, value in config.items()}
-    temporary = f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory}"
+    temporary = shlex.join([f"-Djava.io.tmpdir={directory}", f"-Dderby.system.home={directory}"])
     own_jars = [str(jar) for jar in connector.jars if jar.parent != spark.jars_dir]
     return {
         **_SETTINGS,
@@ -206,11 +207,11 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 def _require_no_session() -> None:
     from pyspark import SparkContext
 
-    if SparkContext._gateway is not None:
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         raise SparkStartFailed(
-            "PySpark has a JVM in this process already, and its class path cannot change. Use that "
-            "session (give it the jars that `embedkafka spark-jars` prints, as spark.jars, when it "
-            "is built), or end the process that started it."
+            "PySpark has a JVM for this process already, and its class path cannot change. Use its "
+            "session, built with the jars that `embedkafka spark-jars` prints as spark.jars, or "
+            "call local_session() in another process."
         )
 
 

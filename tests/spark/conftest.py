@@ -9,6 +9,7 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.path.is_relative_to(config.rootpath / "tests" / "spark"):
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(300))  # the first one waits for a JVM
             # PySpark leaves sockets to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 

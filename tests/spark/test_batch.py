@@ -5,6 +5,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
+from embedkafka import ConfigError
 from embedkafka.spark.frames import topic_to_df, write_df
 
 
@@ -199,6 +200,12 @@ def test_rows_become_json_and_json_becomes_rows(spark, kafka_topic):
     ]
     frame = topic_to_df(spark, servers, kafka_topic.name, schema=schema).select("value.*")
     assert [tuple(row) for row in frame.orderBy("id").collect()] == rows
+
+
+def test_a_key_column_that_is_not_there_is_named_with_those_that_are(spark, kafka_topic):
+    frame = spark.createDataFrame([("a", 1)], "sku string, price int")
+    with pytest.raises(ConfigError, match="no column 'id' to take keys from, only sku, price"):
+        write_df(frame, kafka_topic.bootstrap_servers, kafka_topic.name, key="id")
 
 
 def test_a_topic_that_is_not_there_is_named_in_the_error(spark, kafka):

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from orders.job import ENRICHED, ORDER, PRICE, Topics, enrich, revenue, run
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
 
 DAY = "2026-03-01T00:00:00Z"
 NOON = "2026-03-01T12:00:00Z"
@@ -79,7 +83,6 @@ def test_an_order_waits_for_its_price_across_a_restart(topics, run_job):
     assert [row["revenue"] for row in revenue.read_json()] == [2.4]
 
 
-@pytest.mark.timeout(300)
 def test_the_demo_shows_its_result():
     demo = Path(__file__).parents[1] / "demo.py"
     done = subprocess.run([sys.executable, demo], capture_output=True, text=True, timeout=290)

@@ -75,7 +75,8 @@ def test_broker_passes_every_option_to_its_process(monkeypatch, tmp_path, capsys
 
     monkeypatch.setattr(process, "BrokerProcess", Lone)
     monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
-    options = ["--zookeeper", "localhost:2181/here", "--id", "7", "--host", "127.0.0.2", "--port", "9"]
+    options = ["--zookeeper", "localhost:2181/here", "--id", "7"]
+    options += ["--host", "127.0.0.2", "--port", "9"]
     options += ["--config", "num.partitions=2", "--data-dir", str(tmp_path)]
     assert cli.main(["broker", *options]) == 0
     assert capsys.readouterr().out == "BOOTSTRAP 127.0.0.1:9\n"

@@ -1,0 +1,68 @@
+"""Queries while brokers come and go, on clusters of their own."""
+
+from embedkafka.spark.frames import run_available_now, stream
+
+#: Spark's admin client asks a dead leader until this is over, on Apache Kafka as well; a minute
+#: by default.
+IMPATIENT = {"kafka.request.timeout.ms": 3000, "kafka.default.api.timeout.ms": 4000}
+
+
+def numbers(start, end):
+    return [str(n) for n in range(start, end)]
+
+
+def test_a_running_query_outlives_the_leader_of_its_source(spark, kafka_cluster, start_query):
+    kafka = kafka_cluster(brokers=3)
+    topic = kafka.topic(partitions=2, replication=3)
+    query = start_query(stream(spark, topic, options=IMPATIENT))
+    topic.send_many(numbers(0, 20))
+    query.processAllAvailable()
+    dead = kafka.leader_of(topic.name, 0)
+    kafka.broker(dead).kill()
+    kafka.await_isr(topic.name, 0, size=2)
+    topic.send_many(numbers(20, 40))
+    query.processAllAvailable()
+    kafka.broker(dead).start()
+    kafka.await_isr(topic.name, 0, size=3)
+    topic.send_many(numbers(40, 60))
+    query.processAllAvailable()
+    assert sorted(row.value for row in query.rows()) == sorted(numbers(0, 60))
+
+
+def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(
+    spark, kafka_cluster, checkpoint
+):
+    kafka = kafka_cluster(brokers=3)
+    source, sink = (kafka.topic(partitions=2, replication=3) for _ in range(2))
+
+    def run():
+        frame = stream(spark, source, options={**IMPATIENT, "maxOffsetsPerTrigger": 10}).select(
+            "value"
+        )
+        run_available_now(frame, sink, checkpoint)
+
+    source.send_many(numbers(0, 30))
+    run()
+    dead = kafka.leader_of(sink.name, 0)
+    kafka.broker(dead).kill()
+    kafka.await_isr(sink.name, 0, size=2)
+    source.send_many(numbers(30, 60))
+    run()
+    kafka.broker(dead).start()
+    kafka.await_isr(sink.name, 0, size=3)
+    assert sorted(m.text for m in sink.read(60)) == sorted(numbers(0, 60))
+
+
+def test_a_running_query_outlives_a_rolling_restart(spark, kafka_cluster, start_query):
+    kafka = kafka_cluster(brokers=3)
+    topic = kafka.topic(replication=3)
+    query = start_query(stream(spark, topic, options=IMPATIENT))
+    topic.send("before")
+    query.processAllAvailable()
+    for broker in kafka.brokers:
+        broker.stop()
+        broker.start()
+        kafka.await_isr(topic.name, 0, size=3)
+    topic.send("after")
+    query.processAllAvailable()
+    assert [row.value for row in query.rows()] == ["before", "after"]
