@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from embedkafka.cluster.clients import Clients
+from embedkafka.cluster.ensemble import RealEnsemble
 from embedkafka.cluster.topic import Topic
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
@@ -19,14 +20,18 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.metadata_cache import NO_LEADER
 from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.kazoo_store import KazooZk
+from embedkafka.zk.store import ConnectionLoss, SessionExpired
 from tests.java_tools.jvm import dies_with_parent
 from tests.wire.clients import eventually
 
 ROOT = Path(__file__).parents[2]
 
-#: A session long enough for a busy machine; a lag that no pause in these tests reaches.
-CONFIG = {"zookeeper.session.timeout.ms": 2_000, "replica.lag.time.max.ms": 20_000}
+SESSION_TIMEOUT_MS = 2_000
+
+CONFIG = {
+    "zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS,
+    "replica.lag.time.max.ms": 20_000,  # no pause in these tests is as long
+}
 
 PATIENCE_S = 40.0
 
@@ -38,7 +43,7 @@ class Processes:
         self.zookeeper = zookeeper
         self.directory = directory
         self._failures = Failures()
-        self._session = KazooZk(zookeeper, failures=self._failures)
+        self._session = RealEnsemble(zookeeper, self._failures).observe()
         self.zk = KafkaZk(self._session, SystemClock())
         self._running: dict[int, subprocess.Popen] = {}
         self._addresses: dict[int, str] = {}
@@ -123,14 +128,14 @@ class Processes:
     def existing_topic(self, name):
         return Topic(name, self.bootstrap_servers, Clients(self.bootstrap_servers))
 
-    def produce_to(self, broker_id, topic, value, acks):
-        """Writes one record to exactly this broker; the error code of its answer."""
+    def produce_to(self, broker_id, topic, value):
+        """Writes one record to exactly this broker, for which that is enough; its answer."""
         data = ProduceRequest.Topic.Partition(
             index=0, records=memoryview(build_batch([(0, None, value, ())]))
         )
         request = ProduceRequest(
             transactional_id=None,
-            acks=acks,
+            acks=1,
             timeout_ms=5_000,
             topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
         )
@@ -161,9 +166,23 @@ class Processes:
     def await_isr(self, topic, size):
         self.await_fact(lambda: len(self.status(topic).isr) == size, f"{size} in sync")
 
+    def registered_since(self, epochs):
+        """The brokers whose registration is newer than in `epochs`."""
+        return {
+            broker_id
+            for broker_id, (_, epoch) in self.zk.brokers().items()
+            if epoch > epochs.get(broker_id, -1)
+        }
+
     def await_fact(self, fact, what):
+        def fact_if_zookeeper_answers():
+            try:
+                return fact()
+            except (ConnectionLoss, SessionExpired):  # our own session may suffer too
+                return None
+
         try:
-            return eventually(fact, what, timeout_s=PATIENCE_S)
+            return eventually(fact_if_zookeeper_answers, what, timeout_s=PATIENCE_S)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.logs()}") from error
 
