@@ -1,22 +1,19 @@
 """Appending batches."""
 
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import AppendOrigin
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest, ProduceResponse
+from embedkafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.writes import OnProduced
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.leaders import find_leader, node_endpoints
-from embedkafka.server.handlers.transactional_writes import (
-    is_transactional,
-    refusal,
-    transactional_write,
-)
-from embedkafka.server.txn_verification import TransactionalWrite
+from embedkafka.server.handlers.transactional_writes import transactional_write, unverified
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -55,8 +52,9 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
             if refusal is not None:
                 refused[key] = refusal
             elif partition.records is not None:
-                entries[TopicPartition(name, partition.index)] = partition.records
-                has_transactions = has_transactions or is_transactional(partition.records)
+                entries[TopicPartition(name, partition.index)] = records = partition.records
+                if records.nbytes >= HEADER_SIZE and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
+                    has_transactions = True
 
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
         if request.acks == _NO_ACK:
@@ -64,18 +62,8 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
         else:
             context.reply(_response(broker, request, results, refused, context))
 
-    def append(accepted: Mapping[TopicPartition, memoryview], on_done: OnProduced) -> None:
-        broker.replicas.append_records(
-            timeout_ms=request.timeout_ms,
-            required_acks=request.acks,
-            entries=accepted,
-            on_done=on_done,
-            origin=AppendOrigin.CLIENT,
-            internal_topics_allowed=context.client_id == _ADMIN_CLIENT_ID,
-        )
-
     if not has_transactions:
-        append(entries, on_done)
+        _append(broker, request, context, entries, on_done)
         return LATER
     try:
         write = transactional_write(request.transactional_id, entries, context.version)
@@ -84,35 +72,41 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
         on_done(dict.fromkeys(entries, PartitionResponse(error=error.code)))
         return LATER
     if write is None:
-        append(entries, on_done)
-    else:
-        _append_verified(broker, write, entries, append, on_done)
+        _append(broker, request, context, entries, on_done)
+        return LATER
+
+    def on_verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        failed = {one: unverified(error, write.support) for one, error in errors.items()}
+        accepted = {one: records for one, records in entries.items() if one not in failed}
+        _append(broker, request, context, accepted, lambda done: on_done({**failed, **done}))
+
+    broker.txn_verification.verify(write, on_verified, patient=True)
     return LATER
 
 
-def _append_verified(
+def _append(
     broker: "Broker",
-    write: TransactionalWrite,
+    request: ProduceRequest,
+    context: "RequestContext",
     entries: Mapping[TopicPartition, memoryview],
-    append: Callable[[Mapping[TopicPartition, memoryview], OnProduced], None],
     on_done: OnProduced,
 ) -> None:
-    """Appends what the coordinator of the transaction knows of, once it has said so."""
-
-    def on_verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
-        failed = {partition: refusal(error, write.support) for partition, error in errors.items()}
-        accepted = {
-            partition: records for partition, records in entries.items() if partition not in failed
-        }
-        append(accepted, lambda results: on_done({**failed, **results}))
-
-    broker.txn_verification.verify(write, on_verified, patient=True)
+    broker.replicas.append_records(
+        timeout_ms=request.timeout_ms,
+        required_acks=request.acks,
+        entries=entries,
+        on_done=on_done,
+        origin=AppendOrigin.CLIENT,
+        internal_topics_allowed=context.client_id == _ADMIN_CLIENT_ID,
+    )
 
 
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id with which Kafka's own tools may write to internal topics."""
 
-_LENGTH_AT, _LENGTH_END, _MAGIC_AT, _ATTRIBUTES_AT = 8, 12, 16, 22
+_ATTRIBUTES_AT: Final = 22  # the lower byte of two
+_LENGTH_END: Final = 12
+_HEAD: Final = struct.Struct(">8xi4xb5xB")  # length, magic, lower byte of the attributes
 _CODEC_MASK, _ZSTD = 0x07, 4
 _FIRST_WITH_ZSTD: Final = 7
 
@@ -121,15 +115,14 @@ def _refusal(records: memoryview | None, version: int) -> PartitionResponse | No
     """What this version of Produce may not carry; the log checks the rest."""
     if not records:
         return _invalid(f"Produce v{version} needs one batch per partition")
-    if records.nbytes <= _ATTRIBUTES_AT:
+    if records.nbytes < _HEAD.size:
         return None
-    magic = records[_MAGIC_AT]
+    length, magic, attributes = _HEAD.unpack_from(records)
     if magic < 2:
         return _invalid(f"Produce v{version} carries batches of magic 2, not {magic}")
-    size = _LENGTH_END + int.from_bytes(records[_LENGTH_AT:_LENGTH_END], "big")
-    if size < records.nbytes:
+    if _LENGTH_END + length < records.nbytes:
         return _invalid(f"Produce v{version} carries one batch per partition, not several")
-    if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_MASK == _ZSTD:
+    if version < _FIRST_WITH_ZSTD and attributes & _CODEC_MASK == _ZSTD:
         return PartitionResponse(
             error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             error_message=f"Produce v{version} cannot carry batches compressed with zstd",

@@ -14,9 +14,8 @@ from embedkafka.server.txn_verification import (
     support_by_version,
 )
 
-_ATTRIBUTES_AT: Final = 22
-_PRODUCER_AT: Final = 43
-_PRODUCER: Final = struct.Struct(">qhi")  # producer id, epoch and first sequence number
+# Of a batch: lower byte of the attributes, producer id, epoch, first sequence number.
+_PRODUCER: Final = struct.Struct(">22xB20xqhi")
 
 # Producers of any age try again after NOT_ENOUGH_REPLICAS, and at the same broker.
 _TRY_AGAIN: Final = frozenset(
@@ -27,11 +26,6 @@ _TRY_AGAIN: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-
-
-def is_transactional(records: memoryview) -> bool:
-    """Whether the batch says that it is part of a transaction; of a torn one nobody knows."""
-    return records.nbytes >= HEADER_SIZE and bool(records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG)
 
 
 def transactional_write(
@@ -46,10 +40,10 @@ def transactional_write(
     producers: set[tuple[int, int]] = set()
     sequences: dict[TopicPartition, int] = {}
     for topic_partition, records in entries.items():
-        if not is_transactional(records):
+        if records.nbytes < HEADER_SIZE:
             continue
-        producer_id, producer_epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-        if producer_id >= 0:
+        attributes, producer_id, producer_epoch, sequence = _PRODUCER.unpack_from(records)
+        if attributes & TRANSACTIONAL_FLAG and producer_id >= 0:
             producers.add((producer_id, producer_epoch))
             sequences[topic_partition] = sequence
     if not producers:
@@ -66,7 +60,7 @@ def transactional_write(
     )
 
 
-def refusal(error: ErrorCode, support: ClientSupport) -> PartitionResponse:
+def unverified(error: ErrorCode, support: ClientSupport) -> PartitionResponse:
     """How an error of the verification looks to a producer.
 
     One that writes on before its last transaction is complete meets CONCURRENT_TRANSACTIONS so
