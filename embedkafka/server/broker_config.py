@@ -281,10 +281,15 @@ def require_broker_key(name: str) -> ConfigKey:
 
 def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
     """Typed values of the given settings; unknown names and bad values raise ConfigError."""
+    from embedkafka.server.topic_config import TOPIC_KEYS  # it builds on this module
+
     parsed: dict[str, ConfigValue] = {}
     for name, text in settings.items():
         if name not in BROKER_KEYS and name.startswith(ELSEWHERE):
             _LOG.warning("setting %s has no effect in an embedded broker", name)
+        elif name not in BROKER_KEYS and name in TOPIC_KEYS:
+            # As in Kafka, and Spark's own tests give their broker `delete.retention.ms`.
+            _LOG.warning("setting %s is one of topics and has no effect in a broker", name)
         else:
             parsed[name] = require_broker_key(name).parse(text)
     return parsed

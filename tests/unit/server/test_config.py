@@ -44,6 +44,13 @@ def test_an_unknown_key_is_refused():
         parse_broker_settings({"num.partition": "1"})
 
 
+def test_a_topics_key_has_no_effect_in_a_broker_but_is_no_mistake_either(caplog):
+    assert parse_broker_settings({"delete.retention.ms": "10", "log.segment.bytes": "70"}) == {
+        "log.segment.bytes": 70
+    }
+    assert "delete.retention.ms is one of topics" in caplog.text
+
+
 def test_python_values_are_as_good_as_text():
     assert parse_topic_settings({"preallocate": True, "cleanup.policy": ["compact", "delete"]}) == {
         "preallocate": True,
