@@ -155,11 +155,16 @@ class ControllerContext:
         return [r for r in self.replicas_of_topic(topic) if states.get(r) is state]
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Partitions still led by a broker, but for those in deletion."""
+        """Replicated partitions still led by a broker, but for those in deletion.
+
+        One with a single replica has nowhere to go, and does not hold up a shutdown.
+        """
         return [
             tp
             for tp, state in self.leadership.items()
-            if state.leader == broker_id and not self.is_dying(tp.topic)
+            if state.leader == broker_id
+            and len(self.assignment(tp).replicas) > 1
+            and not self.is_dying(tp.topic)
         ]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
