@@ -36,14 +36,17 @@ class FollowerProgress:
     def reset(
         self, *, now_ms: float, leader_end_offset: int, new_leader: bool, in_sync: bool
     ) -> None:
-        """Starts a leader epoch: a member of the set has the full lag time to show itself."""
-        if new_leader:
+        """Starts a leader epoch: a member of the set has the full lag time to show itself.
+
+        What one that is no member had once asked for counts no more: it may come back without it.
+        """
+        if new_leader or not in_sync:
             self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
             self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
             self.last_fetch_ms = 0.0
         else:
             self.last_fetch_leader_end_offset = leader_end_offset
-            self.last_fetch_ms = now_ms if in_sync else 0.0
+            self.last_fetch_ms = now_ms
         self.last_caught_up_ms = now_ms if in_sync else 0.0
 
     def fetched(

@@ -58,6 +58,7 @@ class IsrUpdates:
     def on_brokers_changed(self) -> None:
         """A follower may have caught up before this broker knew that it is alive."""
         for partition in self._hosted.online():
+            partition.forget_dead_followers()
             self._expand(partition)
 
     def _expand(self, partition: Partition) -> None:

@@ -196,6 +196,12 @@ class LeaderState:
         ]
         return self._propose((*self.isr, *joining)) if joining else None
 
+    def forget_the_dead(self) -> None:
+        """A broker that has gone may come back with less than it had."""
+        for broker_id in self.followers:
+            if broker_id not in self._maximal_isr and not self._is_eligible(broker_id):
+                self.followers[broker_id] = FollowerProgress(broker_id)
+
     def settle(self, proposal: IsrProposal, new_version: int | None, now_ms: float) -> bool:
         """Takes the store's word for `proposal` (None: refused); True if the high watermark moved.
 

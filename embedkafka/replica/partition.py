@@ -356,6 +356,12 @@ class Partition:
             leading = self._leading
             return None if leading is None else leading.propose_expansion(now_ms)
 
+    def forget_dead_followers(self) -> None:
+        """Takes no word any more for what brokers outside the set had before they went."""
+        with self._lock:
+            if self._leading is not None:
+                self._leading.forget_the_dead()
+
     def settle(self, proposal: IsrProposal, new_version: int | None) -> bool:
         """Takes the store's word for `proposal` (None: refused); True if the mark moved."""
         now_ms = self._clock.monotonic_ms()

@@ -90,8 +90,11 @@ def test_new_leader_forgets_offsets_but_gives_members_time() -> None:
     progress = follower(B2, 9)
     progress.reset(now_ms=700, leader_end_offset=12, new_leader=True, in_sync=True)
     assert (progress.log_end_offset, progress.last_caught_up_ms) == (-1, 700)
-    progress.reset(now_ms=800, leader_end_offset=12, new_leader=False, in_sync=False)
-    assert (progress.last_fetch_leader_end_offset, progress.last_caught_up_ms) == (12, 0)
+    progress = follower(B2, 9)
+    progress.reset(now_ms=800, leader_end_offset=12, new_leader=False, in_sync=True)
+    assert (progress.log_end_offset, progress.last_caught_up_ms) == (9, 800)
+    progress.reset(now_ms=900, leader_end_offset=12, new_leader=False, in_sync=False)
+    assert (progress.log_end_offset, progress.last_caught_up_ms) == (-1, 0)
 
 
 def test_minimum_above_the_replication_factor_is_capped() -> None:

@@ -1,5 +1,7 @@
 """Several brokers in one process: following, the high watermark, the in-sync set, failover."""
 
+import shutil
+
 import pytest
 
 from embedkafka.log.config import LogConfig
@@ -211,6 +213,31 @@ def test_broker_joins_the_set_only_when_it_is_known_to_be_alive(cluster):
     cluster[1].manager.on_brokers_changed()
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2, 3)
+
+
+@pytest.mark.parametrize("was_in_sync", [True, False])
+def test_broker_that_comes_back_joins_the_set_only_after_it_has_fetched(cluster, was_in_sync):
+    cluster.elect(1, isr=[1, 2])
+    cluster[1].produce("a")
+    if was_in_sync:
+        cluster.settle()
+    else:
+        cluster.metadata.alive.discard(3)  # so that it catches up, and may not join
+        cluster.settle()
+        cluster.metadata.alive.add(3)
+    cluster.kill(3)
+    cluster[1].manager.on_brokers_changed()
+    if was_in_sync:
+        cluster.elect(1, [1, 2, 3], isr=[1, 2])
+    shutil.rmtree(cluster.directory / "broker-3")  # what it once had, it has no longer
+    cluster.start(3)
+    cluster[1].manager.on_brokers_changed()
+    cluster.pass_time(LAG_MS)
+    assert cluster[1].partition().isr == (1, 2)
+    cluster.repeat_election(to=[3])
+    cluster.settle()
+    assert cluster[1].partition().isr == (1, 2, 3)
+    assert cluster[3].log().log_end_offset == 1
 
 
 def test_high_watermark_counts_a_follower_from_the_moment_it_is_proposed(cluster):
