@@ -24,6 +24,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     max_compaction_lag_ms: int = _LONG_MAX
     max_message_bytes: int = 1_048_588
+    message_downconversion_enable: bool = True
     message_timestamp_after_max_ms: int = 60 * 60 * 1000
     message_timestamp_before_max_ms: int = _LONG_MAX
     message_timestamp_type: str = "CreateTime"

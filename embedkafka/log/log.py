@@ -33,6 +33,7 @@ from embedkafka.log.reads import (
     TimestampAndOffset,
     find_by_timestamp,
     find_latest,
+    find_segment_offsets,
     locate,
     read_segments,
 )
@@ -528,6 +529,18 @@ class Log:
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The record with the largest timestamp (KIP-734), the first if there are several."""
         return self._guarded(lambda: find_latest(self._local.segments, self.log_start_offset))
+
+    def find_segment_offsets(self, timestamp: int) -> list[int]:
+        """Where segments not younger than `timestamp` begin, and the log end; newest first."""
+        return self._guarded(
+            lambda: find_segment_offsets(
+                self._local.segments,
+                timestamp,
+                log_start_offset=self.log_start_offset,
+                end_offset=self.log_end_offset,
+                now_ms=self._clock.now_ms(),
+            )
+        )
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) when there is none."""

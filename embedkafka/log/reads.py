@@ -127,6 +127,24 @@ def find_latest(segments: Segments, log_start_offset: int) -> TimestampAndOffset
     return None if timestamp < 0 else _search_segment(newest, timestamp, log_start_offset)
 
 
+def find_segment_offsets(
+    segments: Segments, timestamp: int, *, log_start_offset: int, end_offset: int, now_ms: int
+) -> list[int]:
+    """Where segments not younger than `timestamp` begin, and the log end, the newest first.
+
+    A segment is as old as its latest record, where Kafka looks at the time of its file.
+    """
+    starts = [
+        (max(segment.base_offset, log_start_offset), segment.largest_timestamp)
+        for segment in segments
+    ]
+    if segments.active.size:
+        starts.append((end_offset, now_ms))
+    while starts and starts[-1][1] > timestamp:
+        starts.pop()
+    return sorted((offset for offset, _ in starts), reverse=True)
+
+
 def _position_limit(segment: Segment, limit: int, end_offset: int) -> int:
     """The position in `segment` at which offset `limit` would begin."""
     found = None if limit >= end_offset else segment.find_batch(limit)

@@ -315,8 +315,13 @@ class Segment:
     def read(
         self, start: BatchPosition, *, max_bytes: int, max_position: int, min_one_message: bool
     ) -> FileRegion | None:
-        """The bytes from `start` on, within both limits, but the first batch whole if wanted."""
-        if min_one_message and max_bytes < start.size:
+        """The bytes from `start` on, within both limits, but never a part of the first batch only.
+
+        With `min_one_message` a first batch that is too large comes whole, else nothing comes.
+        """
+        if max_bytes < start.size:
+            if not min_one_message:
+                return None
             max_bytes = start.size
         size = min(max_bytes, max_position - start.position)
         return FileRegion(self.file, start.position, size) if size > 0 else None

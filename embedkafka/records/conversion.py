@@ -4,15 +4,19 @@ Down for consumers that know message sets only (Fetch below v4), up for what pro
 Kafka 0.11 send, for a log stores magic 2 only.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import Batch
+from embedkafka.records.batch import HEADER_SIZE, Batch, read_batches
 from embedkafka.records.builder import build_batch_at
 from embedkafka.records.compression import Compression
 from embedkafka.records.legacy import build_message_set
-from embedkafka.records.record import Record, TimestampType
+from embedkafka.records.record import BytesLike, Record, TimestampType
+
+_FILLER: Final = struct.Struct(">qi")
 
 
 def down_convert(batches: Iterable[Batch], *, magic: int, first_offset: int = 0) -> bytes:
@@ -49,6 +53,36 @@ def down_convert(batches: Iterable[Batch], *, magic: int, first_offset: int = 0)
             )
         )
     return b"".join(converted)
+
+
+def down_convert_fetched(records: BytesLike, *, magic: int, first_offset: int) -> bytes:
+    """What a consumer of message sets is sent in place of the fetched `records`.
+
+    It is as long as `records`, or as the first batch converted if that is longer: Kafka announces
+    the size of an answer before it converts. The end is cut off, or filled with the head of a
+    message that never ends, which consumers skip like any other partial one. Raises
+    UNSUPPORTED_COMPRESSION_TYPE when the first batch cannot be converted; a later one ends the
+    answer, and the consumer meets the error with its next fetch.
+    """
+    size = 0
+    converted = bytearray()
+    for batch in read_batches(records):
+        size = size or _FILLER.size
+        try:
+            part = down_convert((batch,), magic=magic, first_offset=first_offset)
+        except ApiError:
+            if converted:
+                break
+            raise
+        if part and not converted:
+            size = max(len(records), len(part))
+        converted += part
+        if len(converted) >= size:
+            break
+    missing = size - len(converted)
+    if missing > 0:
+        converted += _FILLER.pack(-1, max(missing + 1, HEADER_SIZE)).ljust(missing, b"\0")
+    return bytes(converted[:size])
 
 
 def up_convert(

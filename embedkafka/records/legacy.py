@@ -77,7 +77,7 @@ class LegacyBatch:
         codec = self.attributes & _COMPRESSION_MASK
         if codec > Compression.LZ4:
             raise ApiError(
-                ErrorCode.CORRUPT_MESSAGE, f"unknown compression type id {codec} in magic 0 or 1"
+                ErrorCode.INVALID_RECORD, f"unknown compression type id {codec} in magic 0 or 1"
             )
         return Compression(codec)
 
@@ -138,7 +138,7 @@ class LegacyBatch:
             raise ApiError(ErrorCode.INVALID_RECORD, "a compressed message set is empty")
         if self.magic == 0:
             return inner
-        base_offset = self.last_offset - inner[-1].offset
+        base_offset = self._inner_base_offset(inner[-1].offset)
         append_time = (
             self.max_timestamp if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
         )
@@ -150,13 +150,25 @@ class LegacyBatch:
             for record in inner
         ]
 
+    def _inner_base_offset(self, last_inner_offset: int) -> int:
+        if self.last_offset == 0:
+            return 0  # some versions of librdkafka leave the wrapper's offset unset
+        if self.last_offset < last_inner_offset:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"a compressed message at offset {self.last_offset} holds offset "
+                f"{last_inner_offset} relative to its first one",
+            )
+        return self.last_offset - last_inner_offset
+
     def _inner_messages(self, message_set: BytesLike) -> Iterator[Record]:
+        """The messages; a partial one at the end is left out, as outside of a wrapper."""
         view = memoryview(message_set)
         position = 0
-        while position < len(view):
-            if len(view) - position < MIN_MESSAGE_SIZE[0]:
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a compressed message set ends early")
+        while len(view) - position >= MIN_MESSAGE_SIZE[0]:
             message = LegacyBatch(view[position:])
+            if message.size_in_bytes > len(view) - position:
+                return
             message.ensure_valid()
             if message.magic != self.magic or message.compression is not Compression.NONE:
                 raise ApiError(

@@ -41,6 +41,7 @@ NO_LEADER: Final = BrokerId(-1)
 ACKS_ALL: Final = -1
 HIGH_WATERMARK: Final = -1
 
+_MAX_TIME: Final = 2**63 - 1
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -296,6 +297,22 @@ class Partition:
                 )
             self._require_settled(log, isolation)
             return None
+
+    def find_segment_offsets(
+        self, timestamp: int, *, max_count: int, isolation: FetchIsolation, only_leader: bool
+    ) -> list[int]:
+        """What ListOffsets v0 asks for: where segments begin, up to a time, the newest first."""
+        with self._lock:
+            log = self._require_log(NO_EPOCH, only_leader=only_leader)
+            if timestamp == EARLIEST_TIMESTAMP:
+                offsets = [log.log_start_offset]
+            else:
+                latest = _MAX_TIME if timestamp == LATEST_TIMESTAMP else timestamp
+                offsets = log.find_segment_offsets(latest)
+            chosen = offsets[: max(max_count, 0)]
+            end_offset = _end_offset(log, isolation)
+            visible = [offset for offset in chosen if offset <= end_offset]
+            return visible if visible == chosen else [end_offset, *visible]
 
     def end_offset_for_epoch(
         self, epoch: int, *, current_leader_epoch: int = NO_EPOCH, only_leader: bool = True

@@ -515,6 +515,19 @@ class KafkaZk:
                 continue
             return block
 
+    # --- offsets of groups before Kafka 0.8.2 ---
+
+    def find_consumer_offset(self, group: str, partition: TopicPartition) -> int | None:
+        data = self._find(paths.consumer_offset(group, partition))
+        return None if not data else int(data)
+
+    def set_consumer_offset(self, group: str, partition: TopicPartition, offset: int) -> None:
+        path, data = paths.consumer_offset(group, partition), str(offset).encode()
+        try:
+            self.store.set(path, data)
+        except NoNode:
+            self._create_with_parents(path, data, exist_ok=True)
+
     # --- how ---
 
     def _find(self, path: str, watch: Watch | None = None) -> bytes | None:

@@ -20,6 +20,7 @@ ISR_CHANGE_PREFIX: Final = "isr_change_"
 LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+CONSUMERS: Final = "/consumers"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 
@@ -27,7 +28,7 @@ CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
 """Kinds of entities with dynamic settings, each a child of `/config`."""
 
 PERSISTENT: Final = (
-    "/consumers",
+    CONSUMERS,
     BROKER_IDS,
     TOPICS,
     CONFIG_CHANGES,
@@ -63,6 +64,11 @@ def partition_state(tp: TopicPartition) -> str:
 
 def delete_topic(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
+
+
+def consumer_offset(group: str, tp: TopicPartition) -> str:
+    """Where groups kept their offsets before Kafka 0.8.2."""
+    return f"{CONSUMERS}/{group}/offsets/{tp.topic}/{tp.partition}"
 
 
 def config(entity_type: str, entity_name: str) -> str:

@@ -166,11 +166,14 @@ def the_partition(topics: Any, attribute: str) -> Answer:
     return partition
 
 
-def each_version(client: RawClient, request: type[Any], use: Callable[[int], None]) -> None:
-    """Runs a body for every version of a request that the broker speaks."""
+def each_version(
+    client: RawClient, request: type[Any], use: Callable[[int], None], *, first: int = 0
+) -> None:
+    """Runs a body for every version of a request that the broker speaks, from `first` on."""
     api_key = schema_of(request).api
     assert api_key is not None
     versions = client.supported_versions(api_key)
     assert versions, f"the broker speaks no version of {request.__qualname__}"
     for version in versions:
-        use(version)
+        if version >= first:
+            use(version)

@@ -52,7 +52,7 @@ def test_every_version_gives_the_records_and_the_watermarks(raw: RawClient, topi
         assert answer.aborted_transactions is None
         assert answer.preferred_read_replica == -1
 
-    each_version(raw, FetchRequest, check)
+    each_version(raw, FetchRequest, check, first=4)
 
 
 def test_an_offset_inside_a_batch_gives_the_whole_batch(raw: RawClient, topic: str) -> None:

@@ -11,12 +11,14 @@ from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData,
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.server.dispatch import LATER
+from embedkafka.server.fetch_conversion import LAST_CONVERTED, REFUSALS, for_older_client
 from embedkafka.server.handlers.leaders import find_leader, node_endpoints
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
+_LAST_WITH_HARD_LIMIT: Final = 2
 _FIRST_WITH_RACK: Final = 11
 _FIRST_BY_TOPIC_ID: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
@@ -31,7 +33,8 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     """Answers when `min_bytes` are there, when `max_wait_ms` have passed, or with an error.
 
     Behaviour: the first batch of the first partition with data is sent whole, whatever its size.
-    Versions:  v7 sessions; v11 reads from the nearest replica; v13 topics by id.
+    Versions:  v0 to v3 get message sets, and before v3 limits are hard; v7 sessions; v11 reads from
+    the nearest replica; v13 topics by id.
     """
     by_id = context.version >= _FIRST_BY_TOPIC_ID
     params = _params(broker, request, context)
@@ -51,6 +54,8 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
 
     def on_done(read: Sequence[PartitionData]) -> None:
         answers = _in_order(session, read)
+        if context.version <= LAST_CONVERTED:
+            answers = _converted(broker, answers, context.version)
         context.reply(_response(broker, session.update_and_generate(answers), context))
 
     if known:
@@ -87,6 +92,7 @@ def _params(broker: "Broker", request: FetchRequest, context: "RequestContext") 
         max_bytes=min(request.max_bytes, limit) if is_consumer else request.max_bytes,
         isolation=isolation,
         client_metadata=client,
+        hard_max_bytes=context.version <= _LAST_WITH_HARD_LIMIT,
     )
 
 
@@ -119,6 +125,19 @@ def _in_order(session: FetchContext, read: Sequence[PartitionData]) -> list[Answ
         else (asked, PartitionData(asked.topic_partition, ErrorCode.UNKNOWN_TOPIC_ID))
         for asked in session.partitions
     ]
+
+
+def _converted(broker: "Broker", answers: Sequence[Answer], version: int) -> list[Answer]:
+    def convert(asked: PartitionFetch, data: PartitionData) -> PartitionData:
+        log = broker.logs.find(asked.topic_partition)
+        return for_older_client(
+            data,
+            version=version,
+            fetch_offset=asked.fetch_offset,
+            config=None if log is None else log.config,
+        )
+
+    return [(asked, convert(asked, data)) for asked, data in answers]
 
 
 def _response(broker: "Broker", answer: SessionAnswer, context: "RequestContext") -> FetchResponse:
@@ -183,7 +202,7 @@ def _partition(
             for txn in aborted
         ],
         preferred_read_replica=data.preferred_read_replica,
-        records=data.records,
+        records=None if data.error in REFUSALS else data.records,
     )
 
 

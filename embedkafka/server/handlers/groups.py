@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from embedkafka.group.offset_messages import commit_response
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (
@@ -33,6 +34,8 @@ from embedkafka.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from embedkafka.runtime.hashing import coordinator_partition
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server import zookeeper_offsets
 from embedkafka.server.delayed_topics import DelayedTopics, has_leaders
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from embedkafka.server.dispatch import RequestContext
 
 _GROUP, _TRANSACTION = 0, 1
+_IN_ZOOKEEPER = 0
 _FIRST_BATCHED = 4
 _FIRST_BY_TOPIC_ID = 10
 _CREATION_WAIT_MS = 2_000
@@ -184,7 +188,7 @@ def offset_commit(
 ) -> object:
     """Commits offsets of existing partitions; the others answer an error of their own.
 
-    Versions: v10 topics by id.
+    Versions: v0 keeps them in ZooKeeper; v10 topics by id.
     """
     snapshot = broker.metadata.snapshot
     by_id = context.version >= _FIRST_BY_TOPIC_ID
@@ -215,7 +219,9 @@ def offset_commit(
     def reply(response: OffsetCommitResponse) -> None:
         context.reply(replace(response, topics=_merged(response.topics, refused)))
 
-    if known or not request.topics:
+    if context.version == _IN_ZOOKEEPER:
+        reply(_commit_to_zookeeper(broker, replace(request, topics=known)))
+    elif known or not request.topics:
         broker.groups.offset_commit(replace(request, topics=known), context.version, reply)
     else:
         context.reply(OffsetCommitResponse(topics=refused))
@@ -223,6 +229,16 @@ def offset_commit(
 
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _commit_to_zookeeper(broker: "Broker", request: OffsetCommitRequest) -> OffsetCommitResponse:
+    errors = zookeeper_offsets.commit_offsets(
+        broker.zk,
+        request.group_id,
+        request.topics,
+        max_metadata_size=broker.config.broker.integer("offset.metadata.max.bytes"),
+    )
+    return commit_response(request, errors)
 
 
 def _merged(
@@ -243,7 +259,9 @@ def _merged(
 def offset_fetch(
     broker: "Broker", request: OffsetFetchRequest, context: "RequestContext"
 ) -> object:
-    """Committed offsets, for one group or (v8) several; v10 by topic id."""
+    """Committed offsets, for one group or (v8) several; v0 from ZooKeeper, v10 by topic id."""
+    if context.version == _IN_ZOOKEEPER:
+        return _fetch_from_zookeeper(broker, request)
     if context.version < _FIRST_BY_TOPIC_ID:
         broker.groups.offset_fetch(request, context.version, context.reply)
         return LATER
@@ -257,6 +275,24 @@ def offset_fetch(
 
     broker.groups.offset_fetch(replace(request, groups=groups), context.version, reply)
     return LATER
+
+
+def _fetch_from_zookeeper(broker: "Broker", request: OffsetFetchRequest) -> OffsetFetchResponse:
+    snapshot = broker.metadata.snapshot
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.Group.Topic(
+                name=topic.name,
+                partitions=[
+                    zookeeper_offsets.fetch_offset(
+                        broker.zk, request.group_id, TopicPartition(topic.name, index), snapshot
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    )
 
 
 def _with_names(

@@ -19,6 +19,7 @@ from embedkafka.protocol.messages.topics import (
     DescribeLogDirsResponse,
 )
 from embedkafka.replica.deletion import DeletedRecords
+from embedkafka.replica.partition import EARLIEST_TIMESTAMP
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server import log_dirs
 from embedkafka.server.dispatch import LATER
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 _CONSUMER: Final = -1
 _DEBUGGING: Final = -2
+_READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
+_BY_SEGMENTS: Final = 0
 _FIRST_VERSION_OF: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps that younger versions brought."""
 
@@ -41,7 +44,8 @@ def list_offsets(
 
     Behaviour: consumers see the high watermark as the end, read-committed ones the last stable
     offset; a partition named twice answers INVALID_REQUEST.
-    Versions:  v7 knows the highest timestamp (-3), v8 to v11 those of tiered storage.
+    Versions:  v0 lists where segments begin; v7 knows the highest timestamp (-3), v8 to v11 those
+    of tiered storage.
     Left out:  tiered storage, whose timestamps find the local log start or nothing.
     """
     isolation = _isolation(request.replica_id, request.isolation_level)
@@ -56,10 +60,12 @@ def list_offsets(
     ) -> ListOffsetsResponse.Topic.Partition:
         topic_partition = TopicPartition(name, partition.partition_index)
         try:
-            if asked[topic_partition] > 1:
+            if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is asked twice")
-            if context.version < _FIRST_VERSION_OF.get(partition.timestamp, 0):
+            if _is_too_young(partition.timestamp, context.version):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+            if context.version == _BY_SEGMENTS:
+                return _segment_offsets(broker, topic_partition, partition, request.replica_id)
             found = broker.replicas.require_partition(topic_partition).find_offset(
                 partition.timestamp,
                 isolation=isolation,
@@ -86,6 +92,30 @@ def list_offsets(
             )
             for topic in request.topics
         ]
+    )
+
+
+def _is_too_young(timestamp: int, version: int) -> bool:
+    """Whether a special timestamp came after this version."""
+    if version == _BY_SEGMENTS:
+        return timestamp < EARLIEST_TIMESTAMP
+    return version < _FIRST_VERSION_OF.get(timestamp, 0)
+
+
+def _segment_offsets(
+    broker: "Broker",
+    topic_partition: TopicPartition,
+    asked: ListOffsetsRequest.Topic.Partition,
+    replica_id: int,
+) -> ListOffsetsResponse.Topic.Partition:
+    offsets = broker.replicas.require_partition(topic_partition).find_segment_offsets(
+        asked.timestamp,
+        max_count=asked.max_num_offsets,
+        isolation=_isolation(replica_id, _READ_UNCOMMITTED),
+        only_leader=replica_id != _DEBUGGING,
+    )
+    return ListOffsetsResponse.Topic.Partition(
+        partition_index=asked.partition_index, old_style_offsets=offsets
     )
 
 

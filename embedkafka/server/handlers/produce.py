@@ -1,13 +1,13 @@
 """Appending batches."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import AppendOrigin
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest, ProduceResponse
-from embedkafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
+from embedkafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, next_batch_size
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.writes import OnProduced
 from embedkafka.runtime.ids import TopicPartition
@@ -33,8 +33,9 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
     Behaviour: partitions succeed or fail by themselves; with acks=0 nothing is answered, and an
     error closes the connection, for the client has no other way to notice it. Before the first
     batch of a transaction its coordinator is asked.
-    Versions:  v8 names the refused records; v10 names the new leader; v11 knows
-    TRANSACTION_ABORTABLE; v12 adds partitions to transactions (KIP-890); v13 topics by id.
+    Versions:  v0 to v2 carry message sets of magic 0 and 1; v8 names the refused records; v10 names
+    the new leader; v11 knows TRANSACTION_ABORTABLE; v12 adds partitions to transactions (KIP-890);
+    v13 topics by id.
     """
     snapshot = broker.metadata.snapshot
     by_id = context.version >= _FIRST_BY_TOPIC_ID
@@ -52,13 +53,12 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
             if refusal is not None:
                 refused[key] = refusal
             elif partition.records is not None:
-                entries[TopicPartition(name, partition.index)] = records = partition.records
-                if records.nbytes >= HEADER_SIZE and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
-                    has_transactions = True
+                entries[TopicPartition(name, partition.index)] = partition.records
+                has_transactions = has_transactions or _is_transactional(partition.records)
 
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
         if request.acks == _NO_ACK:
-            _finish_unacknowledged(results, context)
+            _finish_unacknowledged([*results.values(), *refused.values()], context)
         else:
             context.reply(_response(broker, request, results, refused, context))
 
@@ -104,17 +104,26 @@ def _append(
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id with which Kafka's own tools may write to internal topics."""
 
-_ATTRIBUTES_AT: Final = 22  # the lower byte of two
 _LENGTH_END: Final = 12
 _HEAD: Final = struct.Struct(">8xi4xb5xB")  # length, magic, lower byte of the attributes
 _CODEC_MASK, _ZSTD = 0x07, 4
+_FIRST_WITH_BATCHES: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
+
+
+def _is_transactional(records: memoryview) -> bool:
+    if records.nbytes < HEADER_SIZE:
+        return False
+    _, magic, attributes = _HEAD.unpack_from(records)
+    return bool(magic == 2 and attributes & TRANSACTIONAL_FLAG)
 
 
 def _refusal(records: memoryview | None, version: int) -> PartitionResponse | None:
     """What this version of Produce may not carry; the log checks the rest."""
-    if not records:
+    if records is None or (not records and version >= _FIRST_WITH_BATCHES):
         return _invalid(f"Produce v{version} needs one batch per partition")
+    if version < _FIRST_WITH_BATCHES:
+        return None if _begins_whole(records) else _NOTHING_APPENDED
     if records.nbytes < _HEAD.size:
         return None
     length, magic, attributes = _HEAD.unpack_from(records)
@@ -130,14 +139,24 @@ def _refusal(records: memoryview | None, version: int) -> PartitionResponse | No
     return None
 
 
+def _begins_whole(message_set: memoryview) -> bool:
+    """False where all there is of a message set is part of a message, which Kafka drops."""
+    try:
+        size = next_batch_size(message_set, 0, message_set.nbytes)
+    except ApiError:
+        return True  # as long as it should be, but not what it should be: the log will say so
+    return size is not None and size <= message_set.nbytes
+
+
+_NOTHING_APPENDED: Final = PartitionResponse()
+
+
 def _invalid(reason: str) -> PartitionResponse:
     return PartitionResponse(error=ErrorCode.INVALID_RECORD, error_message=reason)
 
 
-def _finish_unacknowledged(
-    results: Mapping[TopicPartition, PartitionResponse], context: "RequestContext"
-) -> None:
-    if any(result.error for result in results.values()):
+def _finish_unacknowledged(results: Iterable[PartitionResponse], context: "RequestContext") -> None:
+    if any(result.error for result in results):
         context.close_connection("a produce request with acks=0 failed")
     else:
         context.no_reply()

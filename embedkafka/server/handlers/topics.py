@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
+_FIRST_WITH_DISABLED = 3
 _DELETE_BY_ID = 6
 
 
@@ -158,7 +159,7 @@ def delete_topics(
 
     Behaviour: a topic with a replica on a dead broker is answered for when this broker has
     forgotten it; its name is free when that broker is back.
-    Versions:  v6 by name or id, not both.
+    Versions:  v3 has an error for disabled deletion; v6 by name or id, not both.
     """
     by_id = context.version >= _DELETE_BY_ID
     asked = (
@@ -172,7 +173,7 @@ def delete_topics(
     doomed: dict[str, int] = {}
     deletions = _Deletions(broker)
     for topic in asked:
-        result = _delete(broker, topic, deletions)
+        result = _delete(broker, topic, deletions, context.version)
         results.append(result)
         if result.error_code == ErrorCode.NONE and result.name is not None:
             doomed[result.name] = len(results) - 1
@@ -223,7 +224,7 @@ class _Deletions:
 
 
 def _delete(
-    broker: "Broker", topic: DeleteTopicsRequest.Topic, deletions: _Deletions
+    broker: "Broker", topic: DeleteTopicsRequest.Topic, deletions: _Deletions, version: int
 ) -> DeleteTopicsResponse.Topic:
     snapshot = broker.metadata.snapshot
     name, topic_id = topic.name, topic.topic_id
@@ -238,7 +239,9 @@ def _delete(
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "")
         topic_id = snapshot.topic_ids.get(name, topic_id)
         if not broker.config.broker.flag("delete.topic.enable"):
-            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            known = version >= _FIRST_WITH_DISABLED
+            code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+            raise ApiError(code, "Topic deletion is disabled.")
         deletions.begin(name)
     except ApiError as error:
         return DeleteTopicsResponse.Topic(

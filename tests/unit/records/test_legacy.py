@@ -17,7 +17,7 @@ from embedkafka.records.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
 )
-from embedkafka.records.conversion import down_convert, up_convert
+from embedkafka.records.conversion import down_convert, down_convert_fetched, up_convert
 from embedkafka.records.legacy import LegacyBatch, build_message_set
 from embedkafka.records.record import Record, TimestampType
 
@@ -139,6 +139,31 @@ def test_down_conversion_leaves_out_control_batches() -> None:
         marker, timestamp=2, producer_id=1, producer_epoch=0, base_offset=1
     )
     assert [r.value for r in all_records(down_convert(read_batches(data), magic=1))] == [b"a"]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_converted_fetch_is_as_long_as_what_was_fetched(magic: int) -> None:
+    first = build_batch([(5, None, bytes(100), ()), (6, None, b"", ())])
+    second = build_batch([(7, b"k", b"v" * 9, ())], base_offset=2)
+    for cut in range(len(second) + 1):
+        fetched = first + second[:cut]
+        converted = down_convert_fetched(fetched, magic=magic, first_offset=0)
+        assert len(converted) == len(fetched)
+        expected = [0, 1, 2] if cut == len(second) else [0, 1]
+        assert [record.offset for record in all_records(converted)] == expected
+
+
+def test_the_first_batch_of_a_converted_fetch_comes_whole_though_it_grew() -> None:
+    fetched = build_batch([(5, None, b"a", ())] * 20)
+    converted = down_convert_fetched(fetched + fetched[:70], magic=1, first_offset=0)
+    assert len(all_records(converted)) == 20
+    assert len(converted) > len(fetched) + 70
+
+
+def test_nothing_fetched_is_converted_to_nothing() -> None:
+    batch = build_batch([(5, None, b"a", ())])
+    for fetched in (b"", batch[:-1]):
+        assert down_convert_fetched(fetched, magic=1, first_offset=0) == b""
 
 
 def test_zstd_cannot_be_down_converted() -> None:

@@ -1,0 +1,47 @@
+"""What consumers of older versions are sent in place of what is in the log.
+
+Owner: nobody; these are functions of what was read and of the log's settings.
+Not here: how batches become message sets (`records.conversion`).
+"""
+
+from typing import Final
+
+from embedkafka.log.log import LogConfig
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.conversion import down_convert_fetched
+from embedkafka.replica.fetch import PartitionData, bytes_of
+
+LAST_CONVERTED: Final = 5
+"""The newest version of Fetch for which anything changes: later ones know the storage error."""
+
+REFUSALS: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
+"""The errors of batches that cannot be converted; beside them, records are null."""
+
+_LAST_OF_MAGIC_0: Final = 1
+_LAST_OF_MAGIC_1: Final = 3
+
+
+def for_older_client(
+    data: PartitionData, *, version: int, fetch_offset: int, config: LogConfig | None
+) -> PartitionData:
+    """The answer for one partition as Fetch `version`, at most `LAST_CONVERTED`, may carry it.
+
+    `config` is None where this broker has no such log.
+    """
+    if data.error is ErrorCode.KAFKA_STORAGE_ERROR:
+        return data._replace(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if config is None or version > _LAST_OF_MAGIC_1:
+        return data
+    if config.compression_type == "zstd":
+        return PartitionData(data.topic_partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if not config.message_downconversion_enable:
+        return PartitionData(data.topic_partition, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        converted = down_convert_fetched(
+            bytes_of(data.records),
+            magic=0 if version <= _LAST_OF_MAGIC_0 else 1,
+            first_offset=fetch_offset,
+        )
+    except ApiError as error:
+        return PartitionData(data.topic_partition, error.code)
+    return data._replace(records=memoryview(converted))

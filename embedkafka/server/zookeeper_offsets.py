@@ -1,0 +1,53 @@
+"""Committed offsets in ZooKeeper, where OffsetCommit v0 and OffsetFetch v0 keep them.
+
+Groups of that time had no coordinator: any broker answers, and nothing is known of members.
+Not here: offsets in `__consumer_offsets` (`group`), of which these know nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.groups import OffsetCommitRequest, OffsetFetchResponse
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.zk.kafka_zk import KafkaZk
+
+_NO_OFFSET: Final = -1
+
+_Fetched = OffsetFetchResponse.Group.Topic.Partition
+
+
+def commit_offsets(
+    zk: KafkaZk,
+    group: str,
+    topics: Sequence[OffsetCommitRequest.Topic],
+    *,
+    max_metadata_size: int,
+) -> list[ErrorCode]:
+    """Writes offsets of partitions that exist, one error code for each; metadata is dropped."""
+
+    def commit(topic: str, partition: OffsetCommitRequest.Topic.Partition) -> ErrorCode:
+        if len(partition.committed_metadata or "") > max_metadata_size:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if not group:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # no znode has such a path
+        topic_partition = TopicPartition(topic, partition.partition_index)
+        zk.set_consumer_offset(group, topic_partition, partition.committed_offset)
+        return ErrorCode.NONE
+
+    return [commit(topic.name, partition) for topic in topics for partition in topic.partitions]
+
+
+def fetch_offset(
+    zk: KafkaZk, group: str, topic_partition: TopicPartition, snapshot: MetadataSnapshot
+) -> _Fetched:
+    """What was committed; where nothing was, the partition is as unknown as one that is not."""
+    is_there = topic_partition.partition in snapshot.topics.get(topic_partition.topic, {})
+    offset = zk.find_consumer_offset(group, topic_partition) if group and is_there else None
+    return _Fetched(
+        partition_index=topic_partition.partition,
+        committed_offset=_NO_OFFSET if offset is None else offset,
+        metadata="",
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if offset is None else ErrorCode.NONE,
+    )
