@@ -16,6 +16,7 @@ from embedkafka.protocol.messages.groups import DescribeGroupsResponse, ListGrou
 
 CLASSIC_TYPE: Final = "classic"
 CONSUMER_TYPE: Final = "consumer"
+_CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
 
 
@@ -131,7 +132,7 @@ def _describe_consumer_member(
         subscribed_topic_regex=member.subscribed_topic_regex,
         assignment=_describe_assignment(member.assigned, names),
         target_assignment=_describe_assignment(target, names),
-        member_type=_CONSUMER_MEMBER,
+        member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
 
 

@@ -14,8 +14,8 @@ from typing import Final
 
 from embedkafka.group.append_errors import OFFSET_ERRORS
 from embedkafka.group.config import GroupConfig
+from embedkafka.group.consumer_assignment import ConsumerMember
 from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.consumer_groups import ConsumerGroups
 from embedkafka.group.decision import (
     Decision,
     Decisions,
@@ -26,13 +26,11 @@ from embedkafka.group.group import Group
 from embedkafka.group.membership import Membership
 from embedkafka.group.membership_messages import UNKNOWN_MEMBER_ID, find_member_error
 from embedkafka.group.offsets import NO_EXPIRY, NO_PRODUCER_ID, CommittedOffset, Offsets
-from embedkafka.group.records import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-    offset_record,
-)
+from embedkafka.group.records import offset_record
 from embedkafka.group.states import GroupState
+from embedkafka.group.turns import Turns
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
 from embedkafka.runtime.ids import TopicPartition
 
 INVALID_OFFSET: Final = -1
@@ -85,13 +83,15 @@ class Commits:
     def __init__(
         self,
         groups: MutableMapping[str, Group],
+        consumer_groups: Mapping[str, ConsumerGroup],
         offsets: Offsets,
         membership: Membership,
-        consumers: ConsumerGroups,
+        turns: Turns,
         config: GroupConfig,
     ) -> None:
         self._groups = groups
-        self._consumers = consumers
+        self._consumer_groups = consumer_groups
+        self._turns = turns
         self._offsets = offsets
         self._membership = membership
         self._config = config
@@ -107,30 +107,38 @@ class Commits:
         now_ms: int,
     ) -> Decision:
         """Stores the offsets that are allowed; the answer comes when they are stored."""
-        out = Decisions()
-        consumer = self._consumers.find(committer.group_id)
-        if consumer is not None:
-            error = _consumer_commit_error(consumer, committer)
+
+        def run(out: Decisions, now_ms: int) -> None:
+            error = self._find_error(committer, now_ms)
             if error is None:
+                self._touch(committer, out)
                 self._store(committer, offsets, reply=reply, out=out)
             else:
-                out.answer(reply, [error] * len(offsets))
-            return out.done()
+                refuse(error, out)
+
+        def refuse(error: ErrorCode, out: Decisions) -> None:
+            out.answer(reply, [error] * len(offsets))
+
+        return self._turns.take(committer.group_id, run, now_ms=now_ms, refuse=refuse)
+
+    def _find_error(self, committer: Committer, now_ms: int) -> ErrorCode | None:
+        consumer = self._consumer_groups.get(committer.group_id)
+        if consumer is not None:
+            return _consumer_commit_error(consumer, committer)
         group = self._groups.get(committer.group_id)
         if group is None and committer.generation_id < 0:
             # Somebody who uses Kafka only to keep offsets, or an admin.
             group = self._groups[committer.group_id] = Group(committer.group_id, now_ms=now_ms)
         if group is None:
-            out.answer(reply, [_missing_group_error(committer)] * len(offsets))
-            return out.done()
-        error = _commit_error(group, committer)
-        if error is not None:
-            out.answer(reply, [error] * len(offsets))
-            return out.done()
-        if committer.producer is None and group.state is not GroupState.EMPTY:
-            self._membership.touch(group, committer.member_id, out)
-        self._store(committer, offsets, reply=reply, out=out)
-        return out.done()
+            return _missing_group_error(committer)
+        return _commit_error(group, committer)
+
+    def _touch(self, committer: Committer, out: Decisions) -> None:
+        """A commit of a member shows that it lives, as a heartbeat would; in classic groups."""
+        group = self._groups.get(committer.group_id)
+        if group is None or group.state is GroupState.EMPTY or committer.producer is not None:
+            return
+        self._membership.touch(group, committer.member_id, out)
 
     def _store(
         self,
@@ -184,13 +192,13 @@ class Commits:
 
     def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode | None:
         """Whether a member of a consumer group (from v9 on) may read: not if it was replaced."""
-        group = self._consumers.find(group_id)
+        group = self._consumer_groups.get(group_id)
         if group is None or (member_id is None and epoch < 0):
             return None
         member = group.members.get(member_id or "")
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return None if member.member_epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH
+        return None if member.member_epoch == epoch else _stale_error(member)
 
     def fetch(
         self,
@@ -285,12 +293,19 @@ def _consumer_commit_error(group: ConsumerGroup, committer: Committer) -> ErrorC
     member = group.members.get(committer.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if not is_transactional and committer.version < _FIRST_WITH_MEMBER_EPOCH:
+    is_old = committer.version < _FIRST_WITH_MEMBER_EPOCH
+    if is_old and not is_transactional and member.classic is None:
         return ErrorCode.UNSUPPORTED_VERSION
     if member.member_epoch == committer.generation_id:
         return None
     # Producers know no member epochs.
-    return ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.ILLEGAL_GENERATION if is_transactional else _stale_error(member)
+
+
+def _stale_error(member: ConsumerMember) -> ErrorCode:
+    """A member that speaks the classic protocol knows its epoch as a generation."""
+    is_classic = member.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _key_and_value(

@@ -1,6 +1,24 @@
 """Settings of the group coordinator; each is Kafka's broker setting of the name in its comment."""
 
 from dataclasses import dataclass
+from enum import Enum
+
+
+class MigrationPolicy(Enum):
+    """Which groups with members may change from one protocol to the other (KIP-848)."""
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"  # classic groups become consumer groups
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,3 +37,5 @@ class GroupConfig:
     consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
     consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
     consumer_group_max_size: int = 2**31 - 1  # group.consumer.max.size
+    # group.consumer.migration.policy
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -10,6 +10,8 @@ from enum import Enum
 from typing import Final
 from uuid import UUID
 
+from embedkafka.group.member import Protocol
+
 Assignment = Mapping[UUID, frozenset[int]]
 
 NOTHING: Final[Assignment] = {}
@@ -28,6 +30,19 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicSide:
+    """What a member brings that speaks the classic protocol in a consumer group."""
+
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+
+    @property
+    def protocol(self) -> Protocol:
+        """The one it is told of: nobody votes in a consumer group."""
+        return self.protocols[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
     """A member of a consumer group."""
 
@@ -38,13 +53,14 @@ class ConsumerMember:
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     subscribed_topic_names: frozenset[str] = frozenset()
-    subscribed_topic_regex: str | None = None
+    subscribed_topic_regex: str = ""
     server_assignor: str | None = None
     member_epoch: int = JOINING_EPOCH
     previous_member_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     pending_revocation: Assignment = field(default_factory=dict)
+    classic: ClassicSide | None = None
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == epoch

@@ -13,7 +13,7 @@ States, which follow from the records:
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from uuid import UUID
@@ -25,7 +25,11 @@ from embedkafka.group.consumer_assignment import (
     ConsumerMember,
     MemberState,
 )
-from embedkafka.group.consumer_records import (
+from embedkafka.group.consumer_records import ConsumerKey, read_classic, read_topics
+from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE
+from embedkafka.group.member import Protocol
+from embedkafka.protocol.codec import decode_versioned
+from embedkafka.protocol.messages.internal import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -40,10 +44,7 @@ from embedkafka.group.consumer_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    ConsumerKey,
-    read_topics,
 )
-from embedkafka.group.records import read_value
 
 TopicMetadata = tuple[UUID, int]
 """Id and partition count of a topic."""
@@ -117,6 +118,14 @@ class ConsumerGroup:
         expressions = self.resolved if resolved is None else resolved
         return member.subscribed_topic_names | expressions.get(regex, frozenset())
 
+    def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
+        """Whether a member could speak the classic protocol beside the others that do."""
+        classic = [m.classic for m in self.members.values() if m.classic is not None]
+        return protocol_type == CONSUMER_PROTOCOL_TYPE and any(
+            all(offered.name in {p.name for p in side.protocols} for side in classic)
+            for offered in protocols
+        )
+
     # Replay
 
     def replay(self, key: ConsumerKey, value: bytes | None) -> None:
@@ -124,7 +133,7 @@ class ConsumerGroup:
         match key:
             case ConsumerGroupMetadataKey():
                 if value is not None:
-                    self.group_epoch = read_value(ConsumerGroupMetadataValue, value).epoch
+                    self.group_epoch = decode_versioned(ConsumerGroupMetadataValue, value).epoch
             case ConsumerGroupPartitionMetadataKey():
                 self.subscription_metadata = _read_subscription_metadata(value)
             case ConsumerGroupMemberMetadataKey():
@@ -133,7 +142,7 @@ class ConsumerGroup:
                 self.target_epoch = (
                     -1
                     if value is None
-                    else read_value(
+                    else decode_versioned(
                         ConsumerGroupTargetAssignmentMetadataValue, value
                     ).assignment_epoch
                 )
@@ -148,7 +157,7 @@ class ConsumerGroup:
         if value is None:
             self.members.pop(member_id, None)
             return
-        read = read_value(ConsumerGroupMemberMetadataValue, value)
+        read = decode_versioned(ConsumerGroupMemberMetadataValue, value)
         member = self.members.get(member_id, ConsumerMember(member_id=member_id))
         self.members[member_id] = replace(
             member,
@@ -157,16 +166,17 @@ class ConsumerGroup:
             client_id=read.client_id,
             client_host=read.client_host,
             subscribed_topic_names=frozenset(read.subscribed_topic_names),
-            subscribed_topic_regex=read.subscribed_topic_regex,
+            subscribed_topic_regex=read.subscribed_topic_regex or "",
             rebalance_timeout_ms=read.rebalance_timeout_ms,
             server_assignor=read.server_assignor,
+            classic=read_classic(read.classic_member_metadata),
         )
 
     def _replay_target(self, member_id: str, value: bytes | None) -> None:
         if value is None:
             self.targets.pop(member_id, None)
             return
-        read = read_value(ConsumerGroupTargetAssignmentMemberValue, value)
+        read = decode_versioned(ConsumerGroupTargetAssignmentMemberValue, value)
         self.targets[member_id] = read_topics(read.topic_partitions)
 
     def _replay_current(self, member_id: str, value: bytes | None) -> None:
@@ -181,7 +191,7 @@ class ConsumerGroup:
                     pending_revocation=NOTHING,
                 )
             return
-        read = read_value(ConsumerGroupCurrentMemberAssignmentValue, value)
+        read = decode_versioned(ConsumerGroupCurrentMemberAssignmentValue, value)
         member = self.members.get(member_id, ConsumerMember(member_id=member_id))
         self.members[member_id] = replace(
             member,
@@ -196,7 +206,7 @@ class ConsumerGroup:
         if value is None:
             self.resolved.pop(regex, None)
         else:
-            read = read_value(ConsumerGroupRegularExpressionValue, value)
+            read = decode_versioned(ConsumerGroupRegularExpressionValue, value)
             self.resolved[regex] = frozenset(read.topics)
 
 
@@ -209,5 +219,5 @@ def resolve(regex: str, topics: Iterable[str]) -> frozenset[str]:
 def _read_subscription_metadata(value: bytes | None) -> Mapping[str, TopicMetadata]:
     if value is None:
         return {}
-    read = read_value(ConsumerGroupPartitionMetadataValue, value)
+    read = decode_versioned(ConsumerGroupPartitionMetadataValue, value)
     return {topic.topic_name: (topic.topic_id, topic.num_partitions) for topic in read.topics}

@@ -2,17 +2,16 @@
 
 A heartbeat may change the member, then the group's epoch, then the target assignment, then what
 the member has; all of it in one batch, which is answered when it is stored. Until then whatever
-else happens to the group waits its turn, for it would be decided on state that is about to change.
+else happens to the group waits its turn (`turns.py`).
 
 Owner: the `coordinator` loop, through the shard.
-Invariants: at most one batch of a group is on its way to the log.
-Not here: what records mean (`consumer_group.py`), single steps (`consumer_assignment.py`).
+Not here: what records mean (`consumer_group.py`), single steps (`consumer_steps.py`), members
+that speak the classic protocol (`classic_members.py`).
 """
 
-from collections import deque
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
-from functools import partial
+from typing import Final
 from uuid import UUID
 
 from embedkafka.group.append_errors import CONSUMER_GROUP_ERRORS
@@ -22,7 +21,6 @@ from embedkafka.group.consumer_assignment import (
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
     MemberState,
-    reconcile,
 )
 from embedkafka.group.consumer_group import ConsumerGroup
 from embedkafka.group.consumer_heartbeat import (
@@ -31,42 +29,30 @@ from embedkafka.group.consumer_heartbeat import (
     heartbeat_assignment,
     heartbeat_error,
     refuse_invalid,
+    refuse_unreleased,
     refuse_wrong_epoch,
     require_member,
     require_static,
     updated_member,
 )
-from embedkafka.group.consumer_planning import (
-    Plan,
-    find_predecessor,
-    group_tombstones,
-    plan,
-    remove_member,
-    replace_static_member,
-)
-from embedkafka.group.consumer_records import current_record, member_record
-from embedkafka.group.decision import (
-    Decision,
-    Decisions,
-    LogRecord,
-    Stored,
-    TimerKey,
-    TimerKind,
-)
+from embedkafka.group.consumer_planning import replace_static_member
+from embedkafka.group.consumer_records import current_record, find_consumer_key
+from embedkafka.group.consumer_steps import ConsumerSteps
+from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored, TimerKey
 from embedkafka.group.group import Group
-from embedkafka.group.ports import TopicCatalog
+from embedkafka.group.membership import Membership
+from embedkafka.group.migration import refuse_upgrade, upgrade_records
 from embedkafka.group.records import group_record
 from embedkafka.group.states import GroupState
+from embedkafka.group.turns import Sequel
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 
-_Rule = Callable[[Decisions, int], None]
-"""Decides something about a group, given where to put it and the time."""
-_Turn = tuple[_Rule, HeartbeatReply | None]
-"""A rule that waits, and who is to be told if its time does not come."""
+# A member that has timed out and whose removal was refused is removed later.
+_RETRY_MS: Final = 500
 
 
 class ConsumerGroups:
@@ -76,18 +62,17 @@ class ConsumerGroups:
         self,
         groups: MutableMapping[str, ConsumerGroup],
         classic_groups: MutableMapping[str, Group],
+        membership: Membership,
+        steps: ConsumerSteps,
         config: GroupConfig,
-        catalog: TopicCatalog,
         new_uuid: Callable[[], UUID],
-        replay: Callable[[LogRecord], None],
     ) -> None:
         self._groups = groups
         self._classic_groups = classic_groups
+        self._membership = membership
+        self._steps = steps
         self._config = config
-        self._catalog = catalog
         self._new_uuid = new_uuid
-        self._replay = replay
-        self._waiting: dict[str, deque[_Turn]] = {}
 
     def heartbeat(
         self,
@@ -116,46 +101,33 @@ class ConsumerGroups:
             except ApiError as error:
                 out.answer(reply, heartbeat_error(error.code, error.message))
 
-        return self._take_turn(request.group_id, run, reply, now_ms)
+        def refuse(error: ErrorCode, out: Decisions) -> None:
+            out.answer(reply, heartbeat_error(error))
 
-    def find(self, group_id: str) -> ConsumerGroup | None:
-        return self._groups.get(group_id)
-
-    def all(self) -> list[ConsumerGroup]:
-        return list(self._groups.values())
-
-    def is_idle(self, group: ConsumerGroup) -> bool:
-        """Whether the group has no members, and none on their way."""
-        return not group.members and not self.is_busy(group.group_id)
-
-    def is_busy(self, group_id: str) -> bool:
-        """Whether something about the group is on its way to the log."""
-        return group_id in self._waiting
-
-    def bury(self, group: ConsumerGroup, *, now_ms: int) -> list[LogRecord]:
-        """Takes an idle group out, and returns what says so in the log."""
-        del self._groups[group.group_id]
-        return group_tombstones(group, now_ms=now_ms)
+        return self._steps.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
 
     # Joining and staying
 
     def _stay(self, heartbeat: Heartbeat, out: Decisions, now_ms: int) -> None:
         records: list[LogRecord] = []
-        group = self._require_or_new(heartbeat, records)
-        request = heartbeat.request
+        upgraded = self._find_group_to_upgrade(heartbeat)
+        group = (
+            self._require_or_new(heartbeat, records)
+            if upgraded is None
+            else self._upgrade(upgraded, heartbeat.request.member_id, records, out)
+        )
         member = self._require_or_new_member(group, heartbeat, records)
         updated = updated_member(member, heartbeat)
-        if updated != member:
-            records.append(member_record(group.group_id, updated.member_id, updated))
-        goal = plan(group, member, updated, self._catalog.topics(), records, now_ms=now_ms)
-        stepped = updated
-        if not updated.is_reconciled_to(goal.epoch):
-            stepped = self._reconcile(group, updated, goal, heartbeat, records)
-            self._watch_revocation(group.group_id, updated, stepped, out)
-        out.set_timer(
-            _session(group.group_id, stepped.member_id),
-            self._config.consumer_session_timeout_ms,
+        stepped = self._steps.advance(
+            group,
+            member,
+            updated,
+            owned=heartbeat.owned,
+            records=records,
+            out=out,
+            now_ms=now_ms,
         )
+        self._steps.restart_session(group.group_id, stepped, out)
         has_news = heartbeat.is_full or stepped.assigned != member.assigned
         response = ConsumerGroupHeartbeatResponse(
             member_id=stepped.member_id,
@@ -163,33 +135,25 @@ class ConsumerGroups:
             heartbeat_interval_ms=self._config.consumer_heartbeat_interval_ms,
             assignment=heartbeat_assignment(stepped.assigned) if has_news else None,
         )
-        self._store(request.group_id, records, heartbeat.reply, response, out)
+        then = _answer(heartbeat.reply, response)
+        if upgraded is not None:
+            then = self._take_over_timers(upgraded, then)
+        self._steps.turns.store(group.group_id, records, then, out, now_ms=now_ms)
 
     def _require_or_new(self, heartbeat: Heartbeat, records: list[LogRecord]) -> ConsumerGroup:
         """The group; the first member makes it, in the place of a classic one that is empty."""
         group_id = heartbeat.request.group_id
         group = self._groups.get(group_id)
         if group is not None:
-            self._refuse_when_full(group, heartbeat.request.member_id)
+            self._steps.refuse_when_full(group, heartbeat.request.member_id)
             return group
-        classic = self._classic_groups.get(group_id)
-        if not heartbeat.is_joining or (
-            classic is not None and classic.state is not GroupState.EMPTY
-        ):
-            is_classic = classic is not None
+        is_classic = group_id in self._classic_groups
+        if not heartbeat.is_joining:
             what = "is not a consumer group." if is_classic else "not found."
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}")
-        if classic is not None:
+        if is_classic:
             records.append(group_record(group_id, None))
         return ConsumerGroup(group_id)
-
-    def _refuse_when_full(self, group: ConsumerGroup, member_id: str) -> None:
-        limit = self._config.consumer_group_max_size
-        if len(group.members) >= limit and member_id not in group.members:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {limit} members.",
-            )
 
     def _require_or_new_member(
         self, group: ConsumerGroup, heartbeat: Heartbeat, records: list[LogRecord]
@@ -200,11 +164,11 @@ class ConsumerGroups:
         if request.instance_id is not None:
             static = group.find_static_member(request.instance_id)
         if heartbeat.is_joining:
-            if static is not None and (
-                static.member_id != member_id or static.has_left_for_a_while()
-            ):
-                return replace_static_member(group, static, member_id, records)
-            return group.members.get(member_id, ConsumerMember(member_id=member_id))
+            if static is None:
+                return group.members.get(member_id, ConsumerMember(member_id=member_id))
+            if static.classic is None:
+                refuse_unreleased(static, member_id)
+            return replace_static_member(group, static, member_id, records)
         if request.instance_id is not None:
             member = require_static(group, request.instance_id, member_id)
         else:
@@ -212,45 +176,38 @@ class ConsumerGroups:
         refuse_wrong_epoch(member, request.member_epoch, heartbeat.owned)
         return member
 
-    # The member's own assignment
+    # Upgrading
 
-    def _reconcile(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        goal: Plan,
-        heartbeat: Heartbeat,
-        records: list[LogRecord],
-    ) -> ConsumerMember:
-        predecessor = find_predecessor(group, member)
-        own_ids = {member.member_id, predecessor.member_id if predecessor else None, None}
-        holders = group.holders()
+    def _find_group_to_upgrade(self, heartbeat: Heartbeat) -> Group | None:
+        """The classic group with members that the joining one turns into a consumer group."""
+        classic = self._classic_groups.get(heartbeat.request.group_id)
+        if classic is None or classic.state is GroupState.EMPTY or not heartbeat.is_joining:
+            return None
+        refuse_upgrade(classic, self._config)
+        return classic
 
-        def is_taken(topic_id: UUID, partition: int) -> bool:
-            return holders.get((topic_id, partition)) not in own_ids
+    def _upgrade(
+        self, classic: Group, member_id: str, records: list[LogRecord], out: Decisions
+    ) -> ConsumerGroup:
+        """The group as it will be when the records are stored."""
+        records += upgrade_records(classic, self._steps.topics())
+        group = ConsumerGroup(classic.group_id)
+        for record in records:
+            key = find_consumer_key(record.key)
+            if key is not None:
+                group.replay(key, record.value)
+        self._steps.refuse_when_full(group, member_id)
+        self._membership.interrupt(classic, out)
+        return group
 
-        stepped = reconcile(
-            member,
-            target=goal.target,
-            target_epoch=goal.epoch,
-            owned=heartbeat.owned,
-            is_taken=is_taken,
-        )
-        if stepped != member:
-            records.append(current_record(group.group_id, stepped.member_id, stepped))
-        return stepped
+    def _take_over_timers(self, classic: Group, then: Sequel) -> Sequel:
+        def take_over(stored: Stored, out: Decisions) -> None:
+            if stored.error is ErrorCode.NONE:
+                self._membership.release(classic, out)
+                self._steps.start_timers(self._groups[classic.group_id], out)
+            then(stored, out)
 
-    def _watch_revocation(
-        self, group_id: str, before: ConsumerMember, after: ConsumerMember, out: Decisions
-    ) -> None:
-        """A member that must give partitions up has its rebalance timeout for it."""
-        if after == before:
-            return
-        key = _rebalance(group_id, after.member_id)
-        if after.state is MemberState.UNREVOKED_PARTITIONS:
-            out.set_timer(key, after.rebalance_timeout_ms)
-        else:
-            out.cancel_timer(key)
+        return take_over
 
     # Leaving
 
@@ -263,133 +220,58 @@ class ConsumerGroups:
             member = require_member(group, request.member_id)
         else:
             member = require_static(group, request.instance_id, request.member_id)
-        if request.member_epoch == STATIC_LEAVING_EPOCH:
-            gone = replace(member, member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NOTHING)
-            records = [current_record(group.group_id, member.member_id, gone)]
-        else:
-            records = self._remove(group, member, out, now_ms)
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
         )
-        self._store(group.group_id, records, heartbeat.reply, response, out)
+        then = _answer(heartbeat.reply, response)
+        if request.member_epoch == STATIC_LEAVING_EPOCH:
+            gone = replace(member, member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NOTHING)
+            record = current_record(group.group_id, member.member_id, gone)
+            self._steps.turns.store(group.group_id, [record], then, out, now_ms=now_ms)
+        else:
+            self._steps.fence(group, [member.member_id], then, out, now_ms=now_ms)
 
-    def _remove(
-        self, group: ConsumerGroup, member: ConsumerMember, out: Decisions, now_ms: int
-    ) -> list[LogRecord]:
-        out.cancel_timer(_session(group.group_id, member.member_id))
-        out.cancel_timer(_rebalance(group.group_id, member.member_id))
-        return remove_member(group, member, self._catalog.topics(), now_ms=now_ms)
+    def on_timeout(self, key: TimerKey, *, now_ms: int) -> Decision:
+        """The member has been silent, or has not joined or synced in time."""
+        return self._fence_if(key, lambda member: True, now_ms)
 
-    def on_session_timeout(self, group_id: str, member_id: str, *, now_ms: int) -> Decision:
-        """The member has not been heard of."""
-        return self._fence_if(group_id, member_id, lambda member: True, now_ms)
-
-    def on_rebalance_timeout(self, group_id: str, member_id: str, *, now_ms: int) -> Decision:
+    def on_rebalance_timeout(self, key: TimerKey, *, now_ms: int) -> Decision:
         """The member has not given up what it was asked to."""
 
         def is_late(member: ConsumerMember) -> bool:
             return member.state is MemberState.UNREVOKED_PARTITIONS
 
-        return self._fence_if(group_id, member_id, is_late, now_ms)
+        return self._fence_if(key, is_late, now_ms)
 
     def _fence_if(
-        self,
-        group_id: str,
-        member_id: str,
-        condition: Callable[[ConsumerMember], bool],
-        now_ms: int,
+        self, key: TimerKey, condition: Callable[[ConsumerMember], bool], now_ms: int
     ) -> Decision:
         def run(out: Decisions, now_ms: int) -> None:
-            group = self._groups.get(group_id)
-            member = None if group is None else group.members.get(member_id)
+            group = self._groups.get(key.group_id)
+            member = None if group is None else group.members.get(key.member_id)
             if group is not None and member is not None and condition(member):
-                records = self._remove(group, member, out, now_ms)
-                self._store(group_id, records, None, None, out)
+                self._steps.fence(group, [key.member_id], retry, out, now_ms=now_ms)
 
-        return self._take_turn(group_id, run, None, now_ms)
+        def retry(stored: Stored, out: Decisions) -> None:
+            if stored.error is not ErrorCode.NONE:
+                out.set_timer(key, _RETRY_MS)
+
+        return self._steps.turns.take(key.group_id, run, now_ms=now_ms)
 
     def on_loaded(self) -> Decision:
         """Sessions begin when the shard is loaded."""
         out = Decisions()
         for group in self._groups.values():
-            for member in group.members.values():
-                out.set_timer(
-                    _session(group.group_id, member.member_id),
-                    self._config.consumer_session_timeout_ms,
-                )
-                if member.state is MemberState.UNREVOKED_PARTITIONS:
-                    key = _rebalance(group.group_id, member.member_id)
-                    out.set_timer(key, member.rebalance_timeout_ms)
+            self._steps.start_timers(group, out)
         return out.done()
 
-    def on_unloaded(self) -> Decision:
-        """Another broker leads now: whoever waits for a turn must look for it."""
-        out = Decisions()
-        waiting, self._waiting = self._waiting, {}
-        for turns in waiting.values():
-            for _, reply in turns:
-                if reply is not None:
-                    out.answer(reply, heartbeat_error(ErrorCode.NOT_COORDINATOR))
-        return out.done()
 
-    # Turns
-
-    def _take_turn(
-        self, group_id: str, rule: _Rule, reply: HeartbeatReply | None, now_ms: int
-    ) -> Decision:
-        """Runs the rule, now or after what the group has on its way to the log."""
-        out = Decisions()
-        if group_id in self._waiting:
-            self._waiting[group_id].append((rule, reply))
-        else:
-            rule(out, now_ms)
-        return out.done()
-
-    def _store(
-        self,
-        group_id: str,
-        records: Sequence[LogRecord],
-        reply: HeartbeatReply | None,
-        response: ConsumerGroupHeartbeatResponse | None,
-        out: Decisions,
-    ) -> None:
-        """Appends, replays, answers, and then lets the next rule have its turn."""
-        if not records:
-            if reply is not None and response is not None:
-                out.answer(reply, response)
-            return
-        self._waiting[group_id] = deque()
-        out.write(records, partial(self._on_stored, group_id, records, reply, response))
-
-    def _on_stored(
-        self,
-        group_id: str,
-        records: Sequence[LogRecord],
-        reply: HeartbeatReply | None,
-        response: ConsumerGroupHeartbeatResponse | None,
-        stored: Stored,
-    ) -> Decision:
-        out = Decisions()
+def _answer(reply: HeartbeatReply, response: ConsumerGroupHeartbeatResponse) -> Sequel:
+    def then(stored: Stored, out: Decisions) -> None:
         if stored.error is ErrorCode.NONE:
-            for record in records:
-                self._replay(record)
-        else:
-            response = heartbeat_error(CONSUMER_GROUP_ERRORS.get(stored.error, stored.error))
-        if reply is not None and response is not None:
             out.answer(reply, response)
-        waiting = self._waiting.pop(group_id, None)
-        while waiting:
-            rule, _ = waiting.popleft()
-            rule(out, stored.now_ms)
-            if group_id in self._waiting:
-                self._waiting[group_id].extend(waiting)
-                break
-        return out.done()
+        else:
+            code = CONSUMER_GROUP_ERRORS.get(stored.error, stored.error)
+            out.answer(reply, heartbeat_error(code))
 
-
-def _session(group_id: str, member_id: str) -> TimerKey:
-    return TimerKey(TimerKind.CONSUMER_SESSION, group_id, member_id)
-
-
-def _rebalance(group_id: str, member_id: str) -> TimerKey:
-    return TimerKey(TimerKind.CONSUMER_REBALANCE, group_id, member_id)
+    return then

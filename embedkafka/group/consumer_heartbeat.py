@@ -154,6 +154,7 @@ def updated_member(member: ConsumerMember, heartbeat: Heartbeat) -> ConsumerMemb
     """The member as its heartbeat describes it; null means unchanged."""
     request = heartbeat.request
     changes: dict[str, object] = {
+        "classic": None,
         "client_id": heartbeat.client_id,
         "client_host": heartbeat.client_host,
     }
@@ -193,6 +194,16 @@ def require_static(group: ConsumerGroup, instance_id: str, member_id: str) -> Co
             f" {member.member_id}.",
         )
     return member
+
+
+def refuse_unreleased(old: ConsumerMember, member_id: str) -> None:
+    """The place of a static member is free when it has left for a while."""
+    if not old.has_left_for_a_while():
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {old.instance_id} cannot join the group"
+            f" because the instance id is owned by {old.member_id} member.",
+        )
 
 
 def refuse_wrong_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:

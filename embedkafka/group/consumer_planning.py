@@ -4,7 +4,7 @@ Pure: the group is read, never changed; functions that find something to store a
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from embedkafka.group.consumer_assignment import (
@@ -25,7 +25,6 @@ from embedkafka.group.consumer_records import (
     target_record,
 )
 from embedkafka.group.decision import LogRecord
-from embedkafka.protocol.errors import ApiError, ErrorCode
 
 Topics = Mapping[str, TopicMetadata]
 
@@ -55,7 +54,7 @@ def plan(
     members[after.member_id] = after
     resolved = _resolve(group, members.values(), topics, records, now_ms)
     subscriptions = {m.member_id: group.topics_of(m, resolved) for m in members.values()}
-    metadata = _metadata_of(subscriptions.values(), topics)
+    metadata = metadata_of(subscriptions.values(), topics)
     epoch = group.group_epoch
     has_changed = _has_changed(group, before, after)
     if metadata != group.subscription_metadata:
@@ -74,14 +73,14 @@ def plan(
     return Plan(epoch=epoch, target=targets[after.member_id])
 
 
-def remove_member(
-    group: ConsumerGroup, member: ConsumerMember, topics: Topics, *, now_ms: int
+def remove_members(
+    group: ConsumerGroup, member_ids: Collection[str], topics: Topics, *, now_ms: int
 ) -> list[LogRecord]:
-    """Removes the member; the next heartbeat of another one assigns its partitions."""
-    records = _removal_records(group.group_id, member.member_id)
-    others = [m for m in group.members.values() if m.member_id != member.member_id]
+    """Removes members; the next heartbeat of another one assigns their partitions."""
+    records = [record for m in member_ids for record in _removal_records(group.group_id, m)]
+    others = [m for m in group.members.values() if m.member_id not in member_ids]
     resolved = _resolve(group, others, topics, records, now_ms)
-    metadata = _metadata_of((group.topics_of(m, resolved) for m in others), topics)
+    metadata = metadata_of((group.topics_of(m, resolved) for m in others), topics)
     if metadata != group.subscription_metadata:
         records.append(subscription_metadata_record(group.group_id, metadata))
     records.append(epoch_record(group.group_id, group.group_epoch + 1))
@@ -91,13 +90,7 @@ def remove_member(
 def replace_static_member(
     group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[LogRecord]
 ) -> ConsumerMember:
-    """A static member is back under a new id; the old one must have left for a while."""
-    if not old.has_left_for_a_while():
-        raise ApiError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {new_id} with instance id {old.instance_id} cannot join the group"
-            f" because the instance id is owned by member {old.member_id}.",
-        )
+    """A static member is back under a new id, and takes the place of the old one."""
     member = replace(
         old, member_id=new_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
     )
@@ -140,11 +133,11 @@ def _has_changed(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMe
     return (
         is_new
         or before.subscribed_topic_names != after.subscribed_topic_names
-        or (before.subscribed_topic_regex or None) != (after.subscribed_topic_regex or None)
+        or before.subscribed_topic_regex != after.subscribed_topic_regex
     )
 
 
-def _metadata_of(subscriptions: Iterable[frozenset[str]], topics: Topics) -> Topics:
+def metadata_of(subscriptions: Iterable[frozenset[str]], topics: Topics) -> Topics:
     """Those of the subscribed topics that exist."""
     names = frozenset[str]().union(*subscriptions)
     return {name: topics[name] for name in sorted(names) if name in topics}

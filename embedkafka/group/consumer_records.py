@@ -3,142 +3,35 @@
 As in `records.py`, the key's version tells the kind of record; all values are of version 0.
 """
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group.consumer_assignment import Assignment, ConsumerMember, assignment_of
+from embedkafka.group.consumer_assignment import (
+    Assignment,
+    ClassicSide,
+    ConsumerMember,
+    assignment_of,
+)
 from embedkafka.group.decision import LogRecord
-from embedkafka.group.records import with_version
-from embedkafka.protocol.codec import decode
-from embedkafka.protocol.message import message, tagged
-from embedkafka.protocol.message import struct as nested
-from embedkafka.protocol.wire_types import Int8, Int32, Int64
-
-
-@message(versions=(3, 3))
-class ConsumerGroupMetadataKey:
-    group_id: str
-
-
-@message(versions=(0, 0), flexible=0)
-class ConsumerGroupMetadataValue:
-    epoch: Int32
-
-
-@message(versions=(4, 4))
-class ConsumerGroupPartitionMetadataKey:
-    group_id: str
-
-
-@message(versions=(0, 0), flexible=0)
-class ConsumerGroupPartitionMetadataValue:
-    @nested
-    class Topic:
-        @nested
-        class Partition:
-            partition: Int32
-            racks: Sequence[str]
-
-        topic_id: UUID
-        topic_name: str
-        num_partitions: Int32
-        partition_metadata: Sequence[Partition] = ()  # not used since 4.0
-
-    topics: Sequence[Topic]
-
-
-@message(versions=(5, 5))
-class ConsumerGroupMemberMetadataKey:
-    group_id: str
-    member_id: str
-
-
-@nested
-class ClassicMemberMetadata:
-    """Of members that speak the classic protocol; read, and never written here."""
-
-    @nested
-    class Protocol:
-        name: str
-        metadata: bytes
-
-    session_timeout_ms: Int32
-    supported_protocols: Sequence[Protocol]
-
-
-@message(versions=(0, 0), flexible=0)
-class ConsumerGroupMemberMetadataValue:
-    instance_id: str | None
-    rack_id: str | None
-    client_id: str
-    client_host: str
-    subscribed_topic_names: Sequence[str]
-    subscribed_topic_regex: str | None
-    rebalance_timeout_ms: Int32 = -1
-    server_assignor: str | None
-    classic_member_metadata: ClassicMemberMetadata | None = tagged(0, since=0, default=None)
-
-
-@message(versions=(6, 6))
-class ConsumerGroupTargetAssignmentMetadataKey:
-    group_id: str
-
-
-@message(versions=(0, 0), flexible=0)
-class ConsumerGroupTargetAssignmentMetadataValue:
-    assignment_epoch: Int32
-
-
-@message(versions=(7, 7))
-class ConsumerGroupTargetAssignmentMemberKey:
-    group_id: str
-    member_id: str
-
-
-@message(versions=(0, 0), flexible=0)
-class ConsumerGroupTargetAssignmentMemberValue:
-    @nested
-    class Topic:
-        topic_id: UUID
-        partitions: Sequence[Int32]
-
-    topic_partitions: Sequence[Topic]
-
-
-@message(versions=(8, 8))
-class ConsumerGroupCurrentMemberAssignmentKey:
-    group_id: str
-    member_id: str
-
-
-@message(versions=(0, 0), flexible=0)
-class ConsumerGroupCurrentMemberAssignmentValue:
-    @nested
-    class Topic:
-        topic_id: UUID
-        partitions: Sequence[Int32]
-
-    member_epoch: Int32
-    previous_member_epoch: Int32
-    state: Int8
-    assigned_partitions: Sequence[Topic]
-    partitions_pending_revocation: Sequence[Topic]
-
-
-@message(versions=(16, 16))
-class ConsumerGroupRegularExpressionKey:
-    group_id: str
-    regular_expression: str
-
-
-@message(versions=(0, 0), flexible=0)
-class ConsumerGroupRegularExpressionValue:
-    topics: Sequence[str]
-    version: Int64
-    timestamp: Int64
-
+from embedkafka.group.member import Protocol
+from embedkafka.protocol.codec import decode, encode_versioned, leading_version
+from embedkafka.protocol.messages.internal import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 
 ConsumerKey = (
     ConsumerGroupMetadataKey
@@ -163,7 +56,7 @@ CONSUMER_KEYS: Final[Mapping[int, type[ConsumerKey]]] = {
 
 def find_consumer_key(key: bytes) -> ConsumerKey | None:
     """What the record is about, if it is about a consumer group."""
-    (version,) = struct.unpack_from(">h", key)
+    version = leading_version(key)
     cls = CONSUMER_KEYS.get(version)
     return None if cls is None else decode(cls, version, memoryview(key)[2:])
 
@@ -183,7 +76,10 @@ def subscription_metadata_record(
         value = ConsumerGroupPartitionMetadataValue(
             topics=[
                 ConsumerGroupPartitionMetadataValue.Topic(
-                    topic_id=topic_id, topic_name=name, num_partitions=count
+                    topic_id=topic_id,
+                    topic_name=name,
+                    num_partitions=count,
+                    partition_metadata=[],  # racks, which 4.0 writes no more
                 )
                 for name, (topic_id, count) in sorted(topics.items())
             ]
@@ -204,6 +100,7 @@ def member_record(group_id: str, member_id: str, member: ConsumerMember | None) 
             subscribed_topic_regex=member.subscribed_topic_regex,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             server_assignor=member.server_assignor,
+            classic_member_metadata=None if member.classic is None else _classic(member.classic),
         )
     key = ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
     return _record(key, 5, value)
@@ -221,7 +118,7 @@ def target_record(group_id: str, member_id: str, target: Assignment | None) -> L
     """What the member should have."""
     value = None
     if target is not None:
-        topic_type = ConsumerGroupTargetAssignmentMemberValue.Topic
+        topic_type = ConsumerGroupTargetAssignmentMemberValue.TopicPartition
         value = ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
                 topic_type(topic_id=topic_id, partitions=sorted(partitions))
@@ -262,16 +159,40 @@ def regex_record(
 
 def read_topics(
     topics: Sequence[
-        ConsumerGroupCurrentMemberAssignmentValue.Topic
-        | ConsumerGroupTargetAssignmentMemberValue.Topic
+        ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+        | ConsumerGroupTargetAssignmentMemberValue.TopicPartition
     ],
 ) -> Assignment:
     return assignment_of((topic.topic_id, topic.partitions) for topic in topics)
 
 
-def _topics(assignment: Assignment) -> list[ConsumerGroupCurrentMemberAssignmentValue.Topic]:
+def read_classic(
+    value: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None,
+) -> ClassicSide | None:
+    """How the member speaks the classic protocol, if it does."""
+    if value is None:
+        return None
+    return ClassicSide(
+        session_timeout_ms=value.session_timeout_ms,
+        protocols=tuple(Protocol(p.name, p.metadata) for p in value.supported_protocols),
+    )
+
+
+def _classic(side: ClassicSide) -> ConsumerGroupMemberMetadataValue.ClassicMemberMetadata:
+    value_type = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
+    return value_type(
+        session_timeout_ms=side.session_timeout_ms,
+        supported_protocols=[
+            value_type.ClassicProtocol(name=p.name, metadata=p.metadata) for p in side.protocols
+        ],
+    )
+
+
+def _topics(
+    assignment: Assignment,
+) -> list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions]:
     return [
-        ConsumerGroupCurrentMemberAssignmentValue.Topic(
+        ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions(
             topic_id=topic_id, partitions=sorted(partitions)
         )
         for topic_id, partitions in sorted(assignment.items())
@@ -279,5 +200,5 @@ def _topics(assignment: Assignment) -> list[ConsumerGroupCurrentMemberAssignment
 
 
 def _record(key: ConsumerKey, key_version: int, value: object | None) -> LogRecord:
-    encoded = None if value is None else with_version(value, 0)
-    return LogRecord(with_version(key, key_version), encoded)
+    encoded = None if value is None else encode_versioned(value, 0)
+    return LogRecord(encode_versioned(key, key_version), encoded)

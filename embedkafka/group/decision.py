@@ -22,7 +22,9 @@ class TimerKind(Enum):
     JOIN = "join"  # the rebalance, or its initial delay, is over
     SYNC = "sync"  # members that joined have not synced
     CONSUMER_SESSION = "consumer-session"
-    CONSUMER_REBALANCE = "consumer-rebalance"
+    CONSUMER_REBALANCE = "consumer-rebalance"  # it has not given up what it was asked to
+    CONSUMER_JOIN = "consumer-join"  # a classic member of a consumer group has not joined again
+    CONSUMER_SYNC = "consumer-sync"  # it has joined, and not synced
 
 
 class TimerKey(NamedTuple):
@@ -34,8 +36,11 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
+    """Starts a timer, anew unless `if_absent`, which leaves a running one alone."""
+
     key: TimerKey
     delay_ms: int
+    if_absent: bool = False
 
 
 class CancelTimer(NamedTuple):
@@ -100,8 +105,14 @@ class Decisions:
     def answer(self, to: Callable[[R], None], response: R) -> None:
         self.answers.append(Answer(to, response))
 
-    def set_timer(self, key: TimerKey, delay_ms: int) -> None:
-        self.timers.append(SetTimer(key, delay_ms))
+    def include(self, decision: Decision) -> None:
+        """Takes over everything that another rule has decided."""
+        self.answers += decision.answers
+        self.timers += decision.timers
+        self.writes += decision.writes
+
+    def set_timer(self, key: TimerKey, delay_ms: int, *, if_absent: bool = False) -> None:
+        self.timers.append(SetTimer(key, delay_ms, if_absent))
 
     def cancel_timer(self, key: TimerKey) -> None:
         self.timers.append(CancelTimer(key))

@@ -9,9 +9,9 @@ Not here: answers, timers and records (`membership.py`); committed offsets (`off
 from collections import Counter
 from collections.abc import Sequence
 
+from embedkafka.group.consumer_protocol import subscribed_topics
 from embedkafka.group.member import JoinReply, Member, Protocol
 from embedkafka.group.states import GroupState, can_move, move
-from embedkafka.group.subscription import subscribed_topics
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 

@@ -207,6 +207,8 @@ class ShardHost:
             answer.to(answer.response)
 
     def _set_timer(self, hosted: HostedShard, change: SetTimer) -> None:
+        if change.if_absent and change.key in hosted.timers:
+            return
         self._cancel_timer(hosted, change.key)
         ticket: list[TimerTask] = []
         due = partial(self._on_timer, hosted, change.key, ticket)

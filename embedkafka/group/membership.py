@@ -20,7 +20,7 @@ from embedkafka.group.append_errors import CLASSIC_GROUP_ERRORS
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.decision import Decision, Decisions, Stored, TimerKey, TimerKind
 from embedkafka.group.group import Group
-from embedkafka.group.member import JoinReply, Member, Protocol, SyncReply
+from embedkafka.group.member import Member, Protocol, SyncReply
 from embedkafka.group.membership_messages import (
     UNKNOWN_MEMBER_ID,
     JoinAttempt,
@@ -30,6 +30,8 @@ from embedkafka.group.membership_messages import (
     find_sync_error,
     generation_response,
     join_error,
+    leave_response,
+    leaving_members,
     metadata_record,
     sync_error,
 )
@@ -39,7 +41,6 @@ from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
-    JoinGroupRequest,
     LeaveGroupRequest,
     LeaveGroupResponse,
     SyncGroupRequest,
@@ -67,28 +68,13 @@ class Membership:
 
     # Join
 
-    def join(
-        self,
-        request: JoinGroupRequest,
-        *,
-        client_id: str,
-        client_host: str,
-        version: int,
-        reply: JoinReply,
-        now_ms: int,
-    ) -> Decision:
+    def join(self, attempt: JoinAttempt, *, now_ms: int) -> Decision:
         """Lets a consumer in, or back in; the answer may wait for the others to join."""
         out = Decisions()
-        attempt = JoinAttempt(
-            request=request,
-            client_id=client_id,
-            client_host=client_host,
-            version=version,
-            reply=reply,
-        )
+        request = attempt.request
         is_unknown = request.member_id == UNKNOWN_MEMBER_ID
         group = self._groups.get(request.group_id)
-        error = self._refusal_of_join(group, attempt)
+        error = self.find_join_error(attempt)
         if error is not None:
             out.answer(attempt.reply, join_error(error, request.member_id))
             return out.done()
@@ -109,14 +95,14 @@ class Membership:
         self._try_complete_join(group, out, now_ms)
         return out.done()
 
-    def _refusal_of_join(self, group: Group | None, attempt: JoinAttempt) -> ErrorCode | None:
-        low = self._config.group_min_session_timeout_ms
-        high = self._config.group_max_session_timeout_ms
-        if not low <= attempt.request.session_timeout_ms <= high:
-            return ErrorCode.INVALID_SESSION_TIMEOUT
-        if group is None and attempt.request.member_id != UNKNOWN_MEMBER_ID:
+    def find_join_error(self, attempt: JoinAttempt) -> ErrorCode | None:
+        """What is wrong with joining whatever the group is like."""
+        request = attempt.request
+        error = find_session_error(attempt, self._config)
+        is_known = request.member_id != UNKNOWN_MEMBER_ID
+        if error is None and is_known and request.group_id not in self._groups:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return None
+        return error
 
     def _has_room_for(self, group: Group, member_id: str) -> bool:
         """Members are let in up to the limit; while joining, whoever comes first counts."""
@@ -425,23 +411,11 @@ class Membership:
         """Removes members at their own wish, or static ones at an admin's (no member id)."""
         out = Decisions()
         group = self._groups.get(request.group_id)
-        leaving = (
-            request.members
-            if version >= 3
-            else [LeaveGroupRequest.Member(member_id=request.member_id)]
-        )
-        answers = [
-            LeaveGroupResponse.Member(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                error_code=self._leave_one(group, member, out, now_ms),
-            )
-            for member in leaving
+        errors = [
+            self._leave_one(group, member, out, now_ms)
+            for member in leaving_members(request, version)
         ]
-        if version >= 3:
-            out.answer(reply, LeaveGroupResponse(members=answers))
-        else:
-            out.answer(reply, LeaveGroupResponse(error_code=answers[0].error_code))
+        out.answer(reply, leave_response(request, errors, version))
         return out.done()
 
     def _leave_one(
@@ -494,6 +468,27 @@ class Membership:
             _answer_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
         out.cancel_timer(_session(group, member_id))
 
+    # Migration
+
+    def interrupt(self, group: Group, out: Decisions) -> None:
+        """The group is about to be a consumer group: whoever waits joins again, and joins that."""
+        for member in group.members.values():
+            _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
+
+    def release(self, group: Group, out: Decisions) -> None:
+        """The group is a consumer group now, with timers of its own."""
+        out.cancel_timer(_join_timer(group))
+        out.cancel_timer(_sync_timer(group))
+        for member_id in (*group.members, *group.pending_members):
+            out.cancel_timer(_session(group, member_id))
+
+    def adopt(self, group: Group, out: Decisions, *, now_ms: int, rebalances: bool) -> None:
+        """The group was a consumer group until now."""
+        for member_id in group.members:
+            self.touch(group, member_id, out)
+        if rebalances:
+            self._rebalance(group, out, now_ms)
+
     # Leadership of the shard
 
     def on_loaded(self, *, now_ms: int) -> Decision:
@@ -514,6 +509,12 @@ class Membership:
                 _answer_waiting(member, ErrorCode.NOT_COORDINATOR, out)
             group.move_to(GroupState.DEAD, now_ms=now_ms)
         return out.done()
+
+
+def find_session_error(attempt: JoinAttempt, config: GroupConfig) -> ErrorCode | None:
+    low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    is_good = low <= attempt.request.session_timeout_ms <= high
+    return None if is_good else ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

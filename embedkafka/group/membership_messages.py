@@ -3,26 +3,30 @@
 Everything here looks at a request and a group; nothing changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from embedkafka.group.decision import LogRecord
 from embedkafka.group.group import Group
 from embedkafka.group.member import JoinReply, Member, Protocol
-from embedkafka.group.records import GroupMetadataValue, group_record
+from embedkafka.group.records import group_record
 from embedkafka.group.states import GroupState
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from embedkafka.protocol.messages.internal import GroupMetadataValue
 
 UNKNOWN_MEMBER_ID: Final = ""
 UNKNOWN_GENERATION_ID: Final = -1
+_FIRST_BATCHED_LEAVE: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +127,30 @@ def join_error(error: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGrou
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error, assignment=b"")
+
+
+def leaving_members(request: LeaveGroupRequest, version: int) -> Sequence[LeaveGroupRequest.Member]:
+    """Before v3 a member could only leave by itself."""
+    if version < _FIRST_BATCHED_LEAVE:
+        return [LeaveGroupRequest.Member(member_id=request.member_id)]
+    return request.members
+
+
+def leave_response(
+    request: LeaveGroupRequest, errors: Sequence[ErrorCode], version: int
+) -> LeaveGroupResponse:
+    """One code for each of `leaving_members`, in their order."""
+    if version < _FIRST_BATCHED_LEAVE:
+        return LeaveGroupResponse(error_code=errors[0])
+    members = [
+        LeaveGroupResponse.Member(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            error_code=error,
+        )
+        for member, error in zip(request.members, errors, strict=True)
+    ]
+    return LeaveGroupResponse(members=members)
 
 
 def generation_response(group: Group, member: Member) -> JoinGroupResponse:

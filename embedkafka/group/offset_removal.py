@@ -2,24 +2,25 @@
 
 Owner: the `coordinator` loop, through the shard.
 Invariants: an offset is gone when its tombstone is stored, in the order of the log, so that a
-commit made meanwhile outlives it; a group that is deleted is gone at once, and a new one of the
-same name begins after its tombstone.
+commit made meanwhile outlives it; so is a group, and what comes for it meanwhile waits its turn.
 Not here: the offsets themselves (`offsets.py`), and who may commit them (`commits.py`).
 """
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import partial
 
 from embedkafka.group.append_errors import OFFSET_ERRORS
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.consumer_groups import ConsumerGroups
+from embedkafka.group.consumer_planning import group_tombstones
 from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored
 from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
 from embedkafka.group.offsets import NO_EXPIRY, CommittedOffset, Offsets
-from embedkafka.group.records import OffsetCommitKey, group_record, offset_record
+from embedkafka.group.records import group_record, offset_record
 from embedkafka.group.states import GroupState
+from embedkafka.group.turns import Sequel, Turns
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.internal import OffsetCommitKey
 from embedkafka.runtime.ids import TopicPartition
 
 DeleteReply = Callable[[tuple[ErrorCode, Sequence[ErrorCode]]], None]
@@ -32,13 +33,15 @@ class OffsetRemoval:
     def __init__(
         self,
         groups: MutableMapping[str, Group],
+        consumer_groups: Mapping[str, ConsumerGroup],
         offsets: Offsets,
-        consumers: ConsumerGroups,
+        turns: Turns,
         config: GroupConfig,
     ) -> None:
         self._groups = groups
+        self._consumer_groups = consumer_groups
         self._offsets = offsets
-        self._consumers = consumers
+        self._turns = turns
         self._config = config
 
     def delete(
@@ -50,7 +53,7 @@ class OffsetRemoval:
     ) -> Decision:
         """Deletes offsets of topics that nobody in the group subscribes."""
         out = Decisions()
-        consumer = self._consumers.find(group_id)
+        consumer = self._consumer_groups.get(group_id)
         if consumer is not None:
             subscribed = consumer.subscribed_topics()
             self._delete_partitions(group_id, partitions, subscribed, reply=reply, out=out)
@@ -113,80 +116,83 @@ class OffsetRemoval:
     def delete_group(
         self, group_id: str, *, reply: Callable[[ErrorCode], None], now_ms: int
     ) -> Decision:
-        """Deletes an empty group with its offsets."""
-        out = Decisions()
-        group = self._groups.get(group_id)
-        consumer = self._consumers.find(group_id)
-        doomed = self._all_partitions(group_id)
-        records = _tombstones(group_id, doomed)
-        if group is None and consumer is None:
-            out.answer(reply, ErrorCode.GROUP_ID_NOT_FOUND)
-        elif consumer is not None and self._consumers.is_idle(consumer):
-            records += self._consumers.bury(consumer, now_ms=now_ms)
-            self._write_deletion(group_id, doomed, records, reply=reply, out=out)
-        elif group is not None and group.state is GroupState.EMPTY:
-            records += self._bury_group(group, now_ms)
-            self._write_deletion(group_id, doomed, records, reply=reply, out=out)
-        else:
-            out.answer(reply, ErrorCode.NON_EMPTY_GROUP)
-        return out.done()
+        """Deletes an empty group with its offsets; the answer comes when that is stored."""
 
-    def _write_deletion(
+        def run(out: Decisions, now_ms: int) -> None:
+            group, consumer = self._groups.get(group_id), self._consumer_groups.get(group_id)
+            if group is None and consumer is None:
+                out.answer(reply, ErrorCode.GROUP_ID_NOT_FOUND)
+            elif _has_members(group, consumer):
+                out.answer(reply, ErrorCode.NON_EMPTY_GROUP)
+            else:
+                doomed = self._all_partitions(group_id)
+                self._delete_group(group_id, doomed, answer, out, now_ms)
+
+        def answer(stored: Stored, out: Decisions) -> None:
+            out.answer(reply, OFFSET_ERRORS.get(stored.error, stored.error))
+
+        def refuse(error: ErrorCode, out: Decisions) -> None:
+            out.answer(reply, error)
+
+        return self._turns.take(group_id, run, now_ms=now_ms, refuse=refuse)
+
+    def _delete_group(
         self,
         group_id: str,
         doomed: Sequence[TopicPartition],
-        records: Sequence[LogRecord],
-        *,
-        reply: Callable[[ErrorCode], None],
+        then: Sequel,
         out: Decisions,
+        now_ms: int,
     ) -> None:
-        """Appends the tombstones, those of the offsets `doomed` first, and then answers."""
-        if not records:
-            out.answer(reply, ErrorCode.NONE)
-            return
+        """Appends the tombstones of the group and of its offsets, which are `doomed`."""
+        group, consumer = self._groups.get(group_id), self._consumer_groups.get(group_id)
+        records = _tombstones(group_id, doomed)
+        if consumer is not None:
+            records += group_tombstones(consumer, now_ms=now_ms)
+        elif group is not None and group.generation_id > 0:
+            # One that never had a generation has no record to delete.
+            records.append(group_record(group_id, None))
 
-        def on_stored(stored: Stored) -> Decision:
-            after = Decisions()
-            if stored.error is ErrorCode.NONE:
-                self._bury(group_id, doomed, stored)
-            after.answer(reply, OFFSET_ERRORS.get(stored.error, stored.error))
-            return after.done()
+        def forget(stored: Stored, out: Decisions) -> None:
+            if stored.error is ErrorCode.NONE and group is not None:
+                group.move_to(GroupState.DEAD, now_ms=stored.now_ms)
+                self._groups.pop(group_id, None)
+            then(stored, out)
 
-        out.write(records, on_stored)
+        self._turns.store(group_id, records, forget, out, now_ms=now_ms)
 
     def _all_partitions(self, group_id: str) -> list[TopicPartition]:
-        """Partitions with an offset, committed or in an open transaction."""
+        """Partitions with an offset: committed, in an open transaction, or on its way."""
         committed = self._offsets.of_group(group_id)
         unstable = self._offsets.unstable_partitions(group_id)
-        return list(dict.fromkeys([*committed, *sorted(unstable)]))
+        in_flight = self._offsets.in_flight_partitions(group_id)
+        return list(dict.fromkeys([*committed, *sorted(unstable), *sorted(in_flight)]))
 
     def expire(self, *, now_ms: int) -> Decision:
         """Deletes offsets that nobody needs any more, and groups that had nothing else."""
         out = Decisions()
-        for group in list(self._groups.values()):
-            expired = self._expired(group, now_ms)
-            records = _tombstones(group.group_id, expired)
-            is_empty = group.state is GroupState.EMPTY and not group.pending_members
-            if is_empty and self._has_only(group.group_id, expired):
-                records += self._bury_group(group, now_ms)
-            if records:
-                out.write(records, partial(self._on_tombstones, group.group_id, expired))
-        for consumer in self._consumers.all():
-            self._expire_consumer_group(consumer, out, now_ms)
+        group_ids = [*self._groups, *self._consumer_groups]
+        for group_id in group_ids:
+            if not self._turns.is_busy(group_id):
+                self._expire_group(group_id, out, now_ms)
         return out.done()
 
-    def _expire_consumer_group(self, group: ConsumerGroup, out: Decisions, now_ms: int) -> None:
-        expired = self._expired_where(
-            group.group_id,
-            subscribed=group.subscribed_topics(),
-            since_ms=None,
-            now_ms=now_ms,
-        )
-        records = _tombstones(group.group_id, expired)
-        if self._consumers.is_idle(group) and self._has_only(group.group_id, expired):
-            records += self._consumers.bury(group, now_ms=now_ms)
-        if records:
-            out.write(records, partial(self._on_tombstones, group.group_id, expired))
+    def _expire_group(self, group_id: str, out: Decisions, now_ms: int) -> None:
+        group, consumer = self._groups.get(group_id), self._consumer_groups.get(group_id)
+        if group is not None:
+            expired = self._expired(group, now_ms)
+        else:
+            subscribed = frozenset() if consumer is None else consumer.subscribed_topics()
+            expired = self._expired_where(
+                group_id, subscribed=subscribed, since_ms=None, now_ms=now_ms
+            )
+        is_awaited = group is not None and bool(group.pending_members)
+        is_empty = not _has_members(group, consumer) and not is_awaited
+        if is_empty and self._has_only(group_id, expired):
+            self._delete_group(group_id, expired, _nothing, out, now_ms)
+        elif expired:
+            then = partial(self._on_tombstones, group_id, expired)
+            out.write(_tombstones(group_id, expired), then)
 
     def _expired_where(
         self, group_id: str, *, subscribed: frozenset[str], since_ms: int | None, now_ms: int
@@ -238,12 +244,6 @@ class OffsetRemoval:
             and len(expired) == len(self._offsets.of_group(group_id))
         )
 
-    def _bury_group(self, group: Group, now_ms: int) -> list[LogRecord]:
-        """Takes the group out; one that never had a generation has no record to delete."""
-        group.move_to(GroupState.DEAD, now_ms=now_ms)
-        del self._groups[group.group_id]
-        return [group_record(group.group_id, None)] if group.generation_id > 0 else []
-
     def _known(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         known = set(self._all_partitions(group_id))
         return [tp for tp in partitions if tp in known]
@@ -259,6 +259,16 @@ class OffsetRemoval:
         for delta, tp in enumerate(doomed):
             key = OffsetCommitKey(group=group_id, topic=tp.topic, partition=tp.partition)
             self._offsets.replay(key, None, record_offset=stored.base_offset + delta)
+
+
+def _has_members(group: Group | None, consumer: ConsumerGroup | None) -> bool:
+    if consumer is not None:
+        return bool(consumer.members)
+    return group is not None and group.state is not GroupState.EMPTY
+
+
+def _nothing(stored: Stored, out: Decisions) -> None:
+    """What is refused is tried again at the next check."""
 
 
 def _subscribed(group: Group, partitions: Iterable[TopicPartition]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from embedkafka.group.records import OffsetCommitKey, OffsetCommitValue
+from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
 from embedkafka.runtime.ids import TopicPartition
 
 NO_PRODUCER_ID: Final = -1
@@ -73,6 +73,11 @@ class Offsets:
         return any(group_id in groups for groups in self._pending.values()) or any(
             key[0] == group_id for key in self._in_flight_transactional
         )
+
+    def in_flight_partitions(self, group_id: str) -> set[TopicPartition]:
+        """Partitions with commits on their way to the log."""
+        keys = self._in_flight.keys() | self._in_flight_transactional.keys()
+        return {tp for group, tp in keys if group == group_id}
 
     def unstable_partitions(self, group_id: str) -> set[TopicPartition]:
         """Partitions with offsets in open transactions."""

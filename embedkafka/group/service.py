@@ -28,7 +28,7 @@ from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_heartbeat import heartbeat_error
 from embedkafka.group.decision import Decision, TransactionalProducer
 from embedkafka.group.hosting import HostedShard, ShardHost
-from embedkafka.group.membership_messages import join_error, sync_error
+from embedkafka.group.membership_messages import JoinAttempt, join_error, sync_error
 from embedkafka.group.offset_messages import (
     commit_response,
     delete_response,
@@ -163,16 +163,16 @@ class GroupService:
         reply: Callable[[JoinGroupResponse], None],
     ) -> None:
         answer = reply if version >= 7 else partial(_answer_join_before_v7, reply)
+        attempt = JoinAttempt(
+            request=request,
+            client_id=client_id,
+            client_host=client_host,
+            version=version,
+            reply=answer,
+        )
 
         def decide(shard: Shard) -> Decision:
-            return shard.join(
-                request,
-                client_id=client_id,
-                client_host=client_host,
-                version=version,
-                reply=answer,
-                now_ms=self._clock.now_ms(),
-            )
+            return shard.join(attempt, now_ms=self._clock.now_ms())
 
         def refuse(error: ErrorCode) -> JoinGroupResponse:
             return join_error(error, request.member_id)
@@ -187,7 +187,7 @@ class GroupService:
     ) -> None:
         def decide(shard: Shard) -> Decision:
             now_ms = self._clock.now_ms()
-            return shard.membership.sync(request, version=version, reply=reply, now_ms=now_ms)
+            return shard.sync(request, version=version, reply=reply, now_ms=now_ms)
 
         def refuse(error: ErrorCode) -> SyncGroupResponse:
             # The rebalance was lost with the former coordinator: the member must join again, and
@@ -201,7 +201,7 @@ class GroupService:
         self, request: HeartbeatRequest, reply: Callable[[HeartbeatResponse], None]
     ) -> None:
         def decide(shard: Shard) -> Decision:
-            return shard.membership.heartbeat(request, reply=reply)
+            return shard.heartbeat(request, reply=reply, now_ms=self._clock.now_ms())
 
         def refuse(error: ErrorCode) -> HeartbeatResponse:
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -217,7 +217,7 @@ class GroupService:
     ) -> None:
         def decide(shard: Shard) -> Decision:
             now_ms = self._clock.now_ms()
-            return shard.membership.leave(request, version=version, reply=reply, now_ms=now_ms)
+            return shard.leave(request, version=version, reply=reply, now_ms=now_ms)
 
         def refuse(error: ErrorCode) -> LeaveGroupResponse:
             return LeaveGroupResponse(error_code=error)

@@ -12,34 +12,42 @@ Not here: which shards this broker has, and requests about several groups (`serv
 from collections.abc import Callable
 from uuid import UUID
 
+from embedkafka.group.append_errors import CONSUMER_GROUP_ERRORS
+from embedkafka.group.classic_members import ClassicMembers
 from embedkafka.group.commits import Commits
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_group import ConsumerGroup
 from embedkafka.group.consumer_groups import ConsumerGroups
-from embedkafka.group.consumer_records import (
-    ConsumerGroupMetadataKey,
-    ConsumerKey,
-    find_consumer_key,
-)
-from embedkafka.group.decision import Decision, Decisions, LogRecord, TimerKey, TimerKind
+from embedkafka.group.consumer_planning import group_tombstones
+from embedkafka.group.consumer_records import ConsumerKey, find_consumer_key
+from embedkafka.group.consumer_steps import ConsumerSteps
+from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored, TimerKey, TimerKind
 from embedkafka.group.group import Group
-from embedkafka.group.member import JoinReply, Member, Protocol
+from embedkafka.group.member import Member, Protocol, SyncReply
 from embedkafka.group.membership import Membership
-from embedkafka.group.membership_messages import join_error
+from embedkafka.group.membership_messages import JoinAttempt, join_error, sync_error
 from embedkafka.group.offset_removal import OffsetRemoval
 from embedkafka.group.offsets import NO_PRODUCER_ID, Offsets
 from embedkafka.group.ports import TopicCatalog
-from embedkafka.group.records import (
+from embedkafka.group.records import read_key
+from embedkafka.group.states import GroupState
+from embedkafka.group.turns import Turns
+from embedkafka.protocol.codec import decode_versioned
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+)
+from embedkafka.protocol.messages.internal import (
+    ConsumerGroupMetadataKey,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    read_key,
-    read_value,
 )
-from embedkafka.group.states import GroupState
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import JoinGroupRequest
 from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.records.control import ControlType, find_control_type
 
@@ -58,62 +66,135 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets = Offsets()
+        self.turns = turns = Turns(self._replay_live)
         self.membership = Membership(self.groups, config, new_uuid)
+        steps = ConsumerSteps(self.groups, self.membership, config, catalog, turns)
         self.consumers = ConsumerGroups(
-            self.consumer_groups, self.groups, config, catalog, new_uuid, self._replay_live
+            self.consumer_groups, self.groups, self.membership, steps, config, new_uuid
         )
-        self.commits = Commits(self.groups, self.offsets, self.membership, self.consumers, config)
-        self.removal = OffsetRemoval(self.groups, self.offsets, self.consumers, config)
+        self.classic_members = ClassicMembers(steps, config, new_uuid)
+        self.commits = Commits(
+            self.groups, self.consumer_groups, self.offsets, self.membership, turns, config
+        )
+        self.removal = OffsetRemoval(self.groups, self.consumer_groups, self.offsets, turns, config)
 
-    def join(
+    # The classic protocol, in groups of either kind
+
+    def join(self, attempt: JoinAttempt, *, now_ms: int) -> Decision:
+        """Joins the group that there is; an empty consumer group makes room for a classic one."""
+        group_id = attempt.request.group_id
+
+        def run(out: Decisions, now_ms: int) -> None:
+            consumer = self.consumer_groups.get(group_id)
+            if consumer is None:
+                out.include(self.membership.join(attempt, now_ms=now_ms))
+            elif consumer.members:
+                self.classic_members.join(consumer, attempt, out, now_ms)
+            else:
+                self._join_in_place_of(consumer, attempt, out, now_ms)
+
+        def refuse(error: ErrorCode, out: Decisions) -> None:
+            out.answer(attempt.reply, join_error(error, attempt.request.member_id))
+
+        return self.turns.take(group_id, run, now_ms=now_ms, refuse=refuse)
+
+    def _join_in_place_of(
+        self, consumer: ConsumerGroup, attempt: JoinAttempt, out: Decisions, now_ms: int
+    ) -> None:
+        def join(stored: Stored, out: Decisions) -> None:
+            if stored.error is ErrorCode.NONE:
+                out.include(self.membership.join(attempt, now_ms=stored.now_ms))
+            else:
+                error = CONSUMER_GROUP_ERRORS.get(stored.error, stored.error)
+                out.answer(attempt.reply, join_error(error, attempt.request.member_id))
+
+        error = self.membership.find_join_error(attempt)
+        if error is None:
+            tombstones = group_tombstones(consumer, now_ms=now_ms)
+            self.turns.store(consumer.group_id, tombstones, join, out, now_ms=now_ms)
+        else:
+            out.answer(attempt.reply, join_error(error, attempt.request.member_id))
+
+    def sync(
+        self, request: SyncGroupRequest, *, version: int, reply: SyncReply, now_ms: int
+    ) -> Decision:
+        def run(out: Decisions, now_ms: int) -> None:
+            group = self.consumer_groups.get(request.group_id)
+            if group is None:
+                sync = self.membership.sync
+                out.include(sync(request, version=version, reply=reply, now_ms=now_ms))
+            else:
+                self.classic_members.sync(group, request, version=version, reply=reply, out=out)
+
+        def refuse(error: ErrorCode, out: Decisions) -> None:
+            out.answer(reply, sync_error(error))
+
+        return self.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
+
+    def heartbeat(
         self,
-        request: JoinGroupRequest,
+        request: HeartbeatRequest,
         *,
-        client_id: str,
-        client_host: str,
-        version: int,
-        reply: JoinReply,
+        reply: Callable[[HeartbeatResponse], None],
         now_ms: int,
     ) -> Decision:
-        """Joins a classic group; a consumer group makes room for one only when it is empty."""
-        out = Decisions()
-        consumer = self.consumer_groups.get(request.group_id)
-        if self.consumers.is_busy(request.group_id) or (consumer and consumer.members):
-            error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            out.answer(reply, join_error(error, request.member_id))
-            return out.done()
-        if consumer is not None:
-            tombstones = self.consumers.bury(consumer, now_ms=now_ms)
-            out.write(tombstones, lambda stored: Decision())
-        joined = self.membership.join(
-            request,
-            client_id=client_id,
-            client_host=client_host,
-            version=version,
-            reply=reply,
-            now_ms=now_ms,
-        )
-        return Decision(
-            answers=joined.answers,
-            timers=joined.timers,
-            writes=(*out.writes, *joined.writes),
-        )
+        def run(out: Decisions, now_ms: int) -> None:
+            group = self.consumer_groups.get(request.group_id)
+            if group is None:
+                out.include(self.membership.heartbeat(request, reply=reply))
+            else:
+                self.classic_members.heartbeat(group, request, reply=reply, out=out)
+
+        def refuse(error: ErrorCode, out: Decisions) -> None:
+            out.answer(reply, HeartbeatResponse(error_code=error))
+
+        return self.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
+
+    def leave(
+        self,
+        request: LeaveGroupRequest,
+        *,
+        version: int,
+        reply: Callable[[LeaveGroupResponse], None],
+        now_ms: int,
+    ) -> Decision:
+        def run(out: Decisions, now_ms: int) -> None:
+            group = self.consumer_groups.get(request.group_id)
+            if group is None:
+                leave = self.membership.leave
+                out.include(leave(request, version=version, reply=reply, now_ms=now_ms))
+            else:
+                self.classic_members.leave(
+                    group, request, version=version, reply=reply, out=out, now_ms=now_ms
+                )
+
+        def refuse(error: ErrorCode, out: Decisions) -> None:
+            out.answer(reply, LeaveGroupResponse(error_code=error))
+
+        return self.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
 
     def on_timer(self, key: TimerKey, *, now_ms: int) -> Decision:
         """A timer that a decision has set, and none has replaced or cancelled, is due."""
         match key.kind:
-            case TimerKind.SESSION:
-                return self.membership.on_session_timeout(
-                    key.group_id, key.member_id, now_ms=now_ms
+            case TimerKind.SESSION | TimerKind.JOIN | TimerKind.SYNC:
+                return self.turns.take(
+                    key.group_id,
+                    lambda out, now_ms: out.include(self._on_classic_timer(key, now_ms)),
+                    now_ms=now_ms,
                 )
+            case TimerKind.CONSUMER_REBALANCE:
+                return self.consumers.on_rebalance_timeout(key, now_ms=now_ms)
+            case TimerKind.CONSUMER_SESSION | TimerKind.CONSUMER_JOIN | TimerKind.CONSUMER_SYNC:
+                return self.consumers.on_timeout(key, now_ms=now_ms)
+
+    def _on_classic_timer(self, key: TimerKey, now_ms: int) -> Decision:
+        match key.kind:
             case TimerKind.JOIN:
                 return self.membership.on_join_timeout(key.group_id, now_ms=now_ms)
             case TimerKind.SYNC:
                 return self.membership.on_sync_timeout(key.group_id, now_ms=now_ms)
-            case TimerKind.CONSUMER_SESSION:
-                return self.consumers.on_session_timeout(key.group_id, key.member_id, now_ms=now_ms)
-            case TimerKind.CONSUMER_REBALANCE:
-                return self.consumers.on_rebalance_timeout(
+            case _:
+                return self.membership.on_session_timeout(
                     key.group_id, key.member_id, now_ms=now_ms
                 )
 
@@ -153,8 +234,8 @@ class Shard:
     def on_unloaded(self, *, now_ms: int) -> Decision:
         """This broker leads the partition no longer."""
         classic = self.membership.on_unloaded(now_ms=now_ms)
-        consumer = self.consumers.on_unloaded()
-        return Decision(answers=(*classic.answers, *consumer.answers))
+        waiting = self.turns.on_unloaded()
+        return Decision(answers=(*classic.answers, *waiting.answers))
 
     def _replay_marker(self, batch: RecordBatch) -> None:
         for record in batch.records():
@@ -174,14 +255,14 @@ class Shard:
             case OffsetCommitKey() as offset_key:
                 self.offsets.replay(
                     offset_key,
-                    None if value is None else read_value(OffsetCommitValue, value),
+                    None if value is None else decode_versioned(OffsetCommitValue, value),
                     record_offset=record_offset,
                     producer_id=producer_id,
                 )
             case GroupMetadataKey() as group_key:
                 self._replay_group(
                     group_key.group,
-                    None if value is None else read_value(GroupMetadataValue, value),
+                    None if value is None else decode_versioned(GroupMetadataValue, value),
                 )
             case None:
                 consumer_key = find_consumer_key(key)

@@ -1,7 +1,7 @@
 """The broker's settings as each of its parts wants them."""
 
 from embedkafka.controller.loop import ControllerConfig
-from embedkafka.group.config import GroupConfig
+from embedkafka.group.config import GroupConfig, MigrationPolicy
 from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig
 from embedkafka.net.limits import Limits
@@ -115,6 +115,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         consumer_session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
         consumer_heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
         consumer_group_max_size=config.integer("group.consumer.max.size"),
+        consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
     )
 
 

@@ -260,6 +260,54 @@ def test_deleting_a_group_forgets_open_transactions(coordinator):
     assert coordinator.committed() == {}
 
 
+def test_a_group_whose_deletion_the_log_refuses_is_still_there(coordinator, new_coordinator):
+    member = coordinator.stable()
+    coordinator.commit({T0: 5}, member=member, generation=1)
+    coordinator.leave(member)
+    coordinator.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert delete_groups(coordinator, "g") == {"g": ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert coordinator.committed() == {T0: 5}
+    (group,) = coordinator.shard().groups.values()
+    loaded = new_coordinator(log=coordinator.log).lead().shard().groups["g"]
+    assert (loaded.state, loaded.generation_id) == (group.state, group.generation_id)
+    coordinator.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    coordinator.service.start()
+    coordinator.advance(8 * 24 * 60 * 60 * 1000)
+    assert coordinator.shard().groups == {}
+    assert coordinator.committed() == {}
+
+
+def test_who_joins_during_a_deletion_joins_what_comes_after(coordinator, new_coordinator):
+    member = coordinator.stable()
+    coordinator.leave(member)
+    coordinator.log.hold()
+    deletion = coordinator.send(
+        coordinator.service.delete_groups, DeleteGroupsRequest(groups_names=["g"])
+    )
+    join, commit = coordinator.join(), coordinator.commit({T0: 5})
+    assert [reply.is_waiting for reply in (deletion, join, commit)] == [True] * 3
+    coordinator.log.release()
+    coordinator.loop.run()
+    assert deletion.response.results[0].error_code == ErrorCode.NONE
+    assert join.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert coordinator.shard().groups["g"].generation_id == 0
+    assert coordinator.committed() == {T0: 5}
+    assert new_coordinator(log=coordinator.log).lead().committed() == {T0: 5}
+
+
+def test_a_commit_on_its_way_is_deleted_with_its_group(coordinator, new_coordinator):
+    coordinator.log.hold()
+    commit = coordinator.commit({T0: 5})
+    deletion = coordinator.send(
+        coordinator.service.delete_groups, DeleteGroupsRequest(groups_names=["g"])
+    )
+    coordinator.log.release()
+    coordinator.loop.run()
+    assert not commit.is_waiting
+    assert deletion.response.results[0].error_code == ErrorCode.NONE
+    assert coordinator.committed() == new_coordinator(log=coordinator.log).lead().committed() == {}
+
+
 def test_deleted_partitions_lose_their_offsets_in_every_group(coordinator):
     coordinator.commit({T0: 1, T1: 2}, group="a")
     coordinator.commit({T0: 1}, group="b")

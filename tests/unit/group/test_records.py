@@ -3,16 +3,13 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.group.records import (
+from embedkafka.group.records import group_record, offset_record, read_key
+from embedkafka.protocol.codec import decode_versioned, encode_versioned
+from embedkafka.protocol.messages.internal import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    group_record,
-    offset_record,
-    read_key,
-    read_value,
-    with_version,
 )
 
 
@@ -104,7 +101,7 @@ def test_old_versions_are_read():
     )
     value = OffsetCommitValue(offset=1, leader_epoch=2, metadata="m", commit_timestamp=3)
     for version in (0, 2, 3, 4):
-        read = read_value(OffsetCommitValue, with_version(value, version))
+        read = decode_versioned(OffsetCommitValue, encode_versioned(value, version))
         assert read.offset == 1
         assert read.leader_epoch == (2 if version >= 3 else -1)
 
@@ -124,5 +121,5 @@ def test_what_is_written_is_read(group, topic, partition, offset, metadata):
     value = OffsetCommitValue(offset=offset, leader_epoch=1, metadata=metadata, commit_timestamp=2)
     record = offset_record(group, topic, partition, value)
     assert read_key(record.key) == OffsetCommitKey(group=group, topic=topic, partition=partition)
-    assert read_value(OffsetCommitValue, record.value) == value
+    assert decode_versioned(OffsetCommitValue, record.value) == value
     assert read_key(group_record(group, None).key) == GroupMetadataKey(group=group)
