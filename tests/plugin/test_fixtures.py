@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-PLUGIN_IMPORT_BUDGET_MS = 10
-
 
 @pytest.fixture(autouse=True)
 def in_a_process_of_its_own(pytester):
@@ -220,22 +218,15 @@ def test_the_same_tests_run_on_another_cluster(pytester, run):
         assert theirs.existing_topic("theirs").read() == []
 
 
-def test_the_plugin_is_light_until_a_fixture_is_used(pytester, run):
+def test_the_plugin_loads_nothing_but_itself_until_a_fixture_is_used(pytester, run):
     program = (
-        "import sys, time, pytest, dataclasses, logging\n"
-        "def milliseconds():\n"
-        "    for name in [n for n in sys.modules if n.startswith('pytest_embedkafka')]:\n"
-        "        del sys.modules[name]\n"
-        "    start = time.perf_counter()\n"
-        "    import pytest_embedkafka.plugin\n"
-        "    return (time.perf_counter() - start) * 1000\n"
-        "print(min(milliseconds() for _ in range(5)))\n"
-        "assert not {'embedkafka', 'pyspark', 'confluent_kafka'} & set(sys.modules)\n"
+        "import sys, pytest, dataclasses, logging\n"
+        "before = set(sys.modules)\n"
+        "import pytest_embedkafka.plugin\n"
+        "loaded = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "assert loaded == {'pytest_embedkafka'}, loaded\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) < PLUGIN_IMPORT_BUDGET_MS
+    subprocess.run([sys.executable, "-c", program], check=True)
     pytester.makepyfile(
         """
         import sys
