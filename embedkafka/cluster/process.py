@@ -33,7 +33,9 @@ from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.store import WatchEvent, ZkError
 
-_PATIENCE_MS: Final = 30_000
+PATIENCE_MS = 30_000
+"""For an earlier life to end, and for the controller to welcome this one."""
+
 _CONNECT_TIMEOUT_MS: Final = 18_000
 
 
@@ -86,13 +88,11 @@ class BrokerProcess:
             self._settings["log.dirs"] = self._directory
         try:
             self._boot(self._spec())
-        except ZkError as error:
+        except BaseException as error:
             self._remove_directory()
-            raise EmbedKafkaError(
-                f"broker {self._id} cannot use {self._zookeeper}: {error!r}"
-            ) from error
-        except BaseException:
-            self._remove_directory()
+            if isinstance(error, ZkError):
+                reason = f"broker {self._id} cannot use {self._zookeeper}: {error!r}"
+                raise EmbedKafkaError(reason) from error
             raise
         return self
 
@@ -166,7 +166,7 @@ class BrokerProcess:
         def on_change(event: WatchEvent) -> None:
             gone.set()
 
-        patience_ms = max(_PATIENCE_MS, 2 * config.integer("zookeeper.session.timeout.ms"))
+        patience_ms = max(PATIENCE_MS, 2 * config.integer("zookeeper.session.timeout.ms"))
         if zk.find_broker(self._id, on_change) is None:
             return
         if not gone.wait(patience_ms / 1000) and zk.find_broker(self._id) is not None:
@@ -176,11 +176,11 @@ class BrokerProcess:
         def is_known(snapshot: MetadataSnapshot) -> bool:
             return broker.id in snapshot.brokers and snapshot.controller_id in snapshot.brokers
 
-        deadline_ms = self._clock.monotonic_ms() + _PATIENCE_MS
+        deadline_ms = self._clock.monotonic_ms() + PATIENCE_MS
         if not broker.metadata.await_snapshot(is_known, self._clock, deadline_ms):
             known = sorted(broker.metadata.snapshot.brokers)
             raise AwaitTimeout(
-                f"waited {_PATIENCE_MS / 1000:g} s for the controller to welcome broker "
+                f"waited {PATIENCE_MS / 1000:g} s for the controller to welcome broker "
                 f"{self._id}, which knows of brokers {known}"
             )
 

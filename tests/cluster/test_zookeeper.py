@@ -6,19 +6,27 @@ One ZooKeeper and one cluster of processes serve the whole module; `kafka` is th
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 
 import pytest
 
-from embedkafka import ConfigError, EmbeddedKafka
+from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError, cli
+from embedkafka.cluster import process
+from embedkafka.cluster.process import BrokerProcess
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.zk import paths
 from tests.cluster.processes import PATIENCE_S, SESSION_TIMEOUT_MS, Processes
 from tests.cluster.traffic import assert_nothing_lost, make_consumer, make_producer, sending
+from tests.java_tools.ports import free_ports
 from tests.java_tools.zookeeper import ZooKeeperServer
 
 pytestmark = [pytest.mark.java]
+
+
+def our_threads():
+    return {thread for thread in threading.enumerate() if thread.name.startswith("ek-")}
 
 
 @pytest.fixture(scope="module")
@@ -202,13 +210,35 @@ def test_a_former_leader_gives_up_what_no_follower_had(kafka):
     )
 
 
+def test_a_second_broker_with_the_same_id_is_refused(kafka, monkeypatch, tmp_path):
+    monkeypatch.setattr(process, "PATIENCE_MS", 500)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = our_threads()
+    second = BrokerProcess(
+        zookeeper=kafka.zookeeper, broker_id=1, config={"zookeeper.session.timeout.ms": 1_000}
+    )
+    with pytest.raises(EmbedKafkaError, match=f"another broker 1 is running on {kafka.zookeeper}"):
+        second.start()
+    assert our_threads() == before
+    assert list(tmp_path.iterdir()) == []
+    assert kafka.zk.brokers().keys() == {1, 2, 3}
+
+
+def test_a_zookeeper_that_is_not_there_ends_the_command_with_its_address(capsys):
+    (port,) = free_ports(1)
+    hosts = f"127.0.0.1:{port}"
+    options = ["--id", "1", "--config", "zookeeper.connection.timeout.ms=300"]
+    assert cli.main(["broker", "--zookeeper", hosts, *options]) == 1
+    assert f"no ZooKeeper answers at {hosts}" in capsys.readouterr().err
+
+
 # -- brokers in this process, on the same ZooKeeper
 
 IN_PROCESS = {"zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS}
 
 
 def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(zookeeper):
-    threads = set(threading.enumerate())
+    threads = our_threads()
     hosts = f"{zookeeper.connect_string}/embedded"
     with EmbeddedKafka(brokers=3, zookeeper=hosts, config=IN_PROCESS) as kafka:
         kafka.topic("orders", partitions=3, replication=3)
@@ -222,7 +252,7 @@ def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(zoo
             kafka.await_no_under_replicated()
         assert sender.errors == []
         assert_nothing_lost(kafka, sender)
-    assert {t for t in threading.enumerate() if t.name.startswith("ek-")} <= threads
+    assert our_threads() == threads
 
 
 def test_a_broker_cut_off_from_a_real_zookeeper_is_replaced_until_it_is_back(zookeeper):
