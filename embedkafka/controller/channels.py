@@ -155,9 +155,9 @@ class _Channel:
     def _take(self) -> Outgoing | None:
         """The next request; None, and no thread any more, after a while without one."""
         with self._condition:
-            in_time = True
+            in_time, deadline_ms = True, self._clock.monotonic_ms() + IDLE_MS
             while self._open and not self._queue and in_time:
-                in_time = self._clock.wait(self._condition, IDLE_MS)
+                in_time = self._clock.wait_until(self._condition, deadline_ms)
             if self._open and self._queue:
                 return self._queue.popleft()
             self._thread = None
@@ -195,7 +195,7 @@ class _Channel:
     def _back_off(self) -> bool:
         """Waits a little; False when the channel has ended meanwhile."""
         with self._condition:
-            in_time = True
+            in_time, deadline_ms = True, self._clock.monotonic_ms() + RETRY_BACKOFF_MS
             while self._open and in_time:
-                in_time = self._clock.wait(self._condition, RETRY_BACKOFF_MS)
+                in_time = self._clock.wait_until(self._condition, deadline_ms)
             return self._open

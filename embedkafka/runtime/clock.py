@@ -31,10 +31,6 @@ class Clock(Protocol):
         """
         ...
 
-    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
-        """`wait_until` with the deadline `timeout_ms` from now."""
-        ...
-
     def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         """Calls `on_jump` after time jumped; returns the function that ends the subscription."""
         ...
@@ -104,10 +100,6 @@ class SystemClock:
         self._jumps.wait(condition, lambda: (deadline_ms - self.monotonic_ms()) / 1000)
         return self.monotonic_ms() < deadline_ms
 
-    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
-        deadline_ms = None if timeout_ms is None else self.monotonic_ms() + timeout_ms
-        return self.wait_until(condition, deadline_ms)
-
     def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         return self._jumps.subscribe(on_jump)
 
@@ -144,10 +136,6 @@ class ManualClock:
             return True
         self._jumps.wait(condition, lambda: None if self._now_ms < deadline_ms else 0)
         return self._now_ms < deadline_ms
-
-    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
-        deadline_ms = None if timeout_ms is None else self.monotonic_ms() + timeout_ms
-        return self.wait_until(condition, deadline_ms)
 
     def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         return self._jumps.subscribe(on_jump)

@@ -56,7 +56,7 @@ def test_notify_ends_a_wait_before_its_deadline(clock):
     def wait():
         with condition:
             while not ready:
-                assert clock.wait(condition, 60_000)
+                assert clock.wait_until(condition, clock.monotonic_ms() + 60_000)
 
     thread = threading.Thread(target=wait)
     thread.start()
