@@ -45,6 +45,7 @@ class FetcherLoop:
         self._news: set[TopicPartition] = set()
         self._open = True
         self._thread: threading.Thread | None = None
+        self._last_thread: threading.Thread | None = None  # it may be about to end
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
         self._due: dict[TopicPartition, None] = {}
@@ -62,6 +63,7 @@ class FetcherLoop:
             self._inbox.update(assignments)
             if self._thread is None and self._threaded:
                 self._thread = start_thread(self.name, self._run, self._failures)
+                self._last_thread = self._thread
             self._condition.notify()
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
@@ -81,7 +83,7 @@ class FetcherLoop:
         with self._condition:
             self._open = False
             self._condition.notify()
-            thread = self._thread
+            thread = self._last_thread
             fetchers = list(self._fetchers.values())
         for fetcher in fetchers:
             fetcher.endpoint.close()

@@ -1,7 +1,7 @@
 """Which thread follows which partition.
 
 Owner: `_lock` (leaf) guards the map of loops and of partitions.
-Invariants: a partition is followed by one loop at most.
+Invariants: a partition is followed by one loop at most, and by none after `stop`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,11 +45,14 @@ class FetcherManager:
         self._lock = ranked_lock("fetchers", LEAF_RANK)
         self._loops: dict[str, FetcherLoop] = {}
         self._loop_of: dict[TopicPartition, FetcherLoop] = {}
+        self._open = True
 
     def follow(self, assignments: Mapping[TopicPartition, tuple[BrokerId, Followed]]) -> None:
         by_loop: dict[FetcherLoop, dict[TopicPartition, tuple[BrokerId, Followed]]] = {}
         left: dict[FetcherLoop, list[TopicPartition]] = {}
         with self._lock:
+            if not self._open:
+                return  # a request of the controller that came while the broker stopped
             for topic_partition, (leader_id, followed) in assignments.items():
                 loop = self._loop_for(leader_id)
                 by_loop.setdefault(loop, {})[topic_partition] = (leader_id, followed)
@@ -91,7 +94,9 @@ class FetcherManager:
         return busy
 
     def stop(self) -> None:
+        """Follows nothing any more, whatever is asked later, and waits for the threads."""
         with self._lock:
+            self._open = False
             loops = list(self._loops.values())
             self._loop_of.clear()
         for loop in loops:

@@ -119,6 +119,15 @@ def test_thread_ends_when_nothing_is_followed_and_begins_again(make_manager, ask
     assert asked[3].wait(10)
 
 
+@pytest.mark.parametrize("one_thread", [True, False])
+def test_nothing_is_followed_after_the_end(make_manager, follow, one_thread):
+    """The controller may ask for it while the broker stops."""
+    manager = make_manager(one_thread=one_thread)
+    manager.stop()
+    follow(manager, TP, 1)
+    assert fetcher_threads() == []
+
+
 def test_replication_with_real_threads_acknowledges_everything(threaded_cluster):
     cluster = threaded_cluster
     partitions = [TopicPartition("orders", n) for n in range(4)]
