@@ -60,6 +60,7 @@ class ClusterConfig:
     kernel choose; otherwise broker n listens on `port + n - 1`. `racks` has one entry per broker.
     `data_dir` None means a private directory that `close()` removes. `zookeeper` is a real one at
     `host:port,...[/chroot]`, of which this cluster is the only user; None is one in this process.
+    Each broker spreads its logs over `log_dirs` directories.
     """
 
     brokers: int = 1
@@ -70,10 +71,13 @@ class ClusterConfig:
     port: int = 0
     racks: Sequence[str] | None = None
     zookeeper: str | None = None
+    log_dirs: int = 1
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
             raise ConfigError(f"a cluster needs at least one broker, got {self.brokers}")
+        if self.log_dirs < 1:
+            raise ConfigError(f"a broker needs at least one log directory, got {self.log_dirs}")
         if not 0 <= self.port <= 65_536 - self.brokers:
             raise ConfigError(f"port {self.port} leaves no room for {self.brokers} brokers")
         if self.racks is not None and len(self.racks) != self.brokers:

@@ -24,6 +24,7 @@ from embedkafka.cluster.nodes import Nodes
 from embedkafka.cluster.switching import shorten_interval
 from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
+from embedkafka.faults.controls import Faults
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
 from embedkafka.server.delayed_topics import has_leaders
@@ -54,6 +55,7 @@ class EmbeddedKafka:
         port: int = 0,
         racks: Sequence[str] | None = None,
         zookeeper: str | None = None,
+        log_dirs: int = 1,
         seed: int | None = None,
     ) -> None:
         self.config = ClusterConfig(
@@ -65,6 +67,7 @@ class EmbeddedKafka:
             port=port,
             racks=racks,
             zookeeper=zookeeper,
+            log_dirs=log_dirs,
         )
         self.clock = SystemClock()
         self._failures = Failures()
@@ -195,6 +198,11 @@ class EmbeddedKafka:
     def heal(self) -> None:
         """Ends a `partition`: all brokers hear each other and ZooKeeper again."""
         self._require_nodes().heal()
+
+    @property
+    def faults(self) -> Faults:
+        """Requests and disks that go wrong."""
+        return self._require_nodes().faults
 
     # -- leaders and replicas
 

@@ -200,6 +200,12 @@ class BrokerHandle:
         self._state = BrokerState.RUNNING
         self._surroundings.on_change()
 
+    def halt(self, broker: Broker) -> None:
+        """Kills this life, if it is not over: its last disk has failed."""
+        with self._lock:
+            if self.life is not None and self.life.broker is broker:
+                self.kill()
+
     def hush(self) -> None:
         """Takes no more requests, because the whole cluster is about to end."""
         if self._state is BrokerState.RUNNING:

@@ -16,7 +16,10 @@ from embedkafka.cluster.facts import Facts
 from embedkafka.cluster.lifecycle import ANY_PORT, BrokerHandle, Life
 from embedkafka.cluster.views import describe_cluster
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
+from embedkafka.faults.controls import Faults
+from embedkafka.faults.disk import Disk
 from embedkafka.faults.network import Network
+from embedkafka.faults.requests import RequestFaults
 from embedkafka.faults.session import Cut, SessionLink
 from embedkafka.faults.standstill import StandstillClock
 from embedkafka.replica.manager import ReplicaManager
@@ -24,6 +27,7 @@ from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import EmbedKafkaError, Failures
 from embedkafka.runtime.files import Files, SystemFiles
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.threads import start_thread
 from embedkafka.server.broker import Broker, BrokerSpec
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -54,6 +58,10 @@ class Nodes:
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self._ensemble = self._make_ensemble()
         self._zk = KafkaZk(self._ensemble.observe(), clock)
+        self._requests = RequestFaults(clock, failures)
+        self._disks: dict[BrokerId, Disk] = {}
+        self._halting: list[threading.Thread] = []
+        self.faults = Faults(self._requests, self._disk)
         self.facts = Facts(self._zk, self.all, self.network, self.on_change)
 
     # -- the brokers
@@ -112,8 +120,11 @@ class Nodes:
             handle.hush()
         if keep:
             self._ensemble.save()
+        self._requests.close()
         for handle in handles:
             handle.shut_down()
+        for thread in self._halting:
+            thread.join()
         self._zk.store.close()
         self._ensemble.close()
 
@@ -165,10 +176,14 @@ class Nodes:
             store=session,
             clock=clock,
             failures=self._failures,
-            files=self._files,
+            files=self._disk(broker_id).files(self._files),
             rng=random.Random(self._rng.getrandbits(64)),
             find_peer=self.network.peers(broker_id, self._find_replicas),
             transport=self.network.transport(broker_id),
+            around=lambda handle, metadata: self._requests.around(
+                broker_id, handle, lambda topic_id: metadata.snapshot.topic_names.get(topic_id)
+            ),
+            on_halt=lambda: self._halt(broker),
         )
         broker.metadata.subscribe(self.on_change)
         return Life(broker=broker, session=SessionLink(session), clock=clock)
@@ -201,10 +216,32 @@ class Nodes:
         if racks and broker_id <= len(racks):
             settings["broker.rack"] = racks[broker_id - 1]
         settings["broker.id"] = broker_id
-        settings["log.dirs"] = str(self._directory / f"broker-{broker_id}")
+        settings["log.dirs"] = ",".join(map(str, self._log_dirs(broker_id)))
         return BrokerSpec(
             id=broker_id, host=self._config.host, port=port, config=BrokerConfig(settings)
         )
+
+    def _log_dirs(self, broker_id: BrokerId) -> list[Path]:
+        """`broker-1`, and for more than one directory `broker-1-2` and so on."""
+        first = self._directory / f"broker-{broker_id}"
+        others = range(2, self._config.log_dirs + 1)
+        return [first, *(first.with_name(f"{first.name}-{number}") for number in others)]
+
+    def _disk(self, broker_id: int) -> Disk:
+        with self._lock:
+            known = self._disks.get(BrokerId(broker_id))
+            if known is None:
+                known = Disk(lambda: self._log_dirs(BrokerId(broker_id)))
+                self._disks[BrokerId(broker_id)] = known
+            return known
+
+    def _halt(self, broker: Broker) -> None:
+        """Ends a broker that cannot go on, from a thread that is not one of its own."""
+        handle = self._handles.get(broker.id)
+        if handle is not None:
+            name = f"ek-b{broker.id}-halt"
+            halting = start_thread(name, lambda: handle.halt(broker), self._failures)
+            self._halting.append(halting)
 
     def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
         handle = self._handles.get(broker_id)

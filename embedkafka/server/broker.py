@@ -19,7 +19,7 @@ from embedkafka.log.checkpoints import MetaProperties
 from embedkafka.log.config import LogConfig
 from embedkafka.log.manager import LogManager
 from embedkafka.net.client import BrokerClient
-from embedkafka.net.request_channel import RequestChannel
+from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import SocketServer
 from embedkafka.net.transport import Transport
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -38,7 +38,7 @@ from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import Files
-from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server import settings
 from embedkafka.server.adapters import (
@@ -74,6 +74,10 @@ _LOG = logging.getLogger(__name__)
 
 PeerResolver = Callable[[BrokerId], ReplicaManager | None]
 """Finds the replicas of a broker in the same process, or None while it is down."""
+
+Handle = Callable[[Request], None]
+Around = Callable[[Handle, MetadataCache], Handle]
+"""Puts something in front of the function that answers requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +116,18 @@ class Broker:
         rng: random.Random,
         find_peer: PeerResolver | None = None,
         transport: Transport | None = None,
+        around: Around | None = None,
+        on_halt: Callable[[], None] | None = None,
     ) -> None:
+        """`on_halt` is called, on any thread, when the last log directory has failed.
+
+        Kafka ends its process then; so should whoever owns this broker.
+        """
         self.id = spec.id
         self.spec = spec
         self.cluster_id = ""
         self._transport = transport
+        self._on_halt = on_halt
         self.clock = clock
         self._failures = failures
         self._rng = rng
@@ -138,9 +149,7 @@ class Broker:
             config=settings.log_manager_config(spec.config),
             cleaner_config=settings.cleaner_config(spec.config),
             topic_config=self.config.log_config,
-            on_dir_failure=lambda directory, lost: self.replicas.on_log_dir_failure(
-                directory, lost
-            ),
+            on_dir_failure=self._on_log_dir_failure,
         )
         self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
             f"ek-b{spec.id}-coordinator", lambda event: event(), failures
@@ -189,22 +198,24 @@ class Broker:
             clock=clock,
         )
         self.controller: Controller | None = None
-        self._dispatcher = Dispatcher(self)
+        handle: Handle = Dispatcher(self).handle
+        if around is not None:
+            handle = around(handle, self.metadata)
         self._channel = RequestChannel(spec.config.integer("queued.max.requests"))
         self._pool = HandlerPool(
             f"ek-b{spec.id}-handler",
             spec.config.integer("num.io.threads"),
             self._channel,
-            self._dispatcher.handle,
+            handle,
             failures,
         )
         self._server = SocketServer(
             settings.server_config(spec.config, host=spec.host, port=spec.port),
-            self._channel if spec.config.integer("num.io.threads") else self._dispatcher.handle,
+            self._channel if spec.config.integer("num.io.threads") else handle,
             clock,
             failures,
             spec.id,
-            control_handle=self._dispatcher.handle,
+            control_handle=handle,
         )
 
     # -- lifecycle
@@ -463,6 +474,11 @@ class Broker:
             ),
             rack=self.spec.rack,
         )
+
+    def _on_log_dir_failure(self, directory: Path, lost: Sequence[TopicPartition]) -> None:
+        self.replicas.on_log_dir_failure(directory, lost)
+        if not self.logs.live_directories and self._on_halt is not None:
+            self._on_halt()
 
     def _on_topic_config(self, topic: str, config: LogConfig) -> None:
         self.logs.update_topic_config(topic, config)

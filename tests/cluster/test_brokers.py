@@ -122,11 +122,16 @@ def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka):
     kafka.topic("orders", partitions=3, replication=3).send_many("abc")
     handle.kill()
     assert not (directory / ".kafka_cleanshutdown").exists()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("ek-b3-")]
+    assert threads_of(3) == []
     handle.start()
     handle.stop()
     assert (directory / ".kafka_cleanshutdown").exists()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("ek-b3-")]
+    assert threads_of(3) == []
+
+
+def threads_of(broker_id):
+    prefix = f"ek-b{broker_id}-"
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(prefix)]
 
 
 def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka):

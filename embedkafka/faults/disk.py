@@ -1,0 +1,140 @@
+"""A disk that a test fills up or breaks. Each broker has its own, of one or several directories.
+
+Owner: the thread that calls `fill`, `fail` and `heal`; brokers read the faults, which are replaced
+whole.
+Invariants: a write that fails may have written its first half, as on a real disk. What was read
+before a fault, and what the kernel sends straight from a file, is not touched by it.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from embedkafka.runtime.files import BytesLike, File, Files
+
+
+class Disk:
+    """What a test holds of one broker's disk: `kafka.faults.disk(1)`."""
+
+    def __init__(self, directories: Callable[[], Sequence[Path]]) -> None:
+        self._directories = directories
+        self._faults: Mapping[Path, _Fault] = MappingProxyType({})
+
+    def fill(self, directory: int | None = None) -> None:
+        """Lets every write fail for want of space, in one directory (from 1 on) or in all."""
+        self._break(directory, _Fault(errno.ENOSPC, writes_only=True))
+
+    def fail(self, directory: int | None = None) -> None:
+        """Lets every access fail with an I/O error, in one directory (from 1 on) or in all."""
+        self._break(directory, _Fault(errno.EIO, writes_only=False))
+
+    def heal(self) -> None:
+        """Lets everything work again; a broker uses a directory that failed after a restart."""
+        self._faults = MappingProxyType({})
+
+    def files(self, files: Files) -> Files:
+        """The way in which a broker uses this disk."""
+        return _DiskFiles(self, files)
+
+    def _break(self, directory: int | None, fault: "_Fault") -> None:
+        paths = self._directories()
+        chosen = paths if directory is None else [paths[directory - 1]]
+        self._faults = MappingProxyType({**self._faults, **dict.fromkeys(chosen, fault)})
+
+    def _check(self, path: Path, *, writes: bool) -> None:
+        if not self._faults:
+            return
+        for directory, fault in self._faults.items():
+            if (writes or not fault.writes_only) and path.is_relative_to(directory):
+                raise OSError(fault.code, os.strerror(fault.code), str(path))
+
+
+class _Fault:
+    __slots__ = ("code", "writes_only")
+
+    def __init__(self, code: int, *, writes_only: bool) -> None:
+        self.code = code
+        self.writes_only = writes_only
+
+
+class _DiskFiles:
+    """`Files` that ask the disk first."""
+
+    def __init__(self, disk: Disk, files: Files) -> None:
+        self._disk = disk
+        self._files = files
+
+    def open(self, path: Path) -> File:
+        self._disk._check(path, writes=not self._files.exists(path))
+        return _DiskFile(self._disk, self._files.open(path), path)
+
+    def read(self, path: Path) -> bytes:
+        self._disk._check(path, writes=False)
+        return self._files.read(path)
+
+    def replace(self, path: Path, data: BytesLike) -> None:
+        self._disk._check(path, writes=True)
+        self._files.replace(path, data)
+
+    def size(self, path: Path) -> int:
+        self._disk._check(path, writes=False)
+        return self._files.size(path)
+
+    def exists(self, path: Path) -> bool:
+        self._disk._check(path, writes=False)
+        return self._files.exists(path)
+
+    def names(self, directory: Path) -> Sequence[str]:
+        self._disk._check(directory, writes=False)
+        return self._files.names(directory)
+
+    def make_directory(self, directory: Path) -> None:
+        self._disk._check(directory, writes=not self._files.exists(directory))
+        self._files.make_directory(directory)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self._disk._check(new, writes=False)
+        self._files.rename(old, new)
+
+    def remove(self, path: Path) -> None:
+        self._disk._check(path, writes=False)
+        self._files.remove(path)
+
+    def remove_tree(self, directory: Path) -> None:
+        self._disk._check(directory, writes=False)
+        self._files.remove_tree(directory)
+
+
+class _DiskFile:
+    """An open file of a disk."""
+
+    __slots__ = ("_disk", "_file", "_path", "fileno")
+
+    def __init__(self, disk: Disk, file: File, path: Path) -> None:
+        self._disk = disk
+        self._file = file
+        self._path = path
+        self.fileno = file.fileno
+
+    def read(self, position: int, size: int) -> bytes:
+        self._disk._check(self._path, writes=False)
+        return self._file.read(position, size)
+
+    def write(self, data: BytesLike, position: int) -> None:
+        try:
+            self._disk._check(self._path, writes=True)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                self._file.write(memoryview(data)[: len(data) // 2], position)
+            raise
+        self._file.write(data, position)
+
+    def truncate(self, size: int) -> None:
+        self._disk._check(self._path, writes=False)
+        self._file.truncate(size)
+
+    def sync(self) -> None:
+        self._disk._check(self._path, writes=True)
+        self._file.sync()

@@ -1,0 +1,101 @@
+"""The answer to a request that says nothing but an error, in the shape of that request.
+
+Where the response has an entry per topic, partition or the like, each entry of the request gets
+one with the error; a response without such entries has the error at its top.
+"""
+
+from typing import Any, Final
+
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.message import REQUIRED, Field, schema_of
+from embedkafka.protocol.messages.registry import response_type
+from embedkafka.protocol.wire_types import BOOL, NO_UUID, UUID_BYTES, Array, Struct, Variable
+
+_ERROR_CODE: Final = "error_code"
+_ALIASES: Final = (
+    frozenset({"topic", "name", "topic_name"}),
+    frozenset({"index", "partition", "partition_index"}),
+)
+"""Fields that mean the same in requests and responses."""
+
+
+def error_response(api_key: ApiKey, request: object, code: ErrorCode) -> object:
+    """`code` for everything that `request` asked for."""
+    return _mirror(response_type(api_key), request, code)
+
+
+def can_fail(api_key: ApiKey) -> bool:
+    """Whether responses of this api have a place for an error."""
+    return api_key is not ApiKey.METADATA and _has_error(response_type(api_key))
+
+
+def _mirror(cls: type[Any], asked: object, code: ErrorCode) -> Any:  # Any: of any message class
+    values: dict[str, object] = {}
+    nested = False
+    for field in schema_of(cls).fields:
+        element = _element(field)
+        if element is not None and _has_error(element):
+            values[field.name] = [_mirror(element, item, code) for item in _items(asked)]
+            nested |= bool(values[field.name])
+        elif field.name != _ERROR_CODE:
+            value = _find(asked, field.name)
+            if value is not REQUIRED:
+                values[field.name] = value
+            elif field.default is REQUIRED:
+                values[field.name] = _blank(field)
+    if not nested and any(field.name == _ERROR_CODE for field in schema_of(cls).fields):
+        values[_ERROR_CODE] = code
+    return cls(**values)
+
+
+def _element(field: Field) -> type[Any] | None:
+    """The class of the structs in an array."""
+    if isinstance(field.type, Array) and isinstance(field.type.element, Struct):
+        return field.type.element.cls
+    return None
+
+
+def _has_error(cls: type[Any]) -> bool:
+    return any(
+        field.name == _ERROR_CODE
+        or ((element := _element(field)) is not None and _has_error(element))
+        for field in schema_of(cls).fields
+    )
+
+
+def _items(asked: object) -> list[object]:
+    """The entries of a request, or of one of its entries: its first array."""
+    fields = () if isinstance(asked, int | str) else schema_of(type(asked)).fields
+    for field in fields:
+        if isinstance(field.type, Array):
+            return list(getattr(asked, field.name) or ())
+    return []
+
+
+def _find(asked: object, name: str) -> object:
+    """What the request has under this name, or under one that means the same."""
+    names = next((aliases for aliases in _ALIASES if name in aliases), frozenset({name}))
+    if isinstance(asked, int | str):  # a bare name or partition number stands for an entry
+        return (
+            asked if len(names) > 1 and isinstance(asked, str) == ("topic" in names) else REQUIRED
+        )
+    for field in schema_of(type(asked)).fields:
+        if field.name in names and not isinstance(field.type, Array):
+            return getattr(asked, field.name)
+    return REQUIRED
+
+
+def _blank(field: Field) -> object:
+    kind = field.type
+    if field.nullable_since == 0:
+        return None
+    if isinstance(kind, Array):
+        return []
+    if isinstance(kind, Struct):
+        return kind.cls(**{f.name: _blank(f) for f in schema_of(kind.cls).fields})
+    if isinstance(kind, Variable):
+        return "" if kind is Variable.STRING else b""
+    if kind == UUID_BYTES:
+        return NO_UUID
+    return False if kind == BOOL else -1

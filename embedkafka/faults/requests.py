@@ -1,0 +1,359 @@
+"""Requests that go wrong: refused, late, cut off, or answered into the void.
+
+    with kafka.faults.error("PRODUCE", ErrorCode.NOT_ENOUGH_REPLICAS, topic="orders", times=2):
+        ...
+
+Owner: `_lock` (leaf) guards the list of faults and what each has met so far.
+Invariants: a request meets one fault at most: the first that was set and still has hits left.
+Not here: brokers and networks that fail as a whole (`network`, `session`, `standstill`).
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypedDict, Unpack
+from uuid import UUID
+
+from embedkafka.faults.error_responses import can_fail, error_response
+from embedkafka.net.request_channel import Request
+from embedkafka.protocol import codec
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ErrorCode, ProtocolError
+from embedkafka.protocol.headers import decode_request_header, encode_response_header
+from embedkafka.protocol.message import Schema, schema_of
+from embedkafka.protocol.messages.registry import request_type
+from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.clock import Clock, SystemClock
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError, Failures
+from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.scheduler import Scheduler
+
+Handle = Callable[[Request], None]
+FindTopic = Callable[[UUID], str | None]
+"""The name of a topic, for requests that have only its id."""
+
+_TOPIC_NAMES = frozenset({"topic", "name", "topic_name", "topics"})
+_PARTITION_NAMES = frozenset({"index", "partition", "partition_index", "partition_indexes"})
+_GROUP_NAMES = frozenset({"group_id", "groups_names", "key", "coordinator_keys"})
+_REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
+
+
+class Where(TypedDict, total=False):
+    """Which requests a fault meets: by default the next one of its api, on any broker.
+
+    `after` of those that match pass first; `times=None` meets all that follow.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    group: str
+    transactional_id: str
+    after: int
+    times: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which requests a fault is for; None matches all."""
+
+    api: ApiKey
+    broker: BrokerId | None = None
+    topic: str | None = None
+    partition: int | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+
+    @property
+    def looks_inside(self) -> bool:
+        inside = (self.topic, self.partition, self.group, self.transactional_id)
+        return any(wanted is not None for wanted in inside)
+
+    def accepts(self, message: object, find_topic: FindTopic) -> bool:
+        """Whether a request to the right api and broker is one of these."""
+        topics, partitions, groups = _contents(message, find_topic)
+        return (
+            (self.topic is None or self.topic in topics)
+            and (self.partition is None or self.partition in partitions)
+            and (self.group is None or self.group in groups)
+            and self.transactional_id in (None, getattr(message, "transactional_id", None))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """A request that met a fault."""
+
+    request: Request
+    message: object
+    api: ApiKey
+    version: int
+    correlation_id: int
+    handle: Handle
+
+
+Act = Callable[[Meeting], None]
+
+
+class Fault:
+    """A fault that was set; also a context manager that takes it back."""
+
+    def __init__(
+        self, faults: "RequestFaults", target: Target, act: Act, *, after: int, times: int | None
+    ) -> None:
+        self.target = target
+        self.act = act
+        self._faults = faults
+        self._passes_left = after
+        self._hits_left = times
+        self._hits = 0
+        self._met = threading.Condition(threading.Lock())
+
+    @property
+    def hits(self) -> int:
+        """How many requests it has met."""
+        return self._hits
+
+    def await_hits(self, count: int = 1, *, timeout_s: float = 30.0) -> None:
+        """Waits until it has met so many requests."""
+        deadline_ms = _REAL_TIME.monotonic_ms() + timeout_s * 1000
+        with self._met:
+            while self._hits < count:
+                if not _REAL_TIME.wait_until(self._met, deadline_ms) and self._hits < count:
+                    raise AwaitTimeout(
+                        f"waited {timeout_s:g} s for {count} requests like {self.target}; "
+                        f"there were {self._hits}"
+                    )
+
+    def remove(self) -> None:
+        """Lets requests pass from now on."""
+        self._faults._remove(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def _take(self) -> bool:
+        """Whether it is for this request, which matches."""
+        with self._met:
+            if self._passes_left:
+                self._passes_left -= 1
+                return False
+            if self._hits_left == 0:
+                return False
+            if self._hits_left is not None:
+                self._hits_left -= 1
+            self._hits += 1
+            self._met.notify_all()
+            return True
+
+
+class RequestFaults:
+    """The faults of one cluster. Every `api` may be given by Kafka's name, in any case."""
+
+    def __init__(self, clock: Clock, failures: Failures) -> None:
+        self._lock = threading.Lock()
+        self._faults: tuple[Fault, ...] = ()
+        self._late = Scheduler("ek-faults", clock, failures)
+
+    def error(self, api: ApiKey | str, code: ErrorCode | str, **where: Unpack[Where]) -> Fault:
+        """Answers with an error and does nothing else."""
+        error = ErrorCode[code.upper()] if isinstance(code, str) else code
+        if not can_fail(_api(api)):
+            raise ConfigError(f"{_api(api).name} responses have no place for an error")
+        return self._add(api, where, lambda meeting: _refuse(meeting, error))
+
+    def delay(self, api: ApiKey | str, ms: float, **where: Unpack[Where]) -> Fault:
+        """Handles requests only after `ms` in the cluster's time."""
+
+        def act(meeting: Meeting) -> None:
+            name = f"late {meeting.api.name}"
+            self._late.once(name, ms, lambda: meeting.handle(meeting.request))
+
+        return self._add(api, where, act)
+
+    def drop_reply(self, api: ApiKey | str, **where: Unpack[Where]) -> Fault:
+        """Does what was asked, and never answers: the client waits until it gives up."""
+        return self._add(api, where, lambda meeting: _handle(meeting, instead_of_reply=_nothing))
+
+    def disconnect(
+        self, api: ApiKey | str, *, handled: bool = False, **where: Unpack[Where]
+    ) -> Fault:
+        """Closes the connection instead of an answer, after doing what was asked if `handled`."""
+
+        def act(meeting: Meeting) -> None:
+            def hang_up() -> None:
+                meeting.request.close_connection("a fault closes it")
+
+            if handled:
+                _handle(meeting, instead_of_reply=hang_up)
+            else:
+                hang_up()
+
+        return self._add(api, where, act)
+
+    def clear(self) -> None:
+        """Takes all faults back."""
+        with self._lock:
+            self._faults = ()
+
+    def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
+        """`handle`, as `broker` should call it."""
+
+        def handle_or_fail(request: Request) -> None:
+            if self._faults:
+                self._meet(broker, request, handle, find_topic)
+            else:
+                handle(request)
+
+        return handle_or_fail
+
+    def close(self) -> None:
+        self.clear()
+        self._late.shutdown()
+
+    def _add(self, api: ApiKey | str, where: Where, act: Act) -> Fault:
+        broker = where.get("broker")
+        target = Target(
+            api=_api(api),
+            broker=None if broker is None else BrokerId(broker),
+            topic=where.get("topic"),
+            partition=where.get("partition"),
+            group=where.get("group"),
+            transactional_id=where.get("transactional_id"),
+        )
+        after, times = where.get("after", 0), where.get("times", 1)
+        fault = Fault(self, target, act, after=after, times=times)
+        with self._lock:
+            self._faults = (*self._faults, fault)
+        return fault
+
+    def _remove(self, fault: Fault) -> None:
+        with self._lock:
+            self._faults = tuple(other for other in self._faults if other is not fault)
+
+    def _meet(
+        self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
+    ) -> None:
+        try:
+            header, body = decode_request_header(request.frame)
+        except ProtocolError:
+            handle(request)
+            return
+        faults = [
+            fault
+            for fault in self._faults
+            if fault.target.api == header.api_key and fault.target.broker in (None, broker)
+        ]
+        if not faults:
+            handle(request)
+            return
+        api = ApiKey(header.api_key)
+        message: object = codec.decode(request_type(api), header.api_version, body)
+        for fault in faults:
+            target = fault.target
+            if target.looks_inside and not target.accepts(message, find_topic):
+                continue
+            if fault._take():
+                fault.act(
+                    Meeting(
+                        request=request,
+                        message=message,
+                        api=api,
+                        version=header.api_version,
+                        correlation_id=header.correlation_id,
+                        handle=handle,
+                    )
+                )
+                return
+        handle(request)
+
+
+class _Diverted:
+    """`ReplyPort` of a request that is handled, and whose answer is lost."""
+
+    def __init__(self, request: Request, instead_of_reply: Callable[[], None]) -> None:
+        self._request = request
+        self._instead_of_reply = instead_of_reply
+        self.id = request.connection_id
+        self.listener = request.listener
+        self.is_control_plane = request.is_control_plane
+        self.client_address = request.client_address
+        self.principal = request.principal
+
+    def reply(self, parts: Iterable[Part]) -> None:
+        self._instead_of_reply()
+
+    def no_reply(self) -> None:
+        self._request.no_reply()
+
+    def close_for(self, reason: str) -> None:
+        self._request.close_connection(reason)
+
+
+def _handle(meeting: Meeting, *, instead_of_reply: Callable[[], None]) -> None:
+    request = meeting.request
+    port = _Diverted(request, instead_of_reply)
+    meeting.handle(Request(request.frame, port, request.received_ms))
+
+
+def _nothing() -> None:
+    """No answer: nothing more is read from that client until it hangs up."""
+
+
+def _refuse(meeting: Meeting, code: ErrorCode) -> None:
+    if getattr(meeting.message, "acks", None) == 0:
+        meeting.request.no_reply()  # there is nobody to tell
+        return
+    response = error_response(meeting.api, meeting.message, code)
+    header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
+    meeting.request.reply([header, *codec.encode_parts(response, meeting.version)])
+
+
+def _api(api: ApiKey | str) -> ApiKey:
+    if isinstance(api, ApiKey):
+        return api
+    if api.upper() not in ApiKey.__members__:
+        raise ConfigError(f"there is no Kafka api {api}")
+    return ApiKey[api.upper()]
+
+
+def _contents(message: object, find_topic: FindTopic) -> tuple[set[str], set[int], set[str]]:
+    """The topics, partitions and groups that are named anywhere in a request."""
+    topics: set[str] = set()
+    partitions: set[int] = set()
+    groups: set[str] = set()
+    waiting = [message]
+    while waiting:
+        value = waiting.pop()
+        for field in _schema(value).fields:
+            for item in _items(getattr(value, field.name)):
+                if isinstance(item, UUID):
+                    topics.add(find_topic(item) or "")
+                elif isinstance(item, str):
+                    if field.name in _TOPIC_NAMES:
+                        topics.add(item)
+                    elif field.name in _GROUP_NAMES:
+                        groups.add(item)
+                elif isinstance(item, int):
+                    if field.name in _PARTITION_NAMES:
+                        partitions.add(item)
+                elif isinstance(getattr(type(item), "__schema__", None), Schema):
+                    waiting.append(item)
+    return topics, partitions, groups
+
+
+def _items(value: object) -> Iterable[object]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _schema(value: object) -> Schema:
+    return schema_of(type(value))

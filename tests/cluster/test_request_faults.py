@@ -1,0 +1,153 @@
+"""Requests that are refused, late, cut off or never answered."""
+
+import time
+
+import pytest
+from confluent_kafka import KafkaError
+
+from embedkafka import AwaitTimeout, ConfigError
+from embedkafka.faults.error_responses import _blank, can_fail, error_response
+from embedkafka.protocol import codec
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.message import REQUIRED, schema_of
+from embedkafka.protocol.messages.registry import request_type, response_type, versions
+from embedkafka.server.api_table import HANDLERS
+from tests.cluster.traffic import make_consumer, make_producer, send
+
+
+@pytest.fixture
+def topic(kafka):
+    return kafka.topic("orders", partitions=2, replication=3)
+
+
+def test_an_error_comes_back_as_often_as_it_was_set(kafka, topic):
+    careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
+    fault = kafka.faults.error("produce", ErrorCode.NOT_ENOUGH_REPLICAS, times=2)
+    for _ in range(2):
+        error, _ = send(careless, "orders", "x")
+        assert error.code() == KafkaError.NOT_ENOUGH_REPLICAS
+    assert send(careless, "orders", "x")[0] is None
+    assert fault.hits == 2
+    assert len(topic.read()) == 1
+
+
+def test_a_client_retries_what_was_refused(kafka, topic):
+    with kafka.faults.error("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic="orders", times=3) as fault:
+        assert send(make_producer(kafka), "orders", "x")[0] is None
+        assert fault.hits == 3
+    assert [message.text for message in topic.read()] == ["x"]
+
+
+def test_a_reply_that_is_lost_does_not_write_twice(kafka, topic):
+    fault = kafka.faults.drop_reply("PRODUCE", topic="orders")
+    assert send(make_producer(kafka), "orders", "once")[0] is None
+    fault.await_hits()
+    assert [message.text for message in topic.read()] == ["once"]
+
+
+@pytest.mark.parametrize("handled", [True, False])
+def test_a_connection_that_breaks_does_not_write_twice(kafka, topic, handled):
+    fault = kafka.faults.disconnect("PRODUCE", handled=handled)
+    assert send(make_producer(kafka), "orders", "once")[0] is None
+    assert fault.hits == 1
+    assert [message.text for message in topic.read()] == ["once"]
+
+
+def test_without_idempotence_a_lost_reply_writes_twice(kafka, topic):
+    kafka.faults.disconnect("PRODUCE", handled=True)
+    careless = make_producer(kafka, **{"enable.idempotence": False})
+    assert send(careless, "orders", "twice")[0] is None
+    assert [message.text for message in topic.read()] == ["twice", "twice"]
+
+
+def test_a_late_request_is_handled_when_its_time_has_come(kafka, topic):
+    fault = kafka.faults.delay("PRODUCE", 60_000)
+    producer = make_producer(kafka, **{"request.timeout.ms": 30_000, "socket.timeout.ms": 60_000})
+    acked = []
+    producer.produce(
+        "orders", "late", partition=0, on_delivery=lambda *result: acked.append(result)
+    )
+    while not fault.hits:
+        producer.poll(0.01)
+    assert topic.read() == []
+    kafka.clock.advance(minutes=1)
+    producer.flush(20)
+    assert acked[0][0] is None
+    assert len(topic.read()) == 1
+
+
+def test_the_nth_request_is_met(kafka, topic):
+    careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
+    kafka.faults.error("PRODUCE", ErrorCode.KAFKA_STORAGE_ERROR, after=2)
+    refused = [send(careless, "orders", "x")[0] is not None for _ in range(4)]
+    assert refused == [False, False, True, False]
+
+
+def test_only_the_named_partition_broker_or_topic_is_met(kafka, topic):
+    kafka.topic("prices", replication=3)
+    careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+    with kafka.faults.error("PRODUCE", code, topic="orders", partition=1, times=None) as fault:
+        assert send(careless, "orders", "x", partition=0)[0] is None
+        assert send(careless, "prices", "x")[0] is None
+        assert send(careless, "orders", "x", partition=1)[0] is not None
+        assert fault.hits == 1
+    leader = kafka.leader_of("orders", 0)
+    other = leader % 3 + 1
+    with kafka.faults.error("PRODUCE", code, broker=other, times=None) as fault:
+        assert send(careless, "orders", "x", partition=0)[0] is None
+        assert fault.hits == 0
+    with kafka.faults.error("PRODUCE", code, broker=leader, times=None):
+        assert send(careless, "orders", "x", partition=0)[0] is not None
+    assert send(careless, "orders", "x", partition=0)[0] is None
+
+
+def test_fetches_by_topic_id_are_known_by_name(kafka, topic):
+    topic.send("x")
+    with kafka.faults.error("FETCH", ErrorCode.NOT_LEADER_OR_FOLLOWER, topic="orders") as fault:
+        assert [message.text for message in topic.read()] == ["x"]
+        assert fault.hits == 1
+
+
+def test_a_group_is_met_by_its_name(kafka, topic):
+    topic.send_many("ab")
+    with kafka.faults.error(
+        "JOIN_GROUP", ErrorCode.NOT_COORDINATOR, group="readers", times=2
+    ) as fault:
+        consumer = make_consumer(kafka, "readers", **{"enable.partition.eof": False})
+        consumer.subscribe(["orders"])
+        deadline, seen = time.monotonic() + 20, []
+        while len(seen) < 2 and time.monotonic() < deadline:
+            seen += [m for m in consumer.consume(2, 0.1) if not m.error()]
+        consumer.close()
+        assert len(seen) == 2
+        assert fault.hits == 2
+
+
+def test_waiting_for_a_hit_in_vain_says_so(kafka):
+    fault = kafka.faults.error("PRODUCE", ErrorCode.INVALID_RECORD)
+    with pytest.raises(AwaitTimeout, match=r"for 1 requests like .*PRODUCE.*; there were 0"):
+        fault.await_hits(timeout_s=0.05)
+
+
+def test_what_cannot_be_is_refused(kafka):
+    with pytest.raises(ConfigError, match="no Kafka api PRODUCED"):
+        kafka.faults.error("PRODUCED", ErrorCode.INVALID_RECORD)
+    with pytest.raises(ConfigError, match="METADATA responses have no place"):
+        kafka.faults.error("METADATA", ErrorCode.INVALID_RECORD)
+
+
+@pytest.mark.parametrize(
+    "api", [api for api in HANDLERS if can_fail(api)], ids=lambda api: api.name
+)
+def test_every_api_that_can_fail_has_an_answer_that_can_be_sent(api):
+    """For an empty request of the newest version; the codec finds all that is missing."""
+    low, high = versions(request_type(api))
+    for version in (low, high):
+        response = error_response(api, blank(request_type(api)), ErrorCode.INVALID_RECORD)
+        data = b"".join(bytes(part) for part in codec.encode_parts(response, version))
+        codec.decode(response_type(api), version, memoryview(data))
+
+
+def blank(cls):
+    return cls(**{f.name: _blank(f) for f in schema_of(cls).fields if f.default is REQUIRED})
