@@ -1,7 +1,7 @@
-"""`embedkafka serve | up | broker | spark-jars`: a cluster for programs in any language.
+"""`embedkafka serve | up | broker | dump-log | spark-jars`: a cluster for any program.
 
-Exit codes: 0 for a good end, 1 when the cluster failed, 2 for misuse; `up` gives the exit code of
-the command it ran, 128 + n when signal n ended it.
+Exit codes: 0 for a good end, 1 when the cluster failed or a log is damaged, 2 for misuse; `up`
+gives the exit code of the command it ran, 128 + n when signal n ended it.
 """
 
 import argparse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
 
 _STDIN: Final = 0
+_SUBCOMMANDS: Final = "serve | up | broker | dump-log | spark-jars"
 _ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _FORWARDED_SIGNALS: Final = (
     signal.SIGINT,
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="embedkafka", description="A real multi-broker Kafka cluster inside one process."
     )
-    subcommands = parser.add_subparsers(required=True, metavar="serve | up | broker | spark-jars")
+    subcommands = parser.add_subparsers(required=True, metavar=_SUBCOMMANDS)
     serve = subcommands.add_parser(
         "serve",
         help="run a cluster until stdin closes or a signal comes",
@@ -92,6 +93,20 @@ def _parser() -> argparse.ArgumentParser:
         subcommand.add_argument("--stay", action="store_true", help="do not end when stdin closes")
     for subcommand in (serve, up, broker):
         _add_common_options(subcommand)
+    dump = subcommands.add_parser(
+        "dump-log",
+        help="show what is in the files of a log",
+        description="Prints segments, batches, records, indexes and checkpoints. Exits with 1 if "
+        "anything is not as it should be; those lines begin with `!`.",
+    )
+    dump.add_argument(
+        "path",
+        type=Path,
+        metavar="PATH",
+        help="a file, the directory of a partition, of a broker, or a whole --data-dir",
+    )
+    dump.add_argument("--json", action="store_true", help="one JSON object a line")
+    dump.set_defaults(run=_dump_log)
     jars = subcommands.add_parser(
         "spark-jars",
         help="find or fetch the Kafka connector for the installed PySpark",
@@ -185,6 +200,23 @@ def _broker(parsed: argparse.Namespace) -> int:
         print(f"BOOTSTRAP {broker.address}", flush=True)
         _await_end(signals, stay=parsed.stay)
     return 0
+
+
+def _dump_log(parsed: argparse.Namespace) -> int:
+    from embedkafka.cluster import dump
+    from embedkafka.log.dump import Problem
+
+    show = dump.as_json if parsed.json else dump.as_text
+    damaged = False
+    try:
+        for finding in dump.dump_log(parsed.path):
+            damaged = damaged or isinstance(finding, Problem)
+            print(show(finding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough, and Python must not try to flush again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1 if damaged else 0
 
 
 def _spark_jars(parsed: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """What the command line makes of its arguments; the cluster behind it is a stand-in."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 import embedkafka
 from embedkafka import cli
 from embedkafka.cluster import process
+from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
 
 
@@ -176,3 +178,31 @@ def test_help_needs_neither_pyspark_nor_a_client():
     assert done.returncode == 0, done.stderr
     assert "spark-jars" in done.stdout
     assert os.linesep in done.stdout
+
+
+def test_dump_log_tells_what_is_in_a_file(tmp_path, capsys):
+    segment = tmp_path / "orders-0" / f"{0:020d}.log"
+    segment.parent.mkdir()
+    segment.write_bytes(build_batch([(0, b"k", b"hello", ())]))
+    assert cli.main(["dump-log", str(segment.parent)]) == 0
+    assert "value=hello" in capsys.readouterr().out
+    assert cli.main(["dump-log", str(segment), "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["kind"] for line in lines] == ["file", "batch", "record"]
+
+
+def test_dump_log_fails_when_a_log_is_damaged(tmp_path, capsys):
+    segment = tmp_path / f"{0:020d}.log"
+    segment.write_bytes(b"not a batch")
+    assert cli.main(["dump-log", str(segment)]) == 1
+    assert "\n! " in capsys.readouterr().out
+
+
+def test_dump_log_ends_in_silence_when_its_reader_has_seen_enough(tmp_path):
+    segment = tmp_path / f"{0:020d}.log"
+    segment.write_bytes(b"".join(build_batch([(0, b"k", bytes(500), ())]) for _ in range(300)))
+    command = [sys.executable, "-m", "embedkafka.cli", "dump-log", str(segment)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as dumping:
+        dumping.stdout.readline()
+        dumping.stdout.close()
+        assert dumping.stderr.read() == b""

@@ -1,0 +1,231 @@
+"""Log directories told in lines, for people or as JSON: what `embedkafka dump-log` prints.
+
+Records of `__consumer_offsets` and `__transaction_state` are told by what they mean.
+Owner: nobody; the functions only read.
+"""
+
+import base64
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from embedkafka.group import consumer_records, records
+from embedkafka.log.dump import (
+    BatchFound,
+    DirectoryFound,
+    EntryFound,
+    FileFound,
+    Finding,
+    Meaning,
+    PartitionFound,
+    Problem,
+    RecordFound,
+    dump,
+)
+from embedkafka.protocol.codec import decode
+from embedkafka.protocol.errors import ProtocolError
+from embedkafka.protocol.message import schema_of
+from embedkafka.records.record import Record
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.txn.records import TRANSACTION_TOPIC, TransactionLogKey, TransactionLogValue
+from embedkafka.txn.states import STATES_BY_NUMBER
+
+_KINDS: Final[Mapping[type, str]] = {
+    DirectoryFound: "log_dir",
+    PartitionFound: "partition",
+    FileFound: "file",
+    EntryFound: "entry",
+    BatchFound: "batch",
+    RecordFound: "record",
+    Problem: "problem",
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def dump_log(path: Path) -> Iterator[Finding]:
+    """Everything in a log's file or directory, or in those of a broker or a whole cluster."""
+    return dump(SystemFiles(), path, explain)
+
+
+def as_json(finding: Finding) -> str:
+    """One JSON object; bytes are text where they can be, else `{"base64": ...}`."""
+    if isinstance(finding, EntryFound):
+        fields: Mapping[str, object] = finding.fields
+    else:
+        fields = asdict(finding)
+    return json.dumps({"kind": _KINDS[type(finding)], **_plain_mapping(fields)})
+
+
+def as_text(finding: Finding) -> str:
+    """One line, indented by how deep the thing lies."""
+    match finding:
+        case DirectoryFound():
+            return f"{finding.path}: broker {finding.broker_id} of cluster {finding.cluster_id}"
+        case PartitionFound():
+            topic_id = f", topic id {finding.topic_id}" if finding.topic_id else ""
+            return f"{finding.topic}-{finding.partition} in {finding.path}{topic_id}"
+        case FileFound():
+            return f"  {finding.name}: {finding.size} bytes"
+        case EntryFound():
+            return "    " + ", ".join(f"{name} {value}" for name, value in finding.fields.items())
+        case BatchFound():
+            return "    " + _batch_text(finding)
+        case RecordFound():
+            return "      " + _record_text(finding)
+        case Problem():
+            return f"! {finding.path}: {finding.reason}"
+
+
+def explain(topic: str, record: Record) -> Meaning | None:
+    """What a record of an internal topic says; None for others, and for what is not known."""
+    if record.key is None or topic not in (records.OFFSETS_TOPIC, TRANSACTION_TOPIC):
+        return None
+    try:
+        if topic == TRANSACTION_TOPIC:
+            return _explain_transaction(record.key, record.value)
+        return _explain_group(record.key, record.value)
+    except (ProtocolError, struct.error):
+        return None
+
+
+def _explain_group(key: bytes, value: bytes | None) -> Meaning | None:
+    classic = records.read_key(key)
+    if isinstance(classic, records.OffsetCommitKey):
+        return _meaning(classic, records.OffsetCommitValue, value)
+    if isinstance(classic, records.GroupMetadataKey):
+        return _meaning(classic, records.GroupMetadataValue, value)
+    consumer = consumer_records.find_consumer_key(key)
+    if consumer is None:
+        return None
+    name = type(consumer).__name__.removesuffix("Key") + "Value"
+    return _meaning(consumer, getattr(consumer_records, name), value)
+
+
+def _explain_transaction(key: bytes, value: bytes | None) -> Meaning | None:
+    (version,) = struct.unpack_from(">h", key)
+    if version != 0:
+        return None
+    transactional_id = decode(TransactionLogKey, version, memoryview(key)[2:])
+    meaning = dict(_meaning(transactional_id, TransactionLogValue, value))
+    told = meaning["value"]
+    if isinstance(told, dict):
+        state = STATES_BY_NUMBER.get(told["transaction_status"])
+        told["transaction_status"] = state.name if state else told["transaction_status"]
+    return meaning
+
+
+def _meaning(key: object, value_type: type[object], value: bytes | None) -> Meaning:
+    told = None if value is None else records.read_value(value_type, value)
+    return {
+        "type": type(key).__name__.removesuffix("Key"),
+        "key": _plain(key),
+        "value": None if told is None else _plain(told),
+    }
+
+
+def _plain(value: object) -> object:
+    """As JSON can say it."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, bytes | memoryview):
+        return _plain_bytes(bytes(value))
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Mapping):
+        return _plain_mapping(value)
+    if isinstance(value, Sequence):
+        return [_plain(element) for element in value]
+    fields = schema_of(type(value)).fields
+    return {field.name: _plain(getattr(value, field.name)) for field in fields}
+
+
+def _plain_mapping(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: _plain(value) for name, value in fields.items()}
+
+
+def _plain_bytes(value: bytes) -> object:
+    text = _find_text(value)
+    return {"base64": base64.b64encode(value).decode()} if text is None else text
+
+
+def _find_text(value: bytes) -> str | None:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(c.isprintable() or c in "\t\n\r" for c in text) else None
+
+
+def _batch_text(batch: BatchFound) -> str:
+    parts = [
+        f"batch {batch.base_offset} to {batch.last_offset}",
+        f"{batch.size} bytes at {batch.position}",
+        f"magic {batch.magic}",
+        batch.compression if batch.compression != "none" else "",
+        f"epoch {batch.leader_epoch}" if batch.leader_epoch >= 0 else "",
+        _time_text(batch.max_timestamp),
+        batch.timestamp_type if batch.timestamp_type != "create_time" else "",
+        _producer_text(batch),
+        "transactional" if batch.is_transactional else "",
+        "control" if batch.is_control else "",
+        "" if batch.delete_horizon is None else f"gone by {_time_text(batch.delete_horizon)}",
+        "" if batch.is_valid else "INVALID",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _producer_text(batch: BatchFound) -> str:
+    if batch.producer_id < 0:
+        return ""
+    return f"producer {batch.producer_id}/{batch.producer_epoch} from {batch.base_sequence}"
+
+
+def _record_text(record: RecordFound) -> str:
+    head = f"{record.offset}  {_time_text(record.timestamp)}"
+    if record.meaning is not None:
+        return f"{head}  {_meaning_text(record.meaning)}"
+    told = [head, f"key={_bytes_text(record.key)}", f"value={_bytes_text(record.value)}"]
+    told += [f"{name}: {_bytes_text(value)}" for name, value in record.headers]
+    return "  ".join(told)
+
+
+def _meaning_text(meaning: Meaning) -> str:
+    if "key" not in meaning:
+        return _fields_text(meaning)
+    key, value = meaning["key"], meaning["value"]
+    told = "deleted" if value is None else _fields_text(value)
+    return f"{meaning['type']} {_fields_text(key)}: {told}"
+
+
+def _fields_text(value: object) -> str:
+    """`name value, name value`; what is not set is left out."""
+    if isinstance(value, Mapping):
+        named = ((name, field) for name, field in value.items() if field not in (None, "", -1))
+        return ", ".join(f"{name} {_fields_text(field)}" for name, field in named)
+    if isinstance(value, list):
+        return "[" + "; ".join(_fields_text(element) for element in value) + "]"
+    return str(value)
+
+
+def _bytes_text(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    text = _find_text(value)
+    if text is None:
+        return value.hex(" ", -4)
+    return text if text.isprintable() and text else repr(text)
+
+
+def _time_text(timestamp_ms: int) -> str:
+    if timestamp_ms < 0:
+        return "no time"
+    try:
+        time = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

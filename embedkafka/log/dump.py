@@ -1,0 +1,335 @@
+"""What is in the files of a log, one finding after the other, for people and tools to read.
+
+Nothing is opened for writing and nothing is repaired: what cannot be read is told as a `Problem`.
+Owner: nobody; the functions read files, each one whole.
+Not here: how findings are shown, and what records of internal topics mean (`cluster.dump`).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from embedkafka.log import checkpoints
+from embedkafka.log.index_file import CorruptIndex
+from embedkafka.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from embedkafka.log.producer_snapshot import CorruptSnapshot, read_snapshot
+from embedkafka.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from embedkafka.log.txn_index import TransactionIndex
+from embedkafka.protocol.errors import ApiError
+from embedkafka.records.batch import Batch, next_batch_size, read_batches
+from embedkafka.records.control import find_control_type, read_end_transaction_marker
+from embedkafka.records.record import Record
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.ids import TopicPartition
+
+OFFSET_CHECKPOINTS: Final = (
+    checkpoints.RECOVERY_POINT_CHECKPOINT,
+    checkpoints.REPLICATION_CHECKPOINT,
+    checkpoints.LOG_START_CHECKPOINT,
+    checkpoints.CLEANER_CHECKPOINT,
+)
+
+#: A partition's directory, also while it is deleted or moved; the suffix has an id of its own.
+_PARTITION: Final = re.compile(r"(.+)-(\d+)(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
+_SEGMENT_FILE: Final = re.compile(r"(\d{20})(?:_\d+_\d+)?(\.[a-z]+)(?:\.(?:deleted|cleaned|swap))?")
+_OFFSET_ENTRY: Final = Struct(">ii")
+_TIME_ENTRY: Final = Struct(">qi")
+
+Meaning = Mapping[str, object]
+Explain = Callable[[str, Record], Meaning | None]
+"""What a record of a topic means, for those topics whose records mean something to Kafka."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryFound:
+    """A directory of logs, of one broker."""
+
+    path: str
+    broker_id: int | None
+    cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFound:
+    """The directory of one replica."""
+
+    path: str
+    topic: str
+    partition: int
+    topic_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFound:
+    """A file; its content follows."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryFound:
+    """One entry of an index, a snapshot of producers or a checkpoint, by its fields."""
+
+    fields: Mapping[str, int | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFound:
+    """The head of a batch, or an outer message of magic 0 or 1."""
+
+    base_offset: int
+    last_offset: int
+    count: int | None
+    position: int
+    size: int
+    magic: int
+    compression: str
+    crc: int
+    is_valid: bool
+    leader_epoch: int
+    timestamp_type: str
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    is_control: bool
+    delete_horizon: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFound:
+    """A record; `meaning` is what it says to Kafka itself."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    meaning: Meaning | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What is not as it should be, and where."""
+
+    path: str
+    reason: str
+
+
+Finding = (
+    DirectoryFound | PartitionFound | FileFound | EntryFound | BatchFound | RecordFound | Problem
+)
+
+
+def dump(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
+    """All that is in a file, the directory of a replica, of a broker, or one above those."""
+    if not files.exists(path):
+        yield Problem(path=str(path), reason="there is no such file or directory")
+    elif not path.is_dir():
+        yield from _dump_file(files, path, explain)
+    else:
+        yield from _dump_directory(files, path, explain)
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition whose replica lies, lay or will lie in a directory of this name."""
+    match = _PARTITION.fullmatch(name)
+    return None if match is None else TopicPartition(match[1], int(match[2]))
+
+
+def _dump_directory(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
+    names = files.names(path)
+    topic_partition = parse_directory_name(path.name)
+    if topic_partition is not None and any(_is_of_partition(name) for name in names):
+        yield from _head_of_partition(files, path, topic_partition)
+    elif checkpoints.META_PROPERTIES in names:
+        yield from _guarded(path, lambda: _head_of_log_dir(files, path))
+    for name in names:
+        inner = path / name
+        if inner.is_dir():
+            yield from _dump_directory(files, inner, explain)
+        elif _is_known(name):
+            yield from _dump_file(files, inner, explain)
+
+
+def _is_known(name: str) -> bool:
+    return name in OFFSET_CHECKPOINTS or (
+        _is_of_partition(name) and name != checkpoints.PARTITION_METADATA
+    )
+
+
+def _is_of_partition(name: str) -> bool:
+    return (
+        name in (checkpoints.EPOCH_CHECKPOINT, checkpoints.PARTITION_METADATA)
+        or _SEGMENT_FILE.fullmatch(name) is not None
+    )
+
+
+def _head_of_log_dir(files: Files, path: Path) -> Iterator[Finding]:
+    meta = checkpoints.read_meta_properties(files, path)
+    yield DirectoryFound(
+        path=str(path),
+        broker_id=None if meta is None else meta.broker_id,
+        cluster_id=None if meta is None else meta.cluster_id,
+    )
+
+
+def _head_of_partition(
+    files: Files, path: Path, topic_partition: TopicPartition
+) -> Iterator[Finding]:
+    topic_id = None
+    try:
+        found = checkpoints.read_topic_id(files, path)
+        topic_id = None if found is None else str(found)
+    except checkpoints.CorruptCheckpoint as error:
+        yield Problem(path=str(path), reason=str(error))
+    yield PartitionFound(
+        path=str(path),
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        topic_id=topic_id,
+    )
+
+
+def _dump_file(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
+    yield FileFound(name=path.name, size=files.size(path))
+    yield from _guarded(path, lambda: _content(files, path, explain))
+
+
+def _guarded(path: Path, read: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from read()
+    except (CorruptIndex, CorruptSnapshot, checkpoints.CorruptCheckpoint, OSError) as error:
+        yield Problem(path=str(path), reason=str(error))
+
+
+def _content(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
+    if path.name in OFFSET_CHECKPOINTS:
+        for tp, offset in checkpoints.read_offsets(files, path).items():
+            yield EntryFound(
+                fields={"topic": tp.topic, "partition": tp.partition, "offset": offset}
+            )
+        return
+    if path.name == checkpoints.EPOCH_CHECKPOINT:
+        for epoch, start_offset in checkpoints.read_epochs(files, path):
+            yield EntryFound(fields={"epoch": epoch, "start_offset": start_offset})
+        return
+    match = _SEGMENT_FILE.fullmatch(path.name)
+    if match is None:
+        yield Problem(path=str(path), reason="this is no file of a log")
+        return
+    base_offset, suffix = int(match[1]), match[2]
+    if suffix == LOG_SUFFIX:
+        yield from _batches(files, path, explain)
+    elif suffix == INDEX_SUFFIX:
+        yield from _offset_entries(files.read(path), base_offset)
+    elif suffix == TIME_INDEX_SUFFIX:
+        yield from _time_entries(files.read(path), base_offset)
+    elif suffix == TXN_INDEX_SUFFIX:
+        for txn in TransactionIndex(files, path, base_offset=base_offset):
+            yield EntryFound(fields=txn._asdict())
+    elif suffix == SNAPSHOT_SUFFIX:
+        for producer in read_snapshot(files, path):
+            yield EntryFound(fields=producer._asdict())
+
+
+def _offset_entries(data: bytes, base_offset: int) -> Iterator[Finding]:
+    for relative, position in _entries(data, _OFFSET_ENTRY):
+        yield EntryFound(fields={"offset": base_offset + relative, "position": position})
+
+
+def _time_entries(data: bytes, base_offset: int) -> Iterator[Finding]:
+    for timestamp, relative in _entries(data, _TIME_ENTRY):
+        yield EntryFound(fields={"timestamp": timestamp, "offset": base_offset + relative})
+
+
+def _entries(data: bytes, entry: Struct) -> Iterator[tuple[int, ...]]:
+    """The entries up to the zeros with which a running Kafka fills its indexes."""
+    if len(data) % entry.size:
+        raise CorruptIndex(f"{len(data)} bytes are not a multiple of {entry.size}")
+    used = len(data.rstrip(b"\0"))
+    yield from entry.iter_unpack(data[: -(-used // entry.size) * entry.size])
+
+
+def _batches(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
+    view = memoryview(files.read(path))
+    topic_partition = parse_directory_name(path.parent.name)
+    topic = "" if topic_partition is None else topic_partition.topic
+    position, previous = 0, -1
+    while position < len(view):
+        try:
+            size = next_batch_size(view, position, len(view))
+        except ApiError as error:
+            yield Problem(path=str(path), reason=f"at {position}: {error.message}")
+            return
+        if size is None or position + size > len(view):
+            left = len(view) - position
+            reason = f"at {position}: the last {left} bytes are part of a batch only"
+            yield Problem(path=str(path), reason=reason)
+            return
+        (batch,) = read_batches(view[position : position + size])
+        for finding in _batch(batch, position, topic, explain):
+            if isinstance(finding, str):
+                yield Problem(path=str(path), reason=f"at {position}: {finding}")
+            else:
+                yield finding
+        if batch.last_offset <= previous:
+            reason = f"at {position}: offset {batch.last_offset} follows {previous}"
+            yield Problem(path=str(path), reason=reason)
+        position, previous = position + size, batch.last_offset
+
+
+def _batch(batch: Batch, position: int, topic: str, explain: Explain) -> Iterator[Finding | str]:
+    """The batch and its records; a string says what is wrong with them."""
+    is_valid = batch.is_valid()
+    try:
+        yield _head(batch, position, is_valid=is_valid)
+        if not is_valid:
+            yield "the checksum does not match"
+            return
+        for record in batch.records():
+            yield RecordFound(
+                offset=record.offset,
+                timestamp=record.timestamp,
+                key=record.key,
+                value=record.value,
+                headers=tuple(record.headers),
+                meaning=_marker(record) if batch.is_control else explain(topic, record),
+            )
+    except ApiError as error:
+        yield error.message
+
+
+def _head(batch: Batch, position: int, *, is_valid: bool) -> BatchFound:
+    return BatchFound(
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        count=batch.record_count,
+        position=position,
+        size=batch.size_in_bytes,
+        magic=batch.magic,
+        compression=batch.compression.name.lower(),
+        crc=batch.crc,
+        is_valid=is_valid,
+        leader_epoch=batch.partition_leader_epoch,
+        timestamp_type=batch.timestamp_type.name.lower(),
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        delete_horizon=batch.delete_horizon,
+    )
+
+
+def _marker(record: Record) -> Meaning:
+    marker = read_end_transaction_marker(record)
+    if marker is None:
+        return {"type": f"control record {find_control_type(record)}"}
+    return {"type": marker.control_type.name, "coordinator_epoch": marker.coordinator_epoch}

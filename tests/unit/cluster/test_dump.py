@@ -1,0 +1,128 @@
+"""Findings in a log as lines, and records of internal topics as what they mean."""
+
+import json
+
+from embedkafka.cluster.dump import as_json, as_text, explain
+from embedkafka.group.consumer_records import epoch_record
+from embedkafka.group.records import (
+    OFFSETS_TOPIC,
+    GroupMetadataValue,
+    OffsetCommitValue,
+    group_record,
+    offset_record,
+)
+from embedkafka.log.dump import BatchFound, EntryFound, FileFound, Problem, RecordFound
+from embedkafka.records.record import Record
+from embedkafka.txn.metadata import Transaction
+from embedkafka.txn.records import TRANSACTION_TOPIC, transaction_record
+from embedkafka.txn.states import TxnState
+
+COMMITTED = OffsetCommitValue(offset=42, leader_epoch=3, metadata="note", commit_timestamp=5)
+
+
+def meaning_of(topic: str, record: tuple[bytes, bytes | None]) -> dict[str, object]:
+    key, value = record
+    meaning = explain(topic, Record(0, 0, key, value))
+    assert meaning is not None
+    return dict(meaning)
+
+
+def a_record(**fields: object) -> RecordFound:
+    defaults = {"offset": 7, "timestamp": 0, "key": b"k", "value": b"v", "headers": ()}
+    return RecordFound(**{**defaults, "meaning": None, **fields})
+
+
+def test_a_committed_offset_is_explained() -> None:
+    meaning = meaning_of(OFFSETS_TOPIC, offset_record("g", "orders", 3, COMMITTED))
+    assert meaning["type"] == "OffsetCommit"
+    assert meaning["key"] == {"group": "g", "topic": "orders", "partition": 3}
+    assert meaning["value"]["offset"] == 42
+    assert meaning["value"]["metadata"] == "note"
+    tombstone = meaning_of(OFFSETS_TOPIC, offset_record("g", "orders", 3, None))
+    assert tombstone["value"] is None
+
+
+def test_groups_of_both_kinds_are_explained() -> None:
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=3, protocol=None, leader=None, members=[]
+    )
+    classic = meaning_of(OFFSETS_TOPIC, group_record("g", value))
+    assert (classic["type"], classic["key"]) == ("GroupMetadata", {"group": "g"})
+    assert classic["value"]["generation"] == 3
+    consumer = meaning_of(OFFSETS_TOPIC, epoch_record("g", 5))
+    assert (consumer["type"], consumer["value"]) == ("ConsumerGroupMetadata", {"epoch": 5})
+
+
+def test_a_transaction_is_explained_with_the_name_of_its_state() -> None:
+    transaction = Transaction(
+        transactional_id="tx",
+        producer_id=9,
+        producer_epoch=1,
+        timeout_ms=1000,
+        state=TxnState.EMPTY,
+        partitions=frozenset(),
+        start_timestamp_ms=-1,
+        last_update_timestamp_ms=5,
+    )
+    record = transaction_record(transaction, transaction_version=1)
+    meaning = meaning_of(TRANSACTION_TOPIC, record)
+    assert meaning["key"] == {"transactional_id": "tx"}
+    assert (meaning["value"]["producer_id"], meaning["value"]["transaction_status"]) == (9, "EMPTY")
+
+
+def test_what_nobody_knows_is_not_explained() -> None:
+    for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+        for key in (b"", b"\0", b"\0\x63abc", b"\0\1"):
+            assert explain(topic, Record(0, 0, key, None)) is None
+    assert explain("orders", Record(0, 0, *offset_record("g", "t", 0, COMMITTED))) is None
+
+
+def test_json_keeps_text_and_encodes_other_bytes() -> None:
+    told = json.loads(as_json(a_record(value=b"a\nb", headers=(("h", b"\xff"), ("n", None)))))
+    assert (told["kind"], told["offset"], told["key"], told["value"]) == ("record", 7, "k", "a\nb")
+    assert told["headers"] == [["h", {"base64": "/w=="}], ["n", None]]
+    entry = json.loads(as_json(EntryFound(fields={"offset": 3, "position": 9})))
+    assert entry == {"kind": "entry", "offset": 3, "position": 9}
+
+
+def test_text_is_one_line_for_each_finding() -> None:
+    record = a_record(timestamp=1_000, key=None, value=b"", headers=(("h", b"\0\1"),))
+    assert as_text(record) == "      7  1970-01-01T00:00:01.000Z  key=null  value=''  h: 0001"
+    assert as_text(FileFound(name="x.log", size=5)) == "  x.log: 5 bytes"
+    assert as_text(EntryFound(fields={"epoch": 3, "start_offset": 9})).strip() == (
+        "epoch 3, start_offset 9"
+    )
+    assert as_text(Problem(path="p", reason="r")) == "! p: r"
+    meaning = explain(OFFSETS_TOPIC, Record(0, 0, *offset_record("g", "t", 0, COMMITTED)))
+    assert as_text(a_record(timestamp=-1, meaning=meaning)).strip() == (
+        "7  no time  OffsetCommit group g, topic t, partition 0: "
+        "offset 42, leader_epoch 3, metadata note, commit_timestamp 5"
+    )
+
+
+def test_a_batch_tells_in_text_what_is_special_about_it() -> None:
+    batch = BatchFound(
+        base_offset=3,
+        last_offset=4,
+        count=2,
+        position=80,
+        size=90,
+        magic=2,
+        compression="zstd",
+        crc=1,
+        is_valid=False,
+        leader_epoch=6,
+        timestamp_type="log_append_time",
+        max_timestamp=2**62,
+        producer_id=8,
+        producer_epoch=0,
+        base_sequence=5,
+        is_transactional=True,
+        is_control=False,
+        delete_horizon=0,
+    )
+    assert as_text(batch).strip() == (
+        "batch 3 to 4, 90 bytes at 80, magic 2, zstd, epoch 6, 4611686018427387904 ms, "
+        "log_append_time, producer 8/0 from 5, transactional, gone by 1970-01-01T00:00:00.000Z, "
+        "INVALID"
+    )
