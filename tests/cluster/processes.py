@@ -166,14 +166,6 @@ class Processes:
     def await_isr(self, topic, size):
         self.await_fact(lambda: len(self.status(topic).isr) == size, f"{size} in sync")
 
-    def registered_since(self, epochs):
-        """The brokers whose registration is newer than in `epochs`."""
-        return {
-            broker_id
-            for broker_id, (_, epoch) in self.zk.brokers().items()
-            if epoch > epochs.get(broker_id, -1)
-        }
-
     def await_fact(self, fact, what):
         def fact_if_zookeeper_answers():
             try:

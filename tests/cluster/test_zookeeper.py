@@ -127,17 +127,17 @@ def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and
     assert_nothing_lost(kafka, sender)
 
 
-def test_nothing_is_lost_when_every_session_expires_at_once(kafka, zookeeper):
-    kafka.topic("all-expired", partitions=3)
-    before = {broker_id: epoch for broker_id, (_, epoch) in kafka.zk.brokers().items()}
-    with sending(kafka, "all-expired", partitions=3) as sender:
+def test_nothing_is_lost_when_zookeeper_stands_still_for_longer_than_sessions_last(
+    kafka, zookeeper
+):
+    kafka.topic("timeless", partitions=3)
+    with sending(kafka, "timeless", partitions=3) as sender:
         sender.await_acks(50)
         os.kill(zookeeper.pid, signal.SIGSTOP)
         time.sleep(2 * SESSION_TIMEOUT_MS / 1000)  # nobody can be asked meanwhile
         os.kill(zookeeper.pid, signal.SIGCONT)
-        kafka.await_fact(
-            lambda: kafka.registered_since(before) == {1, 2, 3}, "all to register again"
-        )
+        # Which sessions expire, and which come back in time, is ZooKeeper's choice.
+        kafka.await_fact(lambda: kafka.zk.brokers().keys() == {1, 2, 3}, "three brokers")
         sender.await_acks(50)
     assert sender.errors == []
     kafka.heal()
