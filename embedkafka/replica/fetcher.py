@@ -194,6 +194,10 @@ class ReplicaFetcher:
                 self._on_leader_error(followed, answer.error, left)
         except ApiError as error:
             self._on_own_error(followed, error, left)
+        except OSError as error:
+            # A leader in this process hands over a range of its file, not the bytes.
+            _LOG.info("%s cannot be read from its leader: %s", followed.topic_partition, error)
+            left.put_off.append(followed.topic_partition)
 
     def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
         topic_partition = followed.topic_partition

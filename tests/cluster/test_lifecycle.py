@@ -26,6 +26,12 @@ def open_descriptors():
     return sorted(links)
 
 
+@pytest.fixture(autouse=True)
+def private_temporary_directory(tmp_path, monkeypatch):
+    """Others may start and end clusters on this machine at the same time."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 def our_directories():
     return set(Path(tempfile.gettempdir()).glob("embedkafka-*"))
 

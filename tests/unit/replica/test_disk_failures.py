@@ -146,3 +146,27 @@ def test_partition_of_a_failed_disk_is_not_made_anew_on_another(make_cluster, fi
     assert cluster.elect(1, of=new, is_new=True) == {1: ErrorCode.NONE}
     assert cluster[1].produce("b", to=new).error is ErrorCode.NONE
     assert [view.is_online for view in cluster[1].manager.log_dirs()].count(True) == 1
+
+
+def test_a_leader_whose_disk_breaks_as_it_is_read_does_not_stop_its_followers(
+    cluster, files, monkeypatch
+):
+    """A leader in the same process hands over a range of its file; reading that may fail."""
+    leader = cluster[1].manager
+    read = leader.read_as_follower
+
+    def read_then_break(*arguments):
+        answers = read(*arguments)
+        break_disk(cluster, files, 1)
+        return answers
+
+    cluster[1].produce("a", acks=1)
+    cluster[2].produce("b", to=OTHER, acks=1)
+    monkeypatch.setattr(leader, "read_as_follower", read_then_break)
+    cluster[3].manager.fetchers.run_until_idle()
+    assert cluster[3].values() == []
+    assert cluster[3].values(OTHER) == ["b"]
+    monkeypatch.undo()
+    files.broken.clear()
+    cluster.pass_time(cluster.config.fetch_backoff_ms)
+    assert cluster[3].values() == ["a"]
