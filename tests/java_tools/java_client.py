@@ -14,7 +14,7 @@ import json
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from tests.java_tools import maven
-from tests.java_tools.cache import CACHE, cache_key, exclusive, progress
+from tests.java_tools.compiler import compiled
 from tests.java_tools.jvm import QUICK_START, dies_with_parent, java
 
 #: The newest release of each line of clients that the tests use.
@@ -276,28 +276,8 @@ class JavaConsumer(JavaSession):
 
 
 def _driver_classpath(version: str) -> str:
-    """The compiled driver and its libraries; compiled anew when a source or the version changes."""
     libraries = maven.classpath(f"org.apache.kafka:kafka-clients:{version}", *LIBRARIES)
-    sources = sorted(DRIVER.glob("*.java"))
-    key = cache_key(version, *(source.read_text() for source in sources))
-    classes = CACHE / "driver" / f"{version}-{key}"
-    with exclusive(classes):
-        if not classes.exists():
-            progress(f"compiling the Java driver for kafka-clients {version}")
-            _compile(sources, libraries, classes)
-    return f"{classes}:{libraries}"
-
-
-def _compile(sources: Iterable[Path], libraries: str, classes: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=classes.parent) as scratch:
-        target = Path(scratch, "classes")
-        command = [java("javac"), "--release", "11", "-nowarn", "-d", str(target), "-cp", libraries]
-        done = subprocess.run(
-            [*command, *map(str, sources)], capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise JavaError("javac", done.stderr)
-        target.rename(classes)
+    return compiled(f"driver-{version}", sorted(DRIVER.glob("*.java")), libraries)
 
 
 def _outcome(outcome: Json) -> Json:
