@@ -81,7 +81,7 @@ def test_equal_sides_must_say_who_keeps_zookeeper():
         with pytest.raises(EmbedKafkaError, match="no broker 9"):
             kafka.partition({1, 2}, {9})
         kafka.partition({1}, {2}, zookeeper={2})
-        kafka.topic("orders", replication=1)
+        kafka.topic("orders", replication=2)  # with one replica it might live on broker 1 alone
         kafka.heal()
         kafka.await_brokers()
         kafka.topic("prices", replication=2)
