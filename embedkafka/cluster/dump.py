@@ -6,7 +6,6 @@ Owner: nobody; the functions only read.
 
 import base64
 import json
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group import consumer_records, records
 from embedkafka.log.dump import (
     BatchFound,
     DirectoryFound,
@@ -27,12 +25,35 @@ from embedkafka.log.dump import (
     RecordFound,
     dump,
 )
-from embedkafka.protocol.codec import decode
+from embedkafka.protocol.codec import decode_versioned, leading_version
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import schema_of
+from embedkafka.protocol.messages.internal import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from embedkafka.protocol.wire_types import NO_UUID
 from embedkafka.records.record import Record
 from embedkafka.runtime.files import SystemFiles
-from embedkafka.txn.records import TRANSACTION_TOPIC, TransactionLogKey, TransactionLogValue
+from embedkafka.server.topic_rules import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.txn.states import STATES_BY_NUMBER
 
 _KINDS: Final[Mapping[type, str]] = {
@@ -43,6 +64,22 @@ _KINDS: Final[Mapping[type, str]] = {
     BatchFound: "batch",
     RecordFound: "record",
     Problem: "problem",
+}
+#: By topic and the version of a record's key, the types of its key and value.
+_INTERNAL_TOPICS: Final[Mapping[str, Mapping[int, tuple[type[object], type[object]]]]] = {
+    GROUP_METADATA_TOPIC: {
+        0: (OffsetCommitKey, OffsetCommitValue),
+        1: (OffsetCommitKey, OffsetCommitValue),
+        2: (GroupMetadataKey, GroupMetadataValue),
+        3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+        4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+        5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+        6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+        7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+        8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+        16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+    },
+    TRANSACTION_STATE_TOPIC: {0: (TransactionLogKey, TransactionLogValue)},
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -83,48 +120,27 @@ def as_text(finding: Finding) -> str:
 
 def explain(topic: str, record: Record) -> Meaning | None:
     """What a record of an internal topic says; None for others, and for what is not known."""
-    if record.key is None or topic not in (records.OFFSETS_TOPIC, TRANSACTION_TOPIC):
+    kinds = _INTERNAL_TOPICS.get(topic)
+    if kinds is None or record.key is None:
         return None
     try:
-        if topic == TRANSACTION_TOPIC:
-            return _explain_transaction(record.key, record.value)
-        return _explain_group(record.key, record.value)
-    except (ProtocolError, struct.error):
+        kind = kinds.get(leading_version(record.key))
+        return None if kind is None else _meaning(*kind, record)
+    except ProtocolError:
         return None
 
 
-def _explain_group(key: bytes, value: bytes | None) -> Meaning | None:
-    classic = records.read_key(key)
-    if isinstance(classic, records.OffsetCommitKey):
-        return _meaning(classic, records.OffsetCommitValue, value)
-    if isinstance(classic, records.GroupMetadataKey):
-        return _meaning(classic, records.GroupMetadataValue, value)
-    consumer = consumer_records.find_consumer_key(key)
-    if consumer is None:
-        return None
-    name = type(consumer).__name__.removesuffix("Key") + "Value"
-    return _meaning(consumer, getattr(consumer_records, name), value)
-
-
-def _explain_transaction(key: bytes, value: bytes | None) -> Meaning | None:
-    (version,) = struct.unpack_from(">h", key)
-    if version != 0:
-        return None
-    transactional_id = decode(TransactionLogKey, version, memoryview(key)[2:])
-    meaning = dict(_meaning(transactional_id, TransactionLogValue, value))
-    told = meaning["value"]
-    if isinstance(told, dict):
-        state = STATES_BY_NUMBER.get(told["transaction_status"])
-        told["transaction_status"] = state.name if state else told["transaction_status"]
-    return meaning
-
-
-def _meaning(key: object, value_type: type[object], value: bytes | None) -> Meaning:
-    told = None if value is None else records.read_value(value_type, value)
+def _meaning(key_type: type[object], value_type: type[object], record: Record) -> Meaning:
+    assert record.key is not None
+    value = None if record.value is None else decode_versioned(value_type, record.value)
+    told = _plain(value)
+    if isinstance(value, TransactionLogValue) and isinstance(told, dict):
+        state = STATES_BY_NUMBER.get(value.transaction_status)
+        told["transaction_status"] = value.transaction_status if state is None else state.name
     return {
-        "type": type(key).__name__.removesuffix("Key"),
-        "key": _plain(key),
-        "value": None if told is None else _plain(told),
+        "type": key_type.__name__.removesuffix("Key"),
+        "key": _plain(decode_versioned(key_type, record.key)),
+        "value": told,
     }
 
 
@@ -135,7 +151,7 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes | memoryview):
         return _plain_bytes(bytes(value))
     if isinstance(value, UUID):
-        return str(value)
+        return str(value) if value != NO_UUID else None
     if isinstance(value, Mapping):
         return _plain_mapping(value)
     if isinstance(value, Sequence):

@@ -4,14 +4,9 @@ import json
 
 from embedkafka.cluster.dump import as_json, as_text, explain
 from embedkafka.group.consumer_records import epoch_record
-from embedkafka.group.records import (
-    OFFSETS_TOPIC,
-    GroupMetadataValue,
-    OffsetCommitValue,
-    group_record,
-    offset_record,
-)
+from embedkafka.group.records import OFFSETS_TOPIC, group_record, offset_record
 from embedkafka.log.dump import BatchFound, EntryFound, FileFound, Problem, RecordFound
+from embedkafka.protocol.messages.internal import GroupMetadataValue, OffsetCommitValue
 from embedkafka.records.record import Record
 from embedkafka.txn.metadata import Transaction
 from embedkafka.txn.records import TRANSACTION_TOPIC, transaction_record
@@ -50,7 +45,7 @@ def test_groups_of_both_kinds_are_explained() -> None:
     assert (classic["type"], classic["key"]) == ("GroupMetadata", {"group": "g"})
     assert classic["value"]["generation"] == 3
     consumer = meaning_of(OFFSETS_TOPIC, epoch_record("g", 5))
-    assert (consumer["type"], consumer["value"]) == ("ConsumerGroupMetadata", {"epoch": 5})
+    assert (consumer["type"], consumer["value"]["epoch"]) == ("ConsumerGroupMetadata", 5)
 
 
 def test_a_transaction_is_explained_with_the_name_of_its_state() -> None:
