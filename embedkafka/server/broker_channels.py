@@ -52,12 +52,11 @@ class BrokerChannels:
     def send(self, broker_id: BrokerId, request: object, version: int, on_done: OnDone) -> None:
         """Sends without waiting; `on_done` is called on any thread."""
         endpoint = self._metadata.snapshot.find_endpoint(broker_id, self._listener)
+        if endpoint is None:
+            on_done(None)
+            return
         channel = self._find_channel(broker_id)
-        if (
-            endpoint is None
-            or channel is None
-            or not channel.send(endpoint, request, version, on_done)
-        ):
+        if channel is None or not channel.send(endpoint, request, version, on_done):
             on_done(None)
 
     def close(self) -> None:

@@ -1,0 +1,249 @@
+"""Stock clients that copy a topic so that every record is copied once.
+
+Whatever may be tried again is; a transaction that cannot go on is aborted and its records are read
+again; a producer that has died is replaced.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+from confluent_kafka import KafkaException, TopicPartition
+
+from tests.cluster.traffic import make_consumer, make_producer
+from tests.java_tools.java_client import JavaError, Message
+
+CALL_S = 20.0
+
+
+class Copier:
+    """Copies in transactions of up to `size` records, from a thread of its own, with librdkafka.
+
+    `aborts_every` n-th transaction is aborted on purpose. It ends when it is fenced.
+
+    librdkafka 2.16 waits forever for the coordinator of a group if that broker has vanished from
+    the metadata: tests kill others.
+    """
+
+    def __init__(self, kafka, source, sink, *, name, group, size=7, aborts_every=0):
+        self.sink = sink
+        self.is_fenced = False
+        self.committed = 0
+        self.aborted = 0
+        self.deaths = []
+        self._kafka = kafka
+        self._name = name
+        self._size = size
+        self._aborts_every = aborts_every
+        self._consumer = make_consumer(
+            kafka, group, **{"isolation.level": "read_committed", "enable.partition.eof": False}
+        )
+        self._consumer.subscribe([source])
+        self._producer = None
+        self._ended = threading.Event()
+        self._moved = threading.Condition()
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, name=f"copier-{name}", daemon=True)
+
+    def start(self):
+        self._thread.start()
+        return self
+
+    def stop(self):
+        self._ended.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the copier hangs"
+        if self._failure is not None:
+            raise self._failure
+
+    def await_commits(self, count=1, timeout_s=60.0):
+        """Waits for `count` commits from now on."""
+        wanted = self.committed + count
+        self._await(lambda: self.committed >= wanted, f"{count} commits", timeout_s)
+
+    def await_fencing(self, timeout_s=60.0):
+        self._await(lambda: self.is_fenced, "the fencing", timeout_s)
+
+    def _await(self, fact, what, timeout_s):
+        with self._moved:
+            reached = self._moved.wait_for(lambda: fact() or self._failure, timeout_s)
+        if self._failure is not None:
+            raise self._failure
+        assert reached, f"{what} did not come; {self.committed} commits, {self.aborted} aborts"
+
+    # The thread
+
+    def _run(self):
+        try:
+            while not self._ended.is_set() and not self.is_fenced:
+                self._copy_some()
+        except BaseException as failure:  # whoever waits is told of it
+            self._failure = failure
+        self._consumer.close()  # its partitions go to others, if there are any
+        with self._moved:
+            self._moved.notify_all()
+
+    def _copy_some(self):
+        if self._producer is None:
+            self._producer = make_producer(self._kafka, **{"transactional.id": self._name})
+            _insist(self._producer.init_transactions)
+            self._rewind()
+        messages = [m for m in self._consumer.consume(self._size, 0.1) if m.error() is None]
+        if not messages:
+            return
+        try:
+            self._copy(messages)
+        except KafkaException as refused:
+            self._on_refusal(refused.args[0])
+        with self._moved:
+            self._moved.notify_all()
+
+    def _copy(self, messages):
+        producer = self._producer
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce(self.sink, message.value(), partition=message.partition())
+        following = {(m.topic(), m.partition()): m.offset() + 1 for m in messages}
+        offsets = [TopicPartition(*partition, offset) for partition, offset in following.items()]
+        group = self._consumer.consumer_group_metadata()
+        _insist(lambda timeout: producer.send_offsets_to_transaction(offsets, group, timeout))
+        turn = self.committed + self.aborted + 1
+        if self._aborts_every and turn % self._aborts_every == 0:
+            producer.flush(CALL_S)
+            self._abort()
+        else:
+            _insist(producer.commit_transaction)
+            self.committed += 1
+
+    def _on_refusal(self, error):
+        if error.code() == confluent_kafka.KafkaError._FENCED:
+            self.is_fenced = True
+        elif error.txn_requires_abort():
+            try:
+                self._abort()
+            except KafkaException as refused:
+                self._on_refusal(refused.args[0])
+        else:
+            assert error.fatal(), error
+            self.deaths.append(error)
+            self._producer = None
+
+    def _abort(self):
+        _insist(self._producer.abort_transaction)
+        self.aborted += 1
+        self._rewind()
+
+    def _rewind(self):
+        """Goes back to what is committed; partitions that were taken away start there anyway."""
+        assignment = self._consumer.assignment()
+        if not assignment:
+            return
+        for partition in _insist(lambda timeout: self._consumer.committed(assignment, timeout)):
+            if partition.offset < 0:
+                partition.offset = confluent_kafka.OFFSET_BEGINNING
+            try:
+                self._consumer.seek(partition)
+            except KafkaException:
+                continue
+
+
+def _insist(call):
+    """Calls until it works, or fails for another reason than that it should be tried again."""
+    while True:
+        try:
+            return call(CALL_S)
+        except KafkaException as refused:
+            if not refused.args[0].retriable():
+                raise
+
+
+@contextmanager
+def copying(kafka, source, sink, *, name="copier", group="copiers", **settings) -> Iterator[Copier]:
+    copier = Copier(kafka, source, sink, name=name, group=group, **settings).start()
+    try:
+        yield copier
+    finally:
+        copier.stop()
+
+
+class JavaCopier:
+    """Copies partition 0 of a topic with the Java clients, transaction by transaction."""
+
+    def __init__(self, java, kafka, source, sink, *, name="copier", group="copiers"):
+        self.position = 0
+        self.aborted = 0
+        self.deaths = []
+        self._java = java
+        self._kafka = kafka
+        self._source = f"{source}-0"
+        self._sink = sink
+        self._name = name
+        self._consumer = java.consumer(
+            kafka.bootstrap_servers,
+            group_id=group,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            max_poll_records=5,
+        )
+        self._consumer.subscribe(source)
+        self._producer = self._new_producer()
+
+    def close(self):
+        self._producer.close()
+        self._consumer.close()
+
+    def copy_some(self, between=lambda: None, *, end="commitTransaction"):
+        """One transaction, committed in the end; `between` runs when its records are written."""
+        while not self._try(between, end):
+            self._rewind()
+            between = _nothing
+
+    def _try(self, between, end):
+        try:
+            records = self._consumer.poll(1)
+            assert records, f"nothing came after offset {self.position}"
+            self._producer.call("beginTransaction")
+            messages = [Message(topic=self._sink, partition=0, value=r.value) for r in records]
+            sent = self._producer.send(*messages)
+            between()
+            for outcome in sent:
+                if isinstance(outcome, JavaError):
+                    raise outcome
+            following = records[-1].offset + 1
+            group = self._consumer.call("groupMetadata")
+            self._producer.call("sendOffsets", offsets={self._source: following}, group=group)
+            self._producer.call(end)
+        except JavaError as error:
+            self._recover(error)
+            return False
+        if end == "abortTransaction":
+            self.aborted += 1
+            self._rewind()
+        else:
+            self.position = following
+        return True
+
+    def _recover(self, error):
+        try:
+            self._producer.call("abortTransaction")
+            self.aborted += 1
+        except JavaError:
+            self.deaths.append(error)
+            self._producer.close()
+            self._producer = self._new_producer()
+
+    def _new_producer(self):
+        producer = self._java.producer(self._kafka.bootstrap_servers, transactional_id=self._name)
+        producer.call("initTransactions")
+        return producer
+
+    def _rewind(self):
+        committed = self._consumer.call("committed", partitions=[self._source])[self._source]
+        self.position = committed or 0
+        self._consumer.call("seek", offsets={self._source: self.position})
+
+
+def _nothing():
+    pass

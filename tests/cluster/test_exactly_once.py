@@ -1,0 +1,164 @@
+"""Each record is copied once, whoever dies: offsets and records are parts of one transaction."""
+
+import pytest
+
+from embedkafka.runtime.hashing import coordinator_partition
+from tests.cluster.copying import JavaCopier, copying
+from tests.cluster.traffic import make_consumer, make_producer
+from tests.java_tools.java_client import JavaClient
+
+RECORDS = 300
+PARTITIONS = 3
+STATE_PARTITIONS = 5  # of both internal topics
+
+
+@pytest.fixture
+def copied(kafka):
+    """A cluster with a source full of records, an empty sink, and coordinators."""
+    source = kafka.topic("source", partitions=PARTITIONS, replication=3)
+    kafka.topic("sink", partitions=PARTITIONS, replication=3)
+    source.send_many([f"{number}" for number in range(RECORDS)])
+    make_producer(kafka, **{"transactional.id": "warm-up"}).init_transactions(30)
+    consumer = make_consumer(kafka, "warm-up")
+    consumer.committed([], timeout=10)
+    consumer.subscribe(["source"])
+    consumer.poll(1)
+    consumer.close()
+    return kafka
+
+
+def transaction_coordinator(kafka, name="copier"):
+    return kafka.leader_of("__transaction_state", coordinator_partition(name, STATE_PARTITIONS))
+
+
+def sink_leader(kafka):
+    return kafka.leader_of("sink", 0)
+
+
+def group_away_from(kafka, broker):
+    """A group whose coordinator is another broker."""
+    for number in range(100):
+        group = f"copiers-{number}"
+        partition = coordinator_partition(group, STATE_PARTITIONS)
+        if kafka.leader_of("__consumer_offsets", partition) != broker:
+            return group
+    raise AssertionError(f"broker {broker} coordinates all groups")
+
+
+def by_partition(kafka, topic, isolation="read_committed"):
+    found = {partition: [] for partition in range(PARTITIONS)}
+    for message in kafka.existing_topic(topic).read(timeout_s=30, isolation=isolation):
+        found[message.partition].append(message.text)
+    return found
+
+
+def assert_copied_once(kafka):
+    kafka.existing_topic("sink").wait_for(RECORDS, timeout_s=60)
+    assert by_partition(kafka, "sink") == by_partition(kafka, "source")
+
+
+def test_aborted_copies_are_never_seen(copied):
+    with copying(copied, "source", "sink", aborts_every=3) as copier:
+        assert_copied_once(copied)
+    assert copier.aborted > 5
+    everything = by_partition(copied, "sink", isolation="read_uncommitted")
+    assert sum(map(len, everything.values())) > RECORDS, "the aborted ones were written too"
+
+
+@pytest.mark.parametrize("find_victim", [transaction_coordinator, sink_leader])
+def test_copying_goes_on_when_a_broker_is_killed(copied, find_victim):
+    victim = copied.broker(find_victim(copied))
+    group = group_away_from(copied, victim.id)
+    with copying(copied, "source", "sink", group=group, size=3, aborts_every=5) as copier:
+        copier.await_commits(5)
+        victim.kill()
+        copier.await_commits(5)
+        victim.start()
+        copied.await_no_under_replicated()
+        assert_copied_once(copied)
+
+
+def test_a_coordinator_that_is_cut_off_is_replaced(copied):
+    alone = transaction_coordinator(copied)
+    group = group_away_from(copied, alone)
+    with copying(copied, "source", "sink", group=group, size=3) as copier:
+        copier.await_commits(5)
+        copied.partition({alone}, {1, 2, 3} - {alone})
+        copier.await_commits(5)
+        copied.heal()
+        copied.await_no_under_replicated()
+        assert_copied_once(copied)
+
+
+def test_a_second_copier_with_the_same_name_fences_the_first(copied):
+    with copying(copied, "source", "sink", size=2) as first:
+        first.await_commits(3)
+        with copying(copied, "source", "sink", size=5) as second:
+            first.await_fencing()
+            second.await_commits(3)
+            assert_copied_once(copied)
+    assert not second.is_fenced
+
+
+def test_what_one_coordinator_began_the_next_one_ends(copied):
+    producer = make_producer(copied, **{"transactional.id": "copier"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition in range(PARTITIONS):
+        producer.produce("sink", b"kept", partition=partition)
+    producer.flush(30)
+    copied.broker(transaction_coordinator(copied)).kill()
+    producer.commit_transaction(30)
+    copied.existing_topic("sink").wait_for(PARTITIONS)
+    assert by_partition(copied, "sink") == {p: ["kept"] for p in range(PARTITIONS)}
+
+
+def test_committed_readers_see_whole_transactions_in_order(kafka):
+    kafka.topic("sink", replication=3)
+    producer = make_producer(kafka, **{"transactional.id": "copier"})
+    producer.init_transactions(30)
+    reader = make_consumer(kafka, **{"isolation.level": "read_committed"})
+    reader.subscribe(["sink"])
+    seen = []
+
+    def read():
+        seen.extend(m.value() for m in reader.consume(100, 0.05) if m.error() is None)
+
+    for turn in range(40):
+        producer.begin_transaction()
+        for part in range(3):
+            producer.produce("sink", f"{turn}.{part}", partition=0)
+        producer.flush(30)
+        read()
+        if turn % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+    expected = [f"{turn}.{part}".encode() for turn in range(0, 40, 2) for part in range(3)]
+    while len(seen) < len(expected):
+        read()
+    reader.close()
+    assert seen == expected
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("line", ["3.9", "4"])
+def test_java_clients_copy_each_record_once_though_every_broker_dies(kafka, line):
+    """Clients of 3.9 have transactions of version 1, those of 4 of version 2."""
+    source = kafka.topic("source", replication=3)
+    kafka.topic("sink", replication=3)
+    source.send_many([f"{number}" for number in range(RECORDS)])
+    with JavaClient(line) as java:
+        copier = JavaCopier(java, kafka, "source", "sink")
+        for handle in kafka.brokers:
+            copier.copy_some()
+            copier.copy_some(end="abortTransaction")
+            copier.copy_some(between=handle.kill)
+            copier.copy_some()
+            handle.start()
+            kafka.await_no_under_replicated()
+        while copier.position < RECORDS:
+            copier.copy_some()
+        copier.close()
+    texts = [message.text for message in kafka.existing_topic("sink").read()]
+    assert texts == [f"{number}" for number in range(RECORDS)]

@@ -1,0 +1,106 @@
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from embedkafka.protocol.messages.transactions import WriteTxnMarkersRequest
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.failures import Failures
+from embedkafka.server.broker_channels import BrokerChannels
+from embedkafka.server.metadata_cache import Endpoint
+
+REQUEST = WriteTxnMarkersRequest(markers=[])
+AWAIT_S = 10
+
+
+class Network:
+    """A transport to brokers that refuse connections, or keep whoever calls waiting."""
+
+    def __init__(self):
+        self.attempts = []
+        self.attempted = threading.Event()
+        self.answer = threading.Event()
+
+    def connect(self, host, port, *, timeout_s):
+        self.attempts.append((host, port))
+        self.attempted.set()
+        self.answer.wait(AWAIT_S)
+        raise ConnectionRefusedError(f"nobody at {host}:{port}")
+
+
+class Replies:
+    def __init__(self):
+        self._arrived = threading.Semaphore(0)
+        self.all = []
+
+    def __call__(self, response):
+        self.all.append(response)
+        self._arrived.release()
+
+    def await_one(self):
+        assert self._arrived.acquire(timeout=AWAIT_S), "no answer"
+
+
+@pytest.fixture
+def network():
+    return Network()
+
+
+@pytest.fixture
+def endpoints():
+    return {2: Endpoint(host="b2", port=9092)}
+
+
+@pytest.fixture
+def channels(network, endpoints):
+    find = SimpleNamespace(find_endpoint=lambda broker, listener: endpoints.get(broker))
+    failures = Failures()
+    metadata = SimpleNamespace(snapshot=find)
+    channels = BrokerChannels("ek-b1-test", metadata, "PLAINTEXT", SystemClock(), failures, network)
+    yield channels
+    network.answer.set()
+    channels.close()
+    failures.check()
+    assert not [t for t in threading.enumerate() if t.name.startswith("ek-b1-test")]
+
+
+def test_a_broker_that_refuses_is_as_good_as_none(channels, network):
+    network.answer.set()
+    replies = Replies()
+    for _ in range(2):
+        channels.send(2, REQUEST, 2, replies)
+        replies.await_one()
+    assert replies.all == [None, None]
+    assert network.attempts == [("b2", 9092)] * 2, "each request tries anew"
+
+
+def test_a_broker_that_nobody_knows_needs_no_thread(channels):
+    replies = Replies()
+    channels.send(3, REQUEST, 2, replies)
+    assert replies.all == [None]
+    assert not [t for t in threading.enumerate() if t.name == "ek-b1-test-3"]
+
+
+def test_a_broker_that_has_moved_is_found(channels, network, endpoints):
+    network.answer.set()
+    replies = Replies()
+    for port in (9092, 9093):
+        endpoints[2] = Endpoint(host="b2", port=port)
+        channels.send(2, REQUEST, 2, replies)
+        replies.await_one()
+    assert [port for _, port in network.attempts] == [9092, 9093]
+
+
+def test_whoever_waits_is_answered_when_the_channels_close(channels, network):
+    replies = Replies()
+    for _ in range(3):
+        channels.send(2, REQUEST, 2, replies)
+    assert network.attempted.wait(AWAIT_S)
+    closing = threading.Thread(target=channels.close)
+    closing.start()
+    network.answer.set()
+    closing.join(AWAIT_S)
+    assert replies.all == [None] * 3
+    channels.send(2, REQUEST, 2, replies)
+    assert replies.all == [None] * 4
+    assert len(network.attempts) <= 2

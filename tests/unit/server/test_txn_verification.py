@@ -1,0 +1,317 @@
+import heapq
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.transactions import AddPartitionsToTxnResponse
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.handlers.transactional_writes import transactional_write, unverified
+from embedkafka.server.txn_verification import (
+    ClientSupport,
+    TransactionalWrite,
+    TxnVerification,
+    support_by_version,
+)
+
+T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+ME, OTHER = 1, 2
+
+
+class Logs:
+    """ReplicaManager and its logs: what was begun and confirmed, by partition."""
+
+    def __init__(self):
+        self.open = set()
+        self.errors = {}
+        self.begun = []
+        self.confirmed = []
+
+    def require_leader(self, topic_partition):
+        if topic_partition in self.errors:
+            raise ApiError(self.errors[topic_partition])
+        return SimpleNamespace(require_log=lambda: _Log(self, topic_partition))
+
+
+class _Log:
+    def __init__(self, logs, topic_partition):
+        self._logs = logs
+        self._topic_partition = topic_partition
+
+    def begin_verification(self, producer_id, *, producer_epoch, base_sequence, bumps_epochs):
+        if self._topic_partition in self._logs.open:
+            return None
+        begun = (self._topic_partition, producer_id, producer_epoch, base_sequence, bumps_epochs)
+        self._logs.begun.append(begun)
+        return object()
+
+    def confirm_verification(self, verification, producer_epoch):
+        self._logs.confirmed.append((self._topic_partition, producer_epoch))
+
+
+class Coordinators:
+    """The own coordinator and the channels to others; answers come when the test says so."""
+
+    def __init__(self):
+        self.questions = []
+
+    def partition_for(self, transactional_id):
+        return 7
+
+    def add_partitions_to_txn(self, request, version, reply):
+        self.questions.append((ME, request.transactions[0], reply))
+
+    def send(self, broker_id, request, version, reply):
+        self.questions.append((broker_id, request.transactions[0], reply))
+
+    def answer(self, *codes):
+        """Answers the oldest question with a code per partition."""
+        _, transaction, reply = self.questions.pop(0)
+        result_type = AddPartitionsToTxnResponse.Transaction
+        (topic,) = transaction.topics
+        results = [
+            result_type.Topic.Partition(partition_index=index, partition_error_code=code)
+            for index, code in zip(topic.partitions, codes, strict=True)
+        ]
+        topics = [result_type.Topic(name=topic.name, results_by_partition=results)]
+        result = result_type(transactional_id="tx", topic_results=topics)
+        reply(AddPartitionsToTxnResponse(results_by_transaction=[result]))
+
+
+class Tasks:
+    def __init__(self, clock):
+        self._clock = clock
+        self._order = itertools.count()
+        self._heap = []
+
+    def once(self, name, delay_ms, run):
+        due = self._clock.monotonic_ms() + delay_ms
+        heapq.heappush(self._heap, (due, next(self._order), run))
+
+    def advance(self, ms):
+        self._clock.advance(ms)
+        while self._heap and self._heap[0][0] <= self._clock.monotonic_ms():
+            heapq.heappop(self._heap)[2]()
+
+
+class Bench:
+    def __init__(self):
+        self.leader = ME
+        self.settings = {
+            "transaction.partition.verification.enable": True,
+            "add.partitions.to.txn.retry.backoff.ms": 20,
+            "add.partitions.to.txn.retry.backoff.max.ms": 100,
+        }
+        self.logs = Logs()
+        self.coordinators = Coordinators()
+        clock = ManualClock()
+        self.tasks = Tasks(clock)
+        config = SimpleNamespace(flag=self.settings.get, integer=self.settings.get)
+        self.verification = TxnVerification(
+            ME,
+            SimpleNamespace(broker=config),
+            replicas=self.logs,
+            metadata=SimpleNamespace(snapshot=SimpleNamespace(find_partition=self._find)),
+            txns=self.coordinators,
+            channels=self.coordinators,
+            scheduler=self.tasks,
+            clock=clock,
+        )
+        self.done = []
+
+    def _find(self, topic, partition):
+        assert (topic, partition) == ("__transaction_state", 7)
+        return None if self.leader is None else SimpleNamespace(leader=self.leader)
+
+    def verify(self, *partitions, support=ClientSupport.NOTHING, patient=False):
+        write = TransactionalWrite(
+            transactional_id="tx",
+            producer_id=5,
+            producer_epoch=3,
+            sequences=dict.fromkeys(partitions, 0),
+            support=support,
+        )
+        self.verification.verify(write, self.done.append, patient=patient)
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_the_log_is_ready_once_the_coordinator_has_confirmed(bench):
+    bench.verify(T0, T1)
+    assert bench.logs.begun == [(T0, 5, 3, 0, False), (T1, 5, 3, 0, False)]
+    ((asked, transaction, _),) = bench.coordinators.questions
+    assert (asked, transaction.verify_only) == (ME, True)
+    assert (transaction.transactional_id, transaction.producer_epoch) == ("tx", 3)
+    assert bench.done == bench.logs.confirmed == []
+    bench.coordinators.answer(ErrorCode.NONE, ErrorCode.NONE)
+    assert bench.done == [{}]
+    assert bench.logs.confirmed == [(T0, 3), (T1, 3)]
+
+
+def test_for_newer_clients_the_partition_is_added(bench):
+    bench.verify(T0, support=ClientSupport.EPOCH_BUMPS)
+    assert bench.logs.begun == [(T0, 5, 3, 0, True)]
+    assert not bench.coordinators.questions[0][1].verify_only
+
+
+def test_there_is_nothing_to_ask_about_an_open_transaction(bench):
+    bench.logs.open.add(T0)
+    bench.verify(T0)
+    assert bench.done == [{}]
+    bench.verify(T0, T1)
+    ((_, transaction, _),) = bench.coordinators.questions
+    assert transaction.topics[0].partitions == [1]
+
+
+def test_what_is_not_led_here_costs_nothing_else(bench):
+    bench.logs.errors[T0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.verify(T0, T1)
+    bench.coordinators.answer(ErrorCode.NONE)
+    assert bench.done == [{T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}]
+    bench.verify(T0)
+    assert bench.done[1:] == [{T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}]
+
+
+def test_another_broker_is_asked_over_the_wire(bench):
+    bench.leader = OTHER
+    bench.verify(T0)
+    assert bench.coordinators.questions[0][0] == OTHER
+    _, _, reply = bench.coordinators.questions.pop()
+    reply(None)
+    assert bench.done == [{T0: ErrorCode.NETWORK_EXCEPTION}]
+    assert bench.logs.confirmed == []
+
+
+@pytest.mark.parametrize("leader", [None, -1])
+def test_without_a_coordinator_nothing_can_be_written(bench, leader):
+    bench.leader = leader
+    bench.verify(T0)
+    assert bench.done == [{T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}]
+
+
+def test_an_error_for_the_whole_question_is_one_for_each_partition(bench):
+    bench.verify(T0, T1)
+    _, _, reply = bench.coordinators.questions.pop()
+    reply(AddPartitionsToTxnResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    assert bench.done == [dict.fromkeys((T0, T1), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+
+
+def test_old_clients_hear_of_what_they_know(bench):
+    told = []
+    for support in ClientSupport:
+        for code in (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.PRODUCER_FENCED):
+            bench.verify(T0, support=support)
+            bench.coordinators.answer(code)
+            told.append(bench.done.pop()[T0])
+    epoch, abortable = ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_ABORTABLE
+    assert told == [ErrorCode.INVALID_TXN_STATE, epoch, abortable, epoch, abortable, epoch]
+    assert bench.logs.confirmed == []
+
+
+def test_verification_can_be_turned_off_but_adding_cannot(bench):
+    bench.settings["transaction.partition.verification.enable"] = False
+    bench.verify(T0)
+    assert (bench.done, bench.logs.confirmed) == ([{}], [(T0, 3)])
+    bench.verify(T0, support=ClientSupport.EPOCH_BUMPS)
+    assert len(bench.coordinators.questions) == 1
+
+
+def test_a_producer_that_writes_on_waits_for_its_last_transaction(bench):
+    bench.verify(T0, support=ClientSupport.EPOCH_BUMPS, patient=True)
+    bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert bench.done == bench.coordinators.questions == []
+    bench.tasks.advance(20)
+    bench.coordinators.answer(ErrorCode.NONE)
+    assert bench.done == [{}]
+
+
+def test_patience_has_an_end(bench):
+    bench.verify(T0, support=ClientSupport.EPOCH_BUMPS, patient=True)
+    for _ in range(5):
+        bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert bench.done == []
+        bench.tasks.advance(20)
+    bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert bench.done == [{T0: ErrorCode.CONCURRENT_TRANSACTIONS}]
+
+
+@pytest.mark.parametrize(
+    ("support", "patient"), [(ClientSupport.ABORTABLE, True), (ClientSupport.EPOCH_BUMPS, False)]
+)
+def test_others_are_told_at_once(bench, support, patient):
+    bench.verify(T0, support=support, patient=patient)
+    bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert bench.done == [{T0: ErrorCode.CONCURRENT_TRANSACTIONS}]
+
+
+def test_support_follows_from_the_version():
+    supports = [support_by_version(v, abortable=11, epoch_bumps=12) for v in (10, 11, 12, 13)]
+    assert supports == [*ClientSupport, ClientSupport.EPOCH_BUMPS]
+
+
+# Produce requests
+
+
+def batch(**fields):
+    known = {"producer_id": 5, "producer_epoch": 3, "base_sequence": 8, "transactional": True}
+    return memoryview(build_batch([(0, None, b"v", ())], **{**known, **fields}))
+
+
+def test_what_a_request_wants_to_write_is_read_from_its_batches():
+    plain = batch(transactional=False)
+    write = transactional_write("tx", {T0: plain, T1: batch()}, 9)
+    assert (write.transactional_id, write.producer_id, write.producer_epoch) == ("tx", 5, 3)
+    assert write.sequences == {T1: 8}
+    assert write.support is ClientSupport.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "other", "error"),
+    [
+        (None, {}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("tx", {"producer_id": 6}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("tx", {"producer_epoch": 4}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+def test_a_request_is_for_one_producer_with_a_transactional_id(transactional_id, other, error):
+    with pytest.raises(ApiError) as refused:
+        transactional_write(transactional_id, {T0: batch(), T1: batch(**other)}, 9)
+    assert refused.value.code is error
+
+
+def test_torn_batches_and_those_without_producer_are_for_the_log_to_refuse():
+    nobody = batch(producer_id=-1, producer_epoch=-1, base_sequence=-1)
+    assert transactional_write("tx", {T0: batch()[:60], T1: nobody}, 9) is None
+
+
+@pytest.mark.parametrize("support", ClientSupport)
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    ],
+)
+def test_producers_try_again_when_the_coordinator_cannot_tell(error, support):
+    told = unverified(error, support)
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and support is ClientSupport.EPOCH_BUMPS:
+        assert (told.error, told.error_message) == (error, None)
+    else:
+        assert told.error is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert error.name in told.error_message
+
+
+def test_other_errors_are_told_as_they_are():
+    told = unverified(ErrorCode.INVALID_PRODUCER_EPOCH, ClientSupport.NOTHING)
+    assert (told.error, told.error_message) == (ErrorCode.INVALID_PRODUCER_EPOCH, None)
+    told = unverified(ErrorCode.INVALID_TXN_STATE, ClientSupport.NOTHING)
+    assert told.error_message == "Partition was not added to the transaction"
