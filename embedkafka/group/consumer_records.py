@@ -170,7 +170,7 @@ def read_classic(
     value: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None,
 ) -> ClassicSide | None:
     """How the member speaks the classic protocol, if it does."""
-    if value is None:
+    if value is None or not value.supported_protocols:
         return None
     return ClassicSide(
         session_timeout_ms=value.session_timeout_ms,

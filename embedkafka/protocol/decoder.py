@@ -285,13 +285,13 @@ class _DecoderWriter:
                 self._flush()
             self._source.line(f"{items}.append({item})")
 
-    def _nested(self, target: str, schema: Schema, *, nullable: bool) -> None:
+    def _nested(self, target: str, schema: Schema, *, nullable: bool, null: int = -1) -> None:
         if not nullable:
             self._source.line(f"{target} = {self.struct(schema)}")
             return
         present = self._source.fresh("n")
         self._fixed(INT8, present)
-        with self._block(f"if {present} < 0:"):
+        with self._block(f"if {present} <= {null}:"):
             self._source.line(f"{target} = None")
         with self._block("else:"):
             self._source.line(f"{target} = {self.struct(schema)}")
@@ -315,14 +315,21 @@ class _DecoderWriter:
         self._source.line(f"{start} = pos")
         for number, field in enumerate(fields):
             with self._block(f"{'el' if number else ''}if {tag} == {field.tag}:"):
-                nullable = field.is_nullable_in(self._version)
-                self._value(f"{result}.{field.name}", field.type, nullable=nullable)
+                self._tagged_value(f"{result}.{field.name}", field)
                 self._flush()
                 self._source.line(f"if pos - {start} != {size}:")
                 mismatch = f"{field.name!r}, {size}, pos - {start}"
                 self._source.line(f" raise wrong_tag_size({mismatch})")
         self._source.line("else:")
         self._source.line(f" pos += {size}")
+
+    def _tagged_value(self, target: str, field: Field) -> None:
+        """As any other value, but for a struct: here its null is 0, and elsewhere -1."""
+        nullable = field.is_nullable_in(self._version)
+        if isinstance(field.type, Struct):
+            self._nested(target, schema_of(field.type.cls), nullable=nullable, null=0)
+        else:
+            self._value(target, field.type, nullable=nullable)
 
 
 def _field_name(target: str) -> str:

@@ -211,14 +211,14 @@ class _EncoderWriter:
             else:
                 self._value(item, element, nullable=False)
 
-    def _nested(self, value: str, schema: Schema, *, nullable: bool) -> None:
+    def _nested(self, value: str, schema: Schema, *, nullable: bool, null: str = "-1") -> None:
         nested = self._source.fresh("m")
         self._source.line(f"{nested} = {value}")
         if not nullable:
             self.struct(nested, schema)
             return
         with self._block(f"if {nested} is None:"):
-            self._fixed("b", "-1")
+            self._fixed("b", null)
         with self._block("else:"):
             self._fixed("b", "1")
             self.struct(nested, schema)
@@ -239,10 +239,18 @@ class _EncoderWriter:
         with self._source.block(f"if {self._differs_from_default(held, field)}:"):
             self._source.line(f"{body} = []")
             with self._aside(body):
-                self._value(held, field.type, nullable=field.is_nullable_in(self._version))
+                self._tagged_value(held, field)
             self._source.line(f"{body} = join({body})")
             tag = self._source.constant("tag", encode_uvarint(field.tag or 0))
             self._source.line(f"{section} += ({tag}, uvarint(len({body})), {body})")
+
+    def _tagged_value(self, value: str, field: Field) -> None:
+        """As any other value, but for a struct: here its null is 0, and elsewhere -1."""
+        nullable = field.is_nullable_in(self._version)
+        if isinstance(field.type, Struct):
+            self._nested(value, schema_of(field.type.cls), nullable=nullable, null="0")
+        else:
+            self._value(value, field.type, nullable=nullable)
 
     def _differs_from_default(self, value: str, field: Field) -> str:
         """Most messages carry the default object itself: `is` spares a comparison by value."""

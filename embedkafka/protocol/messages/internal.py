@@ -174,7 +174,13 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None
-    classic_member_metadata: ClassicMemberMetadata | None = tagged(0, since=0, default=None)
+    # Kafka declares null as the default in a way that its generator does not take for one: null
+    # is written, and a record without the field is one of a classic member without protocols.
+    classic_member_metadata: ClassicMemberMetadata | None = tagged(
+        0,
+        since=0,
+        default=ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=()),
+    )
 
 
 @message(versions=(6, 6))

@@ -364,9 +364,9 @@ def test_records_are_written_as_kafka_writes_them(topics):
     key = struct.pack(">h", 1) + b"g" + struct.pack(">h", 1) + b"m"
     record = member_record("g", "m", member)
     assert record.key == b"\0\5" + key
-    assert record.value == (
-        b"\0\0" + b"\0\0" + b"\2c" + b"\3/h" + b"\2\2t" + b"\1" + struct.pack(">i", 5) + b"\0\0"
-    )
+    told = b"\0\0" + b"\2c" + b"\3/h" + b"\2\2t" + b"\1" + struct.pack(">i", 5) + b"\0"
+    not_classic = b"\1" + b"\0\1\0"
+    assert record.value == b"\0\0" + told + not_classic
     record = current_record("g", "m", member)
     assert record.key == b"\0\x08" + key
     assert record.value == (
