@@ -304,6 +304,8 @@ class EmbeddedKafka:
         """Grows `topic` to `count` partitions, and returns when every broker knows them."""
         self._admin.create_partitions(topic, count)
         self._await_topics({topic: count})
+        if self._clients is not None:
+            self._clients.close()  # its producer remembers the old count
 
     def delete_topic(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
         """Deletes a topic, and returns when no broker knows it any more."""

@@ -56,6 +56,7 @@ def test_waiting_ends_when_the_condition_holds(kafka):
 
 def test_a_topic_grows_and_goes(kafka):
     topic = kafka.topic(partitions=1)
+    topic.send("before")
     kafka.add_partitions(topic.name, 4)
     assert topic.send("x", partition=3).partition == 3
     kafka.delete_topic(topic.name)
