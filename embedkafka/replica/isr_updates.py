@@ -60,6 +60,9 @@ class IsrUpdates:
         for partition in self._hosted.online():
             partition.forget_dead_followers()
             self._expand(partition)
+            if partition.has_unheard_follower():
+                # It may have fetched, and been forgotten, before this broker knew of it.
+                self._waiters.on_unheard_follower(partition.topic_partition)
 
     def _expand(self, partition: Partition) -> None:
         proposal = partition.propose_expansion()

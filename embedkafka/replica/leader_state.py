@@ -202,6 +202,12 @@ class LeaderState:
             if broker_id not in self._maximal_isr and not self._is_eligible(broker_id):
                 self.followers[broker_id] = FollowerProgress(broker_id)
 
+    def has_unheard_follower(self) -> bool:
+        return any(
+            follower.log_end_offset == rules.UNKNOWN_OFFSET and self._is_eligible(broker_id)
+            for broker_id, follower in self.followers.items()
+        )
+
     def settle(self, proposal: IsrProposal, new_version: int | None, now_ms: float) -> bool:
         """Takes the store's word for `proposal` (None: refused); True if the high watermark moved.
 

@@ -379,6 +379,11 @@ class Partition:
             if self._leading is not None:
                 self._leading.forget_the_dead()
 
+    def has_unheard_follower(self) -> bool:
+        """Whether this is a leader, and a live follower's position is not known."""
+        with self._lock:
+            return self._leading is not None and self._leading.has_unheard_follower()
+
     def settle(self, proposal: IsrProposal, new_version: int | None) -> bool:
         """Takes the store's word for `proposal` (None: refused); True if the mark moved."""
         now_ms = self._clock.monotonic_ms()

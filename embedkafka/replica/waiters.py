@@ -69,6 +69,10 @@ class Waiters:
         """The leader dropped records; its followers should do so soon."""
         self._wake_followers(topic_partition)
 
+    def on_unheard_follower(self, topic_partition: TopicPartition) -> None:
+        """The leader does not know how far a follower is; it should ask again."""
+        self._wake_followers(topic_partition)
+
     def on_leadership_change(self, topic_partition: TopicPartition) -> None:
         """Whatever waits here must look at the partition's new state."""
         self._wake_followers(topic_partition)

@@ -240,6 +240,18 @@ def test_broker_that_comes_back_joins_the_set_only_after_it_has_fetched(cluster,
     assert cluster[3].log().log_end_offset == 1
 
 
+def test_broker_that_has_fetched_before_it_is_known_to_be_back_is_asked_again(cluster):
+    """Another broker's end may be heard of between its fetch and its return."""
+    cluster.elect(1, isr=[1, 2])
+    cluster.metadata.alive.discard(3)
+    cluster.settle()
+    cluster[1].manager.on_brokers_changed()  # of some other broker
+    cluster.metadata.alive.add(3)
+    cluster[1].manager.on_brokers_changed()
+    cluster.settle()
+    assert cluster[1].partition().isr == (1, 2, 3)
+
+
 def test_high_watermark_counts_a_follower_from_the_moment_it_is_proposed(cluster):
     cluster.elect(1, [1, 2], isr=[1])
     cluster[2].manager.fetchers.run_until_idle()  # joins, but the store has not answered
