@@ -21,6 +21,7 @@ from embedkafka.cluster.config import ClusterConfig, TopicSpec
 from embedkafka.cluster.facts import Facts, PartitionStatus
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.nodes import Nodes
+from embedkafka.cluster.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.switching import shorten_interval
 from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
@@ -74,6 +75,7 @@ class EmbeddedKafka:
         self._rng = random.Random(seed)
         self._directory: Path | None = None
         self._nodes: Nodes | None = None
+        self._snapshots: Snapshots | None = None
         self._clients: Clients | None = None
         self._put_interval_back: Callable[[], None] = lambda: None
         self._admin = Admin(self._reachable_addresses)
@@ -97,7 +99,9 @@ class EmbeddedKafka:
                 failures=self._failures,
                 rng=self._rng,
             )
+            self._snapshots = Snapshots(self._nodes, self._directory / "snapshots")
             self._nodes.boot_all()
+            self._await_leaders()
             kept = {status.topic for status in self._facts.partitions()}
             new = [name for name in self.config.topics if name not in kept]
             self._create({name: self.config.topic_spec(name) for name in new})
@@ -203,6 +207,28 @@ class EmbeddedKafka:
     def faults(self) -> Faults:
         """Requests and disks that go wrong."""
         return self._require_nodes().faults
+
+    # -- earlier states
+
+    def snapshot(self) -> Snapshot:
+        """Remembers the whole cluster: topics, records, offsets, transactions, settings.
+
+        Clients notice a short pause at most. Linked rather than copied where nothing can change,
+        it takes milliseconds and hardly any space; `close()` removes it.
+        """
+        return self._require_snapshots().take()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Puts everything back to what it was at the snapshot, as often as wanted.
+
+        Brokers that ran then run again, on their ports, and those added since are gone; a
+        `partition` is over. Clients reconnect; what they wrote or committed since never happened.
+        The clock is not turned back, and producer ids are not given a second time.
+        """
+        self._require_snapshots().restore(snapshot)
+        if self._clients is not None:
+            self._clients.close()  # its producer would go on with numbers nobody knows
+        self._await_leaders()
 
     # -- leaders and replicas
 
@@ -328,6 +354,24 @@ class EmbeddedKafka:
             lambda snapshot: all(has_leaders(n)(snapshot, name) for name, n in counts.items())
         )
         self._await(f"every broker to know the leaders of {', '.join(counts)}", known)
+
+    def _await_leaders(self) -> None:
+        """Waits until all brokers know the leaders of topics that have one for each partition."""
+        counts: dict[str, int] = {}
+        leaderless: set[str] = set()
+        alive = {handle.id for handle in self._require_nodes().running()}
+        for status in self._facts.partitions():
+            counts[status.topic] = counts.get(status.topic, 0) + 1
+            if status.leader not in alive:
+                leaderless.add(status.topic)
+        led = {name: count for name, count in counts.items() if name not in leaderless}
+        if led:
+            self._await_topics(led)
+
+    def _require_snapshots(self) -> Snapshots:
+        if self._snapshots is None or self._nodes is None:
+            raise ClusterClosed("the cluster is not running")
+        return self._snapshots
 
     def _await(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
         self._require_nodes().waiting.await_fact(what, probe, timeout_s)

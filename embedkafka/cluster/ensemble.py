@@ -9,12 +9,13 @@ from typing import Final, Protocol
 
 from embedkafka.faults.session import Session
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.failures import ConfigError, Failures
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.threads import start_thread
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
+from embedkafka.zk.paths import PRODUCER_ID_BLOCK
 from embedkafka.zk.snapshot import BadSnapshot, decode_tree
 from embedkafka.zk.store import SessionState, ZkStore
 from embedkafka.zk.tree import Tree
@@ -33,6 +34,14 @@ class Ensemble(Protocol):
 
     def save(self) -> None:
         """Writes down what a later cluster in the same place must know."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """All that brokers have to find again when they start; not every ensemble can tell."""
+        ...
+
+    def restore(self, snapshot: bytes) -> None:
+        """Makes it what it was; no broker may be running."""
         ...
 
     def close(self) -> None: ...
@@ -54,7 +63,19 @@ class MemoryEnsemble:
         return self._zookeeper.connect(session_timeout_ms)
 
     def save(self) -> None:
-        self._files.replace(self._path, self._zookeeper.snapshot())
+        self._files.replace(self._path, self.snapshot())
+
+    def snapshot(self) -> bytes:
+        return self._zookeeper.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """All but the producer ids, which clients that live on may have: none is given twice."""
+        session = self._zookeeper.connect()
+        (block,) = session.get_many([PRODUCER_ID_BLOCK])
+        self._zookeeper.restore(decode_tree(snapshot))
+        if block is not None and session.exists(PRODUCER_ID_BLOCK) is not None:
+            session.set(PRODUCER_ID_BLOCK, block[0])
+        session.close()
 
     def close(self) -> None:
         self._zookeeper.close()
@@ -95,6 +116,12 @@ class RealEnsemble:
 
     def save(self) -> None:
         """They do."""
+
+    def snapshot(self) -> bytes:
+        raise EmbedKafkaError("a cluster on a real ZooKeeper has no snapshots")
+
+    def restore(self, snapshot: bytes) -> None:
+        raise EmbedKafkaError("a cluster on a real ZooKeeper has no snapshots")
 
     def close(self) -> None:
         """They stay."""

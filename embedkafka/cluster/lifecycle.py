@@ -211,6 +211,23 @@ class BrokerHandle:
         if self._state is BrokerState.RUNNING:
             self.require_broker().pause()
 
+    def unhush(self) -> None:
+        """Takes requests again."""
+        if self._state is BrokerState.RUNNING:
+            self.require_broker().resume()
+
+    def abandon(self) -> None:
+        """Dies with its session, for its cluster goes back to an earlier state."""
+        with self._lock:
+            if self.life is None:
+                return
+            life = self._end(BrokerState.KILLED)
+            life.session.cut(Cut.DEAD)
+            life.clock.resume()  # what stood still has to see that it is over
+            life.broker.kill()
+            life.session.session.close()
+            self._network.rejoin(self.id)
+
     def shut_down(self) -> None:
         """Stops without asking the controller first; nothing to do when it is not running."""
         with self._lock:

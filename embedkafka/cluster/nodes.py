@@ -56,8 +56,8 @@ class Nodes:
         self._lock = threading.Lock()
         self._handles: dict[BrokerId, BrokerHandle] = {}
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
-        self._ensemble = self._make_ensemble()
-        self._zk = KafkaZk(self._ensemble.observe(), clock)
+        self.ensemble = self._make_ensemble()
+        self._zk = KafkaZk(self.ensemble.observe(), clock)
         self._requests = RequestFaults(clock, failures)
         self._disks: dict[BrokerId, Disk] = {}
         self._halting: list[threading.Thread] = []
@@ -83,7 +83,11 @@ class Nodes:
 
     def boot_all(self) -> None:
         """Starts the brokers of the configuration, and returns when they know each other."""
-        handles = [self._add(BrokerId(number)) for number in range(1, self._config.brokers + 1)]
+        self.boot([BrokerId(number) for number in range(1, self._config.brokers + 1)])
+
+    def boot(self, broker_ids: Collection[BrokerId]) -> None:
+        """Starts brokers that are new or dead, and returns when all know each other."""
+        handles = [self._handles.get(broker_id) or self._add(broker_id) for broker_id in broker_ids]
         for handle in handles:
             self.await_unregistered(handle.id, PATIENCE_S)
             handle.boot()
@@ -112,6 +116,12 @@ class Nodes:
             self._handles.pop(handle.id, None)
         self.on_change()
 
+    def forget(self, broker_ids: Collection[BrokerId]) -> None:
+        """Leaves brokers that are dead out of everything."""
+        with self._lock:
+            for broker_id in broker_ids:
+                self._handles.pop(broker_id, None)
+
     def close(self, *, keep: bool) -> None:
         """Stops every broker; with `keep`, writes down what the next cluster here must know."""
         handles = self.all()
@@ -119,14 +129,14 @@ class Nodes:
         for handle in handles:
             handle.hush()
         if keep:
-            self._ensemble.save()
+            self.ensemble.save()
         self._requests.close()
         for handle in handles:
             handle.shut_down()
         for thread in self._halting:
             thread.join()
         self._zk.store.close()
-        self._ensemble.close()
+        self.ensemble.close()
 
     def describe(self) -> str:
         return describe_cluster(self.all(), self.facts.find_controller())
@@ -167,7 +177,7 @@ class Nodes:
                 f"broker {broker_id} cannot start: the partition keeps it from ZooKeeper"
             )
         spec = self._spec(broker_id, port)
-        session = self._ensemble.connect(
+        session = self.ensemble.connect(
             broker_id, spec.config.integer("zookeeper.session.timeout.ms")
         )
         clock = StandstillClock(self._clock)
@@ -216,12 +226,12 @@ class Nodes:
         if racks and broker_id <= len(racks):
             settings["broker.rack"] = racks[broker_id - 1]
         settings["broker.id"] = broker_id
-        settings["log.dirs"] = ",".join(map(str, self._log_dirs(broker_id)))
+        settings["log.dirs"] = ",".join(map(str, self.log_dirs(broker_id)))
         return BrokerSpec(
             id=broker_id, host=self._config.host, port=port, config=BrokerConfig(settings)
         )
 
-    def _log_dirs(self, broker_id: BrokerId) -> list[Path]:
+    def log_dirs(self, broker_id: BrokerId) -> list[Path]:
         """`broker-1`, and for more than one directory `broker-1-2` and so on."""
         first = self._directory / f"broker-{broker_id}"
         others = range(2, self._config.log_dirs + 1)
@@ -231,7 +241,7 @@ class Nodes:
         with self._lock:
             known = self._disks.get(BrokerId(broker_id))
             if known is None:
-                known = Disk(lambda: self._log_dirs(BrokerId(broker_id)))
+                known = Disk(lambda: self.log_dirs(BrokerId(broker_id)))
                 self._disks[BrokerId(broker_id)] = known
             return known
 

@@ -98,6 +98,18 @@ class _DiskFiles:
         self._disk._check(new, writes=False)
         self._files.rename(old, new)
 
+    def copy(self, old: Path, new: Path) -> None:
+        self._disk._check(new, writes=True)
+        self._files.copy(old, new)
+
+    def link(self, old: Path, new: Path) -> None:
+        self._disk._check(new, writes=True)
+        self._files.link(old, new)
+
+    def unshare(self, path: Path) -> bool:
+        self._disk._check(path, writes=False)
+        return self._files.unshare(path)
+
     def remove(self, path: Path) -> None:
         self._disk._check(path, writes=False)
         self._files.remove(path)

@@ -19,6 +19,7 @@ from embedkafka.log import checkpoints
 from embedkafka.log.append_info import UNKNOWN, AppendInfo, UnexpectedAppendOffset
 from embedkafka.log.cleaning_view import CleaningView, segments_to_clean
 from embedkafka.log.config import LogConfig
+from embedkafka.log.copies import CopiedLog, copy_log
 from embedkafka.log.epoch_cache import EpochCache, EpochEndOffset
 from embedkafka.log.loader import Loader, rebuild_producers
 from embedkafka.log.local_log import CLEANED_SUFFIX, LocalLog
@@ -205,6 +206,21 @@ class Log:
                     self._producers.take_snapshot()
             finally:
                 self._local.segments.release()
+
+    def copy_to(self, directory: Path) -> CopiedLog | None:
+        """Leaves a copy in another directory, in order as `close` would; None when it is closed."""
+        with self._lock:
+            if self._is_closed:
+                return None
+            if self._is_stored:
+                self._flush(sync=False)
+                self._producers.take_snapshot()
+            copy_log(self._files, self.directory, directory)
+            return CopiedLog(
+                log_start_offset=self.log_start_offset,
+                high_watermark=self.high_watermark,
+                log_end_offset=self.log_end_offset,
+            )
 
     def kill(self) -> None:
         """Lets go of all files as they are, like a process that dies."""

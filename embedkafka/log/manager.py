@@ -21,6 +21,7 @@ from embedkafka.log import checkpoints
 from embedkafka.log.checkpoints import CorruptCheckpoint, MetaProperties
 from embedkafka.log.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.config import LogConfig
+from embedkafka.log.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
 from embedkafka.log.ports import ScheduledTask, Tasks
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -157,6 +158,25 @@ class LogManager:
         for log in self.all_logs():
             log.kill()
         self._forget_logs()
+
+    def copy_to(self, root: Path) -> None:
+        """Leaves copies of the directories under `root`, in order as `shutdown` leaves them.
+
+        Each log is copied at a moment of its own. Raises OSError, and the logs here stay as good
+        as they are.
+        """
+        for directory in self.live_directories:
+            target = root / directory.name
+            self._files.make_directory(target)
+            copied: dict[TopicPartition, CopiedLog] = {}
+            for log in self._logs_in(directory):
+                copy = log.copy_to(target / log.directory.name)
+                if copy is not None:
+                    copied[log.topic_partition] = copy
+            for name in (checkpoints.META_PROPERTIES, checkpoints.CLEANER_CHECKPOINT):
+                if self._files.exists(directory / name):
+                    self._files.link(directory / name, target / name)
+            write_copied_offsets(self._files, target, copied)
 
     # -- logs
 

@@ -106,6 +106,7 @@ class Segment:
         self.offset_index.file.remove()
         self.time_index.file.remove()
         self.txn_index.remove()
+        self._own_file()
         self.file.truncate(0)
         self.begin()
 
@@ -130,6 +131,11 @@ class Segment:
     def release(self) -> None:
         """Lets the file be closed until it is needed again; readers under way keep it open."""
         self._file = None
+
+    def _own_file(self) -> None:
+        """Leaves a file that a copy of the log shares to that copy; it must not change."""
+        if self._files.unshare(self.path):
+            self.release()
 
     def retire(self) -> None:
         """Completes the indexes of a segment that will not be appended to."""
@@ -353,6 +359,7 @@ class Segment:
         if self.size == 0:
             self.created_ms = now_ms
             self._first_timestamp = None
+        self._own_file()
         self.file.truncate(self.size)
 
     # -- rebuilding
@@ -380,6 +387,7 @@ class Segment:
 
     def cut(self, size: int) -> None:
         """Keeps the first `size` bytes only."""
+        self._own_file()
         self.file.truncate(size)
         self.size = size
 

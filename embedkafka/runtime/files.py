@@ -6,12 +6,17 @@ on its way to a socket outlives the segment it was cut from, and nobody has to c
 Not here: what is in the files (`log`).
 """
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 BytesLike = bytes | bytearray | memoryview
+
+#: A file system without links, another file system, one that allows no more of them.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP})
+_COPY_SIZE: Final = 1024 * 1024
 
 
 class File(Protocol):
@@ -59,6 +64,21 @@ class Files(Protocol):
 
     def rename(self, old: Path, new: Path) -> None:
         """Moves a file or directory, over an existing file."""
+        ...
+
+    def copy(self, old: Path, new: Path) -> None:
+        """Makes a new file with the content of another."""
+        ...
+
+    def link(self, old: Path, new: Path) -> None:
+        """Makes `new` another name of a file, or a copy of it where that cannot be.
+
+        From then on the file may be changed through `replace` or after `unshare` only.
+        """
+        ...
+
+    def unshare(self, path: Path) -> bool:
+        """Gives `path` a file of its own if it has other names; whether it had."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -122,6 +142,36 @@ class SystemFiles:
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)
 
+    def copy(self, old: Path, new: Path) -> None:
+        source = os.open(old, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            target = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                _copy_all(source, target)
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+
+    def link(self, old: Path, new: Path) -> None:
+        try:
+            os.link(old, new)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            self.copy(old, new)
+
+    def unshare(self, path: Path) -> bool:
+        try:
+            if os.stat(path).st_nlink == 1:
+                return False
+        except FileNotFoundError:
+            return False
+        temporary = path.with_name(path.name + ".tmp")
+        self.copy(path, temporary)
+        os.replace(temporary, path)
+        return True
+
     def remove(self, path: Path) -> None:
         try:
             os.remove(path)
@@ -169,6 +219,13 @@ class _SystemFile:
 
     def sync(self) -> None:
         os.fsync(self._descriptor)
+
+
+def _copy_all(source: int, target: int) -> None:
+    position = 0
+    while data := os.pread(source, _COPY_SIZE, position):
+        _write_all(target, data, position)
+        position += len(data)
 
 
 def _write_all(descriptor: int, data: BytesLike, position: int) -> None:

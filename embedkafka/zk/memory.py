@@ -72,6 +72,16 @@ class MemoryZk:
         with self._lock:
             return encode_tree(self._tree)
 
+    def restore(self, tree: Tree) -> None:
+        """Puts another tree in the place of this one; sessions and their watches go on.
+
+        Transaction ids go on as well, so that what is registered from now on is younger than
+        anything that was.
+        """
+        with self._lock:
+            tree.follow(self._tree)
+            self._tree = tree
+
     def paths(self) -> list[str]:
         """Every znode there is, for tests and reports."""
         with self._lock:

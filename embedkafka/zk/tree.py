@@ -126,6 +126,12 @@ class Tree:
             parent_path, name = _split(path)
             self._nodes[parent_path].children[name] = None
 
+    def follow(self, former: "Tree") -> None:
+        """Takes the place of another tree, whose watches fire when something changes here."""
+        self.zxid = max(self.zxid, former.zxid)
+        self._data_watches = former._data_watches
+        self._child_watches = former._child_watches
+
     def ephemerals(self, session_id: int) -> list[str]:
         return list(self._ephemerals.get(session_id, ()))
 

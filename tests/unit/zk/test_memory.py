@@ -8,6 +8,7 @@ import pytest
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.zk.memory import MemoryZk
+from embedkafka.zk.snapshot import decode_tree
 from embedkafka.zk.store import (
     ConnectionLoss,
     EventType,
@@ -200,3 +201,23 @@ def test_many_writers_and_every_event_once_and_in_order(server: MemoryZk) -> Non
         thread.join()
     assert versions == sorted(versions)
     assert versions[-1] == 400
+
+
+def test_a_tree_put_back_keeps_sessions_and_never_repeats_a_transaction_id(
+    server: MemoryZk,
+) -> None:
+    session = server.connect()
+    session.create("/kept", b"then")
+    snapshot = server.snapshot()
+    session.set("/kept", b"now")
+    session.create("/new")
+    session.create("/mine", ephemeral=True)
+    latest = session.get("/mine")[1].czxid
+    seen = Seen()
+    session.exists("/new", seen)
+    server.restore(decode_tree(snapshot))
+    assert session.children("/") == ["kept"]
+    assert session.get("/kept")[0] == b"then"
+    session.create("/new")
+    assert session.get("/new")[1].czxid > latest
+    assert seen.events == [WatchEvent(EventType.CREATED, "/new")]

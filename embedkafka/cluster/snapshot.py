@@ -1,0 +1,96 @@
+"""Snapshots: a whole cluster put back to what it was, in the time of a restart.
+
+A snapshot is what the disks and ZooKeeper would hold if all brokers had stopped at one moment.
+Clients are not heard while it is taken, so what was acknowledged before is in it. ZooKeeper is
+looked at before and after the logs are copied: had a leader or an in-sync set changed meanwhile,
+the copies could contradict it, and are made again.
+
+Owner: the thread that takes and restores them, one at a time.
+Invariants: a snapshot never changes (see `log.copies`), and can be restored as often as wanted.
+Not here: how logs are copied (`log`), and how brokers start (`nodes`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from embedkafka.cluster.lifecycle import BrokerHandle
+from embedkafka.cluster.nodes import Nodes
+from embedkafka.log.copies import copy_log_dir
+from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.ids import BrokerId
+
+_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A state of one cluster, for `EmbeddedKafka.restore`; it is gone when the cluster ends."""
+
+    directory: Path
+    zookeeper: bytes
+    brokers: Sequence[BrokerId]
+    running: Sequence[BrokerId]
+
+
+class Snapshots:
+    """Takes and restores the snapshots of one cluster, which lie in `directory`."""
+
+    def __init__(self, nodes: Nodes, directory: Path) -> None:
+        self._nodes = nodes
+        self._directory = directory
+        self._files = SystemFiles()
+        self._taken = 0
+
+    def take(self) -> Snapshot:
+        """The cluster as it is. Clients stay connected, and wait a little."""
+        self._taken += 1
+        directory = self._directory / str(self._taken)
+        handles = self._nodes.all()
+        for handle in handles:
+            handle.hush()
+        try:
+            return self._take(directory, handles)
+        finally:
+            for handle in handles:
+                handle.unhush()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Ends all brokers, puts everything back, and starts those that ran then."""
+        if snapshot.directory.parent != self._directory:
+            raise EmbedKafkaError("this is a snapshot of another cluster")
+        for handle in self._nodes.all():
+            handle.abandon()
+        self._nodes.heal()
+        self._nodes.forget({handle.id for handle in self._nodes.all()} - set(snapshot.brokers))
+        self._nodes.ensemble.restore(snapshot.zookeeper)
+        for broker_id in snapshot.brokers:
+            for log_dir in self._nodes.log_dirs(broker_id):
+                copy_log_dir(self._files, snapshot.directory / log_dir.name, log_dir)
+        self._nodes.boot(snapshot.running)
+
+    def _take(self, directory: Path, handles: Sequence[BrokerHandle]) -> Snapshot:
+        for _ in range(_ATTEMPTS):
+            self._files.remove_tree(directory)
+            before = self._nodes.ensemble.snapshot()
+            for handle in handles:
+                self._copy_logs(handle, directory)
+            if self._nodes.ensemble.snapshot() == before:
+                return Snapshot(
+                    directory=directory,
+                    zookeeper=before,
+                    brokers=[handle.id for handle in handles],
+                    running=[handle.id for handle in handles if handle.is_running],
+                )
+        raise EmbedKafkaError("the cluster does not come to rest: ZooKeeper changes all the time")
+
+    def _copy_logs(self, handle: BrokerHandle, directory: Path) -> None:
+        life = handle.life
+        if life is not None:
+            life.broker.logs.copy_to(directory)
+            return
+        for log_dir in self._nodes.log_dirs(handle.id):
+            if self._files.exists(log_dir):
+                copy_log_dir(self._files, log_dir, directory / log_dir.name)

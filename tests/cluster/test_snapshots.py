@@ -1,0 +1,277 @@
+"""A cluster is put back to what it was, as often as a test likes."""
+
+import os
+import subprocess
+import sys
+from subprocess import PIPE
+
+import confluent_kafka
+import pytest
+
+from embedkafka import EmbeddedKafka, EmbedKafkaError
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.records.builder import build_batch
+from tests.cluster.traffic import make_consumer, make_producer, send, sending
+from tests.wire.raw_client import RawClient
+
+
+def commit(kafka, group, topic, offset):
+    consumer = make_consumer(kafka, group)
+    consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(kafka, group, topic):
+    consumer = make_consumer(kafka, group)
+    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
+    consumer.close()
+    return found.offset
+
+
+def texts(topic, **how):
+    return [message.text for message in topic.read(**how)]
+
+
+def numbered_batch(kafka, topic, producer_id, sequence):
+    """Writes a batch with a sequence number of the caller's choice; its offset and error."""
+    records = build_batch(
+        [(kafka.clock.now_ms(), None, b"numbered", ())],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+    data = ProduceRequest.Topic.Partition(index=0, records=memoryview(records))
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
+    )
+    host, port = kafka.broker(kafka.leader_of(topic)).address.split(":")
+    with RawClient(host, int(port)) as client:
+        answer = client.call(request, 9).responses[0].partition_responses[0]
+    return answer.base_offset, ErrorCode(answer.error_code)
+
+
+def test_records_topics_offsets_and_settings_are_put_back(kafka):
+    orders = kafka.topic("orders", replication=3, config={"retention.ms": 123_456_789})
+    kafka.topic("old", partitions=2, replication=3)
+    orders.send("a")
+    commit(kafka, "readers", "orders", 1)
+    cluster_id, addresses = kafka.cluster_id, kafka.bootstrap_servers
+    then = kafka.snapshot()
+    for text in ("b", "c"):
+        orders.send(text)
+    commit(kafka, "readers", "orders", 3)
+    kafka.delete_topic("old")
+    kafka.topic("new").send("x")
+    kafka.add_partitions("orders", 2)
+    for _ in range(2):
+        kafka.restore(then)
+        assert texts(orders) == ["a"]
+        assert committed(kafka, "readers", "orders") == 1
+        assert {p.topic for p in kafka._facts.partitions()} >= {"orders", "old"}
+        assert "new" not in {p.topic for p in kafka._facts.partitions()}
+        config = kafka.broker(1).require_broker().config.log_config("orders")
+        assert config.retention_ms == 123_456_789
+        assert (kafka.cluster_id, kafka.bootstrap_servers) == (cluster_id, addresses)
+        kafka.await_no_under_replicated()
+        orders.send("d")
+        assert texts(orders) == ["a", "d"]
+
+
+def test_clients_go_on_after_a_restore(kafka):
+    orders = kafka.topic("orders", replication=3)
+    orders.send("a")
+    producer = make_producer(kafka, **{"enable.idempotence": False})
+    consumer = make_consumer(kafka, **{"enable.partition.eof": False})
+    consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
+    assert consumer.consume(1, 20)[0].value() == b"a"
+    then = kafka.snapshot()
+    send(producer, "orders", b"forgotten")
+    assert consumer.consume(1, 20)[0].value() == b"forgotten"
+    kafka.restore(then)
+    consumer.seek(confluent_kafka.TopicPartition("orders", 0, 0))
+    error, _ = send(producer, "orders", b"b")
+    assert error is None
+    values = []
+    while len(values) < 2:
+        values += [m.value() for m in consumer.consume(2, 5) if m.error() is None]
+    assert values == [b"a", b"b"]
+    consumer.close()
+
+
+def test_producers_are_remembered_with_their_sequence_numbers(kafka):
+    kafka.topic("orders", replication=3)
+    producer_id = 4242
+    assert numbered_batch(kafka, "orders", producer_id, 0) == (0, ErrorCode.NONE)
+    then = kafka.snapshot()
+    assert numbered_batch(kafka, "orders", producer_id, 1) == (1, ErrorCode.NONE)
+    kafka.restore(then)
+    assert numbered_batch(kafka, "orders", producer_id, 0) == (0, ErrorCode.NONE), "a duplicate"
+    assert numbered_batch(kafka, "orders", producer_id, 1) == (1, ErrorCode.NONE)
+    refused = numbered_batch(kafka, "orders", producer_id, 7)
+    assert refused == (-1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+def test_producer_ids_are_never_given_twice(kafka):
+    kafka.topic("orders", replication=3)
+    then = kafka.snapshot()
+    numbered = set()
+    for _ in range(2):
+        for handle in kafka.brokers:
+            with RawClient("127.0.0.1", int(handle.address.split(":")[1])) as client:
+                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+                producer_id = client.call(request, 4).producer_id
+            assert producer_id not in numbered
+            numbered.add(producer_id)
+        kafka.restore(then)
+
+
+def test_an_open_transaction_is_open_again(kafka):
+    orders = kafka.topic("orders", replication=3)
+    settings = {"transactional.id": "tx", "request.timeout.ms": 5_000}
+    producer = make_producer(kafka, **settings)
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    send(producer, "orders", b"undecided")
+    then = kafka.snapshot()
+    producer.commit_transaction(20)
+    orders.send("after")
+    assert texts(orders) == ["undecided", "after"]
+    kafka.restore(then)
+    assert texts(orders, isolation="read_uncommitted") == ["undecided"]
+    successor = make_producer(kafka, **settings)
+    successor.init_transactions(20)  # aborts what its predecessor left
+    successor.begin_transaction()
+    send(successor, "orders", b"decided")
+    successor.commit_transaction(20)
+    assert texts(orders) == ["decided"]
+
+
+def test_brokers_run_or_not_as_they_did(kafka):
+    orders = kafka.topic("orders", replication=3)
+    orders.send("a")
+    kafka.broker(3).stop()
+    kafka.await_isr("orders", size=2)
+    then = kafka.snapshot()
+    kafka.broker(3).start()
+    kafka.add_broker()
+    kafka.broker(1).kill()
+    orders.send("b")
+    kafka.restore(then)
+    assert [handle.id for handle in kafka.brokers] == [1, 2, 3]
+    assert [handle.is_running for handle in kafka.brokers] == [True, True, False]
+    assert texts(orders) == ["a"]
+    kafka.broker(3).start()
+    kafka.await_isr("orders", size=3)
+
+
+def test_a_partition_of_the_network_is_over_after_a_restore(kafka):
+    kafka.topic("orders", replication=3)
+    then = kafka.snapshot()
+    kafka.partition({1}, {2, 3})
+    kafka.await_isr("orders", size=2)
+    kafka.restore(then)
+    kafka.await_no_under_replicated()
+    assert kafka.existing_topic("orders").send("works").offset == 0
+
+
+def test_failover_after_a_restore_loses_nothing(kafka):
+    orders = kafka.topic("orders", replication=3)
+    orders.send_many(map(str, range(50)))
+    then = kafka.snapshot()
+    orders.send("forgotten")
+    kafka.restore(then)
+    orders.send("50")
+    kafka.broker(kafka.leader_of("orders")).kill()
+    kafka.await_isr("orders", size=2)
+    orders.send("51")
+    assert texts(orders) == [str(n) for n in range(52)]
+
+
+def test_what_was_acknowledged_under_load_is_in_the_snapshot(kafka):
+    orders = kafka.topic("orders", partitions=3, replication=3)
+    with sending(kafka, "orders", partitions=3) as sender:
+        sender.await_acks(100)
+        acked = {partition: acks[-1][0] for partition, acks in sender.acked.items()}
+        then = kafka.snapshot()
+        sender.await_acks(100)
+    assert not sender.errors
+    kafka.restore(then)
+    found = {message.partition: message.offset for message in orders.read()}
+    assert all(found[partition] >= offset for partition, offset in acked.items())
+    assert sum(found.values()) + 3 < sender.count
+
+
+def test_several_snapshots_are_independent(kafka):
+    orders = kafka.topic("orders", replication=3, config={"segment.bytes": 100})
+    taken = []
+    for text in ("a", "b", "c", "d"):
+        orders.send(text)
+        taken.append((kafka.snapshot(), texts(orders)))
+    for then, expected in [*reversed(taken), *taken]:
+        kafka.restore(then)
+        assert texts(orders) == expected
+        orders.send("other")
+
+
+def test_a_snapshot_is_of_one_cluster_and_ends_with_it(tmp_path):
+    with EmbeddedKafka(data_dir=tmp_path) as kafka, EmbeddedKafka() as other:
+        kafka.topic("orders").send("kept")
+        then = kafka.snapshot()
+        with pytest.raises(EmbedKafkaError, match="another cluster"):
+            other.restore(then)
+        kafka.restore(then)
+        assert then.directory.exists()
+    assert not then.directory.exists()
+    assert sorted(os.listdir(tmp_path)) == ["broker-1", "zookeeper.json"]
+    with EmbeddedKafka(data_dir=tmp_path) as again:
+        assert texts(again.existing_topic("orders")) == ["kept"]
+
+
+def test_a_directory_keeps_groups_and_producers_too(tmp_path):
+    with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
+        kafka.topic("orders", replication=3)
+        assert numbered_batch(kafka, "orders", 77, 0) == (0, ErrorCode.NONE)
+        commit(kafka, "readers", "orders", 1)
+        producer = make_producer(kafka, **{"transactional.id": "tx", "request.timeout.ms": 5_000})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        send(producer, "orders", b"undecided")
+    with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
+        assert committed(kafka, "readers", "orders") == 1
+        assert numbered_batch(kafka, "orders", 77, 0) == (0, ErrorCode.NONE), "a duplicate"
+        assert numbered_batch(kafka, "orders", 77, 1) == (2, ErrorCode.NONE)
+        orders = kafka.existing_topic("orders")
+        assert len(orders.read(isolation="read_uncommitted")) == 3
+        assert len(orders.read()) == 1, "the transaction is open again"
+        successor = make_producer(kafka, **{"transactional.id": "tx", "request.timeout.ms": 5_000})
+        successor.init_transactions(20)
+        assert len(orders.read()) == 2
+
+
+def serve(data_dir, use):
+    """Runs `embedkafka serve` until `use` has been called with its address."""
+    command = [sys.executable, "-m", "embedkafka.cli", "serve", "--data-dir", str(data_dir)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
+        use(process.stdout.readline().removeprefix("BOOTSTRAP ").strip())
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_serve_keeps_its_data_over_runs(tmp_path):
+    def write(address):
+        producer = confluent_kafka.Producer({"bootstrap.servers": address, "log_level": 0})
+        assert send(producer, "orders", b"kept")[0] is None
+
+    def read(address):
+        settings = {"bootstrap.servers": address, "group.id": "g", "log_level": 0}
+        consumer = confluent_kafka.Consumer(settings)
+        consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
+        assert consumer.consume(1, 20)[0].value() == b"kept"
+        consumer.close()
+
+    serve(tmp_path, write)
+    serve(tmp_path, read)
