@@ -132,7 +132,7 @@ class ConsumerGroups:
         response = ConsumerGroupHeartbeatResponse(
             member_id=stepped.member_id,
             member_epoch=stepped.member_epoch,
-            heartbeat_interval_ms=self._config.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._steps.heartbeat_interval_ms(group.group_id),
             assignment=heartbeat_assignment(stepped.assigned) if has_news else None,
         )
         then = _answer(heartbeat.reply, response)

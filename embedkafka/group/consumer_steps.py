@@ -28,7 +28,7 @@ from embedkafka.group.group import Group
 from embedkafka.group.membership import Membership
 from embedkafka.group.membership_messages import metadata_record
 from embedkafka.group.migration import downgraded, may_downgrade
-from embedkafka.group.ports import TopicCatalog
+from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.turns import Sequel, Turns
 from embedkafka.protocol.errors import ApiError, ErrorCode
 
@@ -49,12 +49,14 @@ class ConsumerSteps:
         membership: Membership,
         config: GroupConfig,
         catalog: TopicCatalog,
+        overrides: GroupOverrides | None,
         turns: Turns,
     ) -> None:
         self._classic_groups = classic_groups
         self._membership = membership
         self._config = config
         self._catalog = catalog
+        self._overrides = overrides
         self.turns = turns
 
     def topics(self) -> Mapping[str, TopicMetadata]:
@@ -152,13 +154,23 @@ class ConsumerSteps:
 
     def restart_session(self, group_id: str, member: ConsumerMember, out: Decisions) -> None:
         """The member has shown that it lives."""
-        classic = member.classic
-        timeout_ms = (
-            self._config.consumer_session_timeout_ms
-            if classic is None
-            else classic.session_timeout_ms
-        )
+        if member.classic is None:
+            default_ms = self._config.consumer_session_timeout_ms
+            timeout_ms = self._setting(group_id, "consumer.session.timeout.ms", default_ms)
+        else:
+            timeout_ms = member.classic.session_timeout_ms
         out.set_timer(timer_key(TimerKind.CONSUMER_SESSION, group_id, member), timeout_ms)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often members of the group are to be heard of."""
+        default_ms = self._config.consumer_heartbeat_interval_ms
+        return self._setting(group_id, "consumer.heartbeat.interval.ms", default_ms)
+
+    def _setting(self, group_id: str, name: str, default: int) -> int:
+        if self._overrides is None:
+            return default
+        value = self._overrides.find_group_value(group_id, name)
+        return default if value is None else value
 
     def start_timers(self, group: ConsumerGroup, out: Decisions) -> None:
         """Sessions begin, and what members were asked to give up is waited for."""

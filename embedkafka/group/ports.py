@@ -70,6 +70,14 @@ class OffsetsLeaders(Protocol):
         ...
 
 
+class GroupOverrides(Protocol):
+    """Settings of single groups, by Kafka's names for them."""
+
+    def find_group_value(self, group_id: str, name: str) -> int | None:
+        """What was set for the group; None when the broker's setting holds. Callable often."""
+        ...
+
+
 class TopicCatalog(Protocol):
     """The topics of the cluster, for groups whose coordinator assigns partitions."""
 

@@ -45,6 +45,7 @@ from embedkafka.group.offset_messages import (
 from embedkafka.group.ports import (
     CoordinatorLoop,
     CoordinatorTimer,
+    GroupOverrides,
     OffsetsLeaders,
     PartitionReader,
     PartitionWriter,
@@ -107,10 +108,12 @@ class GroupService:
         random: Random,
         topics: TopicCatalog | None = None,
         leaders: OffsetsLeaders | None = None,
+        overrides: GroupOverrides | None = None,
     ) -> None:
         """Without `topics` consumer groups (KIP-848) are refused with UNSUPPORTED_VERSION."""
         self._config = config
         self._topics = topics
+        self._overrides = overrides
         self._loop = loop
         self._clock = clock
         self._timer = timer
@@ -546,7 +549,8 @@ class GroupService:
         return self._host.require(self.partition_for(group_id))
 
     def _new_shard(self, partition: int) -> Shard:
-        return Shard(partition, self._config, self._new_uuid, self._topics or _NoTopics())
+        topics = self._topics or _NoTopics()
+        return Shard(partition, self._config, self._new_uuid, topics, self._overrides)
 
     def _new_uuid(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)

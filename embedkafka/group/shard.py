@@ -28,7 +28,7 @@ from embedkafka.group.membership import Membership
 from embedkafka.group.membership_messages import JoinAttempt, join_error, sync_error
 from embedkafka.group.offset_removal import OffsetRemoval
 from embedkafka.group.offsets import NO_PRODUCER_ID, Offsets
-from embedkafka.group.ports import TopicCatalog
+from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.records import read_key
 from embedkafka.group.states import GroupState
 from embedkafka.group.turns import Turns
@@ -61,6 +61,7 @@ class Shard:
         config: GroupConfig,
         new_uuid: Callable[[], UUID],
         catalog: TopicCatalog,
+        overrides: GroupOverrides | None = None,
     ) -> None:
         self.partition = partition
         self.groups: dict[str, Group] = {}
@@ -68,7 +69,7 @@ class Shard:
         self.offsets = Offsets()
         self.turns = turns = Turns(self._replay_live)
         self.membership = Membership(self.groups, config, new_uuid)
-        steps = ConsumerSteps(self.groups, self.membership, config, catalog, turns)
+        steps = ConsumerSteps(self.groups, self.membership, config, catalog, overrides, turns)
         self.consumers = ConsumerGroups(
             self.consumer_groups, self.groups, self.membership, steps, config, new_uuid
         )

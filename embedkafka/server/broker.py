@@ -173,6 +173,7 @@ class Broker:
             random=rng,
             topics=CachedMetadata(self.metadata),
             leaders=CoordinatorLeaders(spec.id, self.metadata, GROUP_METADATA_TOPIC),
+            overrides=self.config,
         )
         self.metadata.subscribe(self.groups.on_metadata_changed)
         self.txns = TxnService(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from embedkafka.server.group_config import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from embedkafka.server.topic_config import SYNONYMS
 
 TOPIC_DOCS: Final[Mapping[str, str]] = {
@@ -42,12 +43,17 @@ TOPIC_DOCS: Final[Mapping[str, str]] = {
     "unclean.leader.election.enable": "Whether a replica out of sync may lead, losing data.",
 }
 
+GROUP_DOCS: Final[Mapping[str, str]] = {
+    HEARTBEAT_INTERVAL: "How often members of this consumer group are to be heard of.",
+    SESSION_TIMEOUT: "The silence after which a member of this consumer group is left out.",
+}
+
 _BROKER_DOCS: Final[Mapping[str, str]] = {
     synonym.name: doc for name, doc in TOPIC_DOCS.items() for synonym in SYNONYMS.get(name, ())
 }
 
 
 def documentation(name: str) -> str:
-    """A sentence on a topic or broker key."""
-    found = TOPIC_DOCS.get(name) or _BROKER_DOCS.get(name)
+    """A sentence on a topic, broker or group key."""
+    found = TOPIC_DOCS.get(name) or _BROKER_DOCS.get(name) or GROUP_DOCS.get(name)
     return found or f"Kafka's broker setting {name}."

@@ -17,6 +17,7 @@ from embedkafka.server.config_def import (
     format_value,
 )
 from embedkafka.server.dynamic_config import BROKERS, DynamicConfig
+from embedkafka.server.group_config import GROUP_KEYS, broker_key
 from embedkafka.server.topic_config import SYNONYMS, TOPIC_KEYS, broker_default
 from embedkafka.zk.payloads import DEFAULT_ENTITY
 
@@ -29,6 +30,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,19 @@ def topic_entries(own: Mapping[str, str], config: DynamicConfig) -> Iterator[Con
             synonyms = [mine, *synonyms]
         else:
             value = _shown(key, broker_default(name, config.broker))
+        yield _entry(key, value, synonyms, read_only=False)
+
+
+def group_entries(own: Mapping[str, str], config: DynamicConfig) -> Iterator[ConfigEntry]:
+    """Every setting of a group that has set `own`."""
+    layers = _broker_layers(config)
+    for name, key in GROUP_KEYS.items():
+        fallback = broker_key(name)
+        synonyms = _synonyms([fallback], layers)
+        value: str | None = _shown(key, config.broker[fallback])
+        if name in own:
+            value = own[name]
+            synonyms = [Synonym(name=name, value=value, source=ConfigSource.GROUP), *synonyms]
         yield _entry(key, value, synonyms, read_only=False)
 
 

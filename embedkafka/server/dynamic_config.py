@@ -3,7 +3,8 @@
 Owner: `_lock` (leaf) guards the cached overrides; changes are applied on the background thread.
 Invariants: a watch on `/config/changes` is set whenever there is a session; every notification is
 read at least once, those made while the store was out of reach when it is back.
-Not here: which keys exist (`broker_config`, `topic_config`), and the requests (`handlers.configs`).
+Not here: which keys exist (`broker_config`, `topic_config`, `group_config`), and the requests
+(`handlers.configs`).
 """
 
 import logging
@@ -15,19 +16,20 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
 from embedkafka.server.config_def import ConfigValue
+from embedkafka.server.group_config import parse_group_settings
 from embedkafka.server.topic_config import TOPIC_KEYS, effective_topic_config
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.payloads import DEFAULT_ENTITY, decode_config_change
+from embedkafka.zk.payloads import DEFAULT_ENTITY, decode_config_change, desanitize
 from embedkafka.zk.store import ConnectionLoss, NoNode, SessionExpired, SessionState, WatchEvent
 
 _LOG = logging.getLogger(__name__)
 
-BROKERS, TOPICS = "brokers", "topics"
+BROKERS, TOPICS, GROUPS = "brokers", "topics", "groups"
 
 
 class DynamicConfig:
-    """The settings in force on one broker, for itself and for its topics."""
+    """The settings in force on one broker, for itself, its topics and its groups."""
 
     def __init__(
         self, broker_id: int, static: BrokerConfig, zk: KafkaZk, background: Scheduler
@@ -40,6 +42,7 @@ class DynamicConfig:
         self._overrides: dict[tuple[str, str], dict[str, str]] = {}
         self._effective = static
         self._log_configs: dict[str, LogConfig] = {}
+        self._groups: dict[str, dict[str, int]] = {}
         self._seen: set[str] = set()
         self._topic_listener: Callable[[str, LogConfig], None] = lambda topic, config: None
         self._broker_listener: Callable[[BrokerConfig], None] = lambda config: None
@@ -54,6 +57,8 @@ class DynamicConfig:
         self._zk.store.on_session_change(self._on_session_change)
         self._seen = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
         self._reload_broker()
+        for group in self._zk.configured_entities(GROUPS):
+            self._reload_group(group)
 
     @property
     def broker(self) -> BrokerConfig:
@@ -68,6 +73,10 @@ class DynamicConfig:
         """Stores an entity's overrides; every broker hears of it, this one at once."""
         self._zk.set_config(entity_type, name, overrides)
         self._apply(entity_type, name)
+
+    def find_group_value(self, group_id: str, name: str) -> int | None:
+        """What was set for one group; None when the brokers' setting holds."""
+        return self._groups.get(group_id, {}).get(name)
 
     def topic_values(self, topic: str) -> dict[str, ConfigValue]:
         """The effective value of every topic key for `topic`."""
@@ -119,6 +128,16 @@ class DynamicConfig:
             self._topic_listener(name, self.log_config(name))
         elif entity_type == BROKERS and name in (DEFAULT_ENTITY, str(self.broker_id)):
             self._reload_broker()
+        elif entity_type == GROUPS:
+            self._reload_group(name)
+
+    def _reload_group(self, entity: str) -> None:
+        group_id, own = desanitize(entity), self.overrides(GROUPS, entity)
+        try:
+            self._groups[group_id] = parse_group_settings(own, self.broker)
+        except ConfigError as error:
+            _LOG.warning("ignoring the settings of group %s: %s", group_id, error)
+            self._groups.pop(group_id, None)
 
     def _reload_broker(self) -> None:
         changed = {

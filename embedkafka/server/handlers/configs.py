@@ -1,9 +1,9 @@
-"""Settings of topics and brokers: shown, replaced, changed one by one."""
+"""Settings of topics, brokers and groups: shown, replaced, changed one by one."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.configs import (
@@ -28,12 +28,14 @@ from embedkafka.server.config_view import (
     ConfigEntry,
     broker_entries,
     cluster_entries,
+    group_entries,
     topic_entries,
 )
-from embedkafka.server.dynamic_config import BROKERS, TOPICS
+from embedkafka.server.dynamic_config import BROKERS, GROUPS, TOPICS
+from embedkafka.server.group_config import GROUP_KEYS, parse_group_settings
 from embedkafka.server.topic_config import TOPIC_KEYS, parse_topic_settings
 from embedkafka.server.topic_rules import check_topic_name
-from embedkafka.zk.payloads import DEFAULT_ENTITY
+from embedkafka.zk.payloads import DEFAULT_ENTITY, sanitize
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -43,6 +45,14 @@ if TYPE_CHECKING:
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
+
+
+_KEYS: Final[Mapping[int, Mapping[str, ConfigKey]]] = {
+    ResourceType.TOPIC: TOPIC_KEYS,
+    ResourceType.BROKER: BROKER_KEYS,
+    ResourceType.GROUP: GROUP_KEYS,
+}
 
 
 class AlterOp(IntEnum):
@@ -55,9 +65,9 @@ class AlterOp(IntEnum):
 def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: "RequestContext"
 ) -> DescribeConfigsResponse:
-    """Settings of topics, of this broker, and (broker with an empty name) of all brokers.
+    """Settings of topics, groups, this broker, and (broker with an empty name) of all brokers.
 
-    Left out: loggers, client metrics and groups.
+    Left out: loggers and client metrics.
     """
     return DescribeConfigsResponse(
         results=[_described(broker, resource, request) for resource in request.resources]
@@ -92,6 +102,11 @@ def _entries(broker: "Broker", resource_type: int, name: str) -> list[ConfigEntr
         if _broker_entity(broker, name) == DEFAULT_ENTITY:
             return list(cluster_entries(broker.config))
         return list(broker_entries(broker.config))
+    if resource_type == ResourceType.GROUP:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        own = broker.config.overrides(GROUPS, sanitize(name))
+        return list(group_entries(own, broker.config))
     raise _unsupported(resource_type)
 
 
@@ -148,7 +163,7 @@ def incremental_alter_configs(
     """Sets, deletes, appends to or subtracts from single settings."""
 
     def change(resource: IncrementalAlterConfigsRequest.Resource) -> None:
-        keys = TOPIC_KEYS if resource.resource_type == ResourceType.TOPIC else BROKER_KEYS
+        keys = _KEYS.get(resource.resource_type, BROKER_KEYS)
         _alter(
             broker,
             resource,
@@ -203,6 +218,8 @@ def _alter(
     try:
         if entity_type == TOPICS:
             parse_topic_settings(new)
+        elif entity_type == GROUPS:
+            parse_group_settings(new, broker.config.broker)
         else:
             _check_broker_settings(new, old, per_broker=entity != DEFAULT_ENTITY)
     except ConfigError as error:
@@ -217,6 +234,11 @@ def _entity(broker: "Broker", resource: _AnyResource) -> tuple[str, str]:
         return TOPICS, resource.resource_name
     if resource.resource_type == ResourceType.BROKER:
         return BROKERS, _broker_entity(broker, resource.resource_name)
+    if resource.resource_type == ResourceType.GROUP:
+        if not resource.resource_name:
+            message = "Default group resources are not allowed."
+            raise ApiError(ErrorCode.INVALID_REQUEST, message)
+        return GROUPS, sanitize(resource.resource_name)
     raise _unsupported(resource.resource_type)
 
 
@@ -309,7 +331,8 @@ def _broker_entity(broker: "Broker", name: str) -> str:
 
 def _unsupported(resource_type: int) -> ApiError:
     return ApiError(
-        ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource_type}: topics and brokers"
+        ErrorCode.INVALID_REQUEST,
+        f"Unsupported resource type {resource_type}: topics, brokers and groups",
     )
 
 

@@ -175,6 +175,13 @@ class Elsewhere(set):
     is_elsewhere = set.__contains__
 
 
+class Overrides(dict):
+    """Settings of single groups, by group and name."""
+
+    def find_group_value(self, group_id, name):
+        return self.get((group_id, name))
+
+
 class Coordinator:
     """The service with the parts around it, and short ways to send requests."""
 
@@ -186,6 +193,7 @@ class Coordinator:
         self.log = log or ListLog()
         self.catalog = catalog or Catalog()
         self.elsewhere = Elsewhere(elsewhere)
+        self.overrides = Overrides()
         self.service = self.build()
 
     def build(self):
@@ -199,6 +207,7 @@ class Coordinator:
             random=Random(1),
             topics=self.catalog,
             leaders=self.elsewhere,
+            overrides=self.overrides,
         )
 
     def lead(self):

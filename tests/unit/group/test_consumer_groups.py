@@ -297,6 +297,16 @@ def test_a_static_member_that_stays_away_is_removed(topics):
     assert group_of(topics).members == {}
 
 
+def test_a_group_may_have_a_session_and_an_interval_of_its_own(topics):
+    topics.overrides[GROUP, "consumer.session.timeout.ms"] = 7_000
+    topics.overrides[GROUP, "consumer.heartbeat.interval.ms"] = 300
+    assert Consumer(topics, "m1").send().response.heartbeat_interval_ms == 300
+    topics.advance(6_999)
+    assert set(group_of(topics).members) == {"m1"}
+    topics.advance(1)
+    assert group_of(topics).members == {}
+
+
 # The log
 
 

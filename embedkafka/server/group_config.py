@@ -1,0 +1,58 @@
+"""Settings of single groups, over the brokers' settings for all groups.
+
+A group need not exist to have some. Those of share groups and of Streams groups are left out, as
+the groups themselves are.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
+from embedkafka.server.config_def import ConfigKey
+
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+
+
+def broker_key(name: str) -> str:
+    """The brokers' setting that a group's one overrides."""
+    return f"group.{name}"
+
+
+GROUP_KEYS: Final[Mapping[str, ConfigKey]] = {
+    name: ConfigKey(
+        name,
+        BROKER_KEYS[broker_key(name)].type,
+        BROKER_KEYS[broker_key(name)].default,
+        BROKER_KEYS[broker_key(name)].validator,
+    )
+    for name in (HEARTBEAT_INTERVAL, SESSION_TIMEOUT)
+}
+
+
+def parse_group_settings(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[str, int]:
+    """Typed values, within the brokers' limits; else ConfigError in Kafka's words."""
+    for name in overrides:
+        if name not in GROUP_KEYS:
+            raise ConfigError(f"Unknown group config name: {name}")
+    settings: dict[str, int] = {}
+    for name, text in overrides.items():
+        value = GROUP_KEYS[name].parse(text)
+        assert isinstance(value, int), f"{name} is {value!r}"
+        settings[name] = value
+        low, high = (_limit_key(name, bound) for bound in ("min", "max"))
+        if value < broker.integer(low):
+            raise ConfigError(f"{name} must be greater than or equal to {low}")
+        if value > broker.integer(high):
+            raise ConfigError(f"{name} must be less than or equal to {high}")
+    effective = {name: broker.integer(broker_key(name)) for name in GROUP_KEYS} | settings
+    if effective[SESSION_TIMEOUT] <= effective[HEARTBEAT_INTERVAL]:
+        raise ConfigError(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+    return settings
+
+
+def _limit_key(name: str, bound: str) -> str:
+    """`consumer.session.timeout.ms` is bound by `group.consumer.min.session.timeout.ms`."""
+    kind, _, rest = name.partition(".")
+    return f"group.{kind}.{bound}.{rest}"
