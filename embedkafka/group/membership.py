@@ -555,8 +555,9 @@ def _answer_syncs(group: Group, error: ErrorCode, out: Decisions) -> None:
 
 def _on_empty_group_stored(group: Group, stored: Stored) -> Decision:
     if stored.error is not ErrorCode.NONE:
-        # The next coordinator would load the last generation, whose members then time out.
-        _LOG.warning("empty group %s was not stored: %s", group.group_id, stored.error.name)
+        # The next coordinator would load the last generation, whose members then time out. When
+        # the cluster is being closed there is none, and nobody need worry.
+        _LOG.info("empty group %s was not stored: %s", group.group_id, stored.error.name)
     return Decision()
 
 
