@@ -5,10 +5,11 @@ import threading
 from collections import defaultdict
 
 import confluent_kafka
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from embedkafka.log.log import FetchIsolation
 from embedkafka.records.batch import read_batches
-from tests.cluster.traffic import make_consumer
+from tests.cluster.traffic import QUICK, make_consumer
 
 
 class EpochWatcher:
@@ -111,40 +112,48 @@ class VerifyingConsumer:
 
 
 class EndOffsetWatcher:
-    """The end that clients are told never goes back (KIP-207)."""
+    """The end that clients are told never goes back (KIP-207).
+
+    A leader that was cut off, and does not know that it is none any more, tells what it knows; its
+    epoch gives it away.
+    """
 
     def __init__(self, kafka, topics, complain):
         self._complain = complain
-        self._consumer = make_consumer(kafka, group="ends")
+        self._admin = AdminClient({**QUICK, "bootstrap.servers": kafka.bootstrap_servers})
         self._places = [
             confluent_kafka.TopicPartition(topic, partition)
             for topic, count in topics.items()
             for partition in range(count)
         ]
-        self._ends = {}
+        self._told = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="end-offsets", daemon=True)
         self._thread.start()
 
     def _run(self):
-        index = 0
-        while not self._ended.wait(0.01):
-            place = self._places[index % len(self._places)]
-            index += 1
-            try:
-                _, end = self._consumer.get_watermark_offsets(place, timeout=0.5)
-            except confluent_kafka.KafkaException:
-                continue  # there is no leader, or it does not know yet
-            where = (place.topic, place.partition)
-            before = self._ends.get(where, 0)
-            if end < before:
-                self._complain(f"clients were told that {where} ends at {before}, then at {end}")
-            self._ends[where] = end
+        while not self._ended.wait(0.05):
+            latest = {place: OffsetSpec.latest() for place in self._places}
+            for place, answer in self._admin.list_offsets(latest, request_timeout=1).items():
+                try:
+                    self._note((place.topic, place.partition), answer.result())
+                except confluent_kafka.KafkaException:
+                    continue  # there is no leader, or it does not know yet
+
+    def _note(self, where, told):
+        epoch, end = self._told.get(where, (-1, 0))
+        if told.leader_epoch is None or told.leader_epoch < epoch:
+            return
+        if told.offset < end:
+            self._complain(
+                f"clients were told that {where} ends at {end} in epoch {epoch}, then at "
+                f"{told.offset} in epoch {told.leader_epoch}"
+            )
+        self._told[where] = (told.leader_epoch, told.offset)
 
     def stop(self):
         self._ended.set()
         self._thread.join()
-        self._consumer.close()
 
 
 def replicas_of(kafka, topic, partition):

@@ -158,8 +158,6 @@ class Sender:
             except BufferError:
                 pass
             except confluent_kafka.KafkaException:
-                self._producer.purge()
-                self._producer.flush(5)
                 self._producer = self._make()
             self._producer.poll(0)
 
