@@ -112,6 +112,7 @@ class GroupService:
     ) -> None:
         """Without `topics` consumer groups (KIP-848) are refused with UNSUPPORTED_VERSION."""
         self._config = config
+        self._partition_count = config.offsets_topic_num_partitions
         self._topics = topics
         self._overrides = overrides
         self._loop = loop
@@ -129,8 +130,12 @@ class GroupService:
             leaders=leaders,
         )
 
-    def start(self) -> None:
-        """Begins to look for expired offsets, every `offsets_retention_check_interval_ms`."""
+    def start(self, *, partition_count: int | None = None) -> None:
+        """Begins to look for expired offsets, every `offsets_retention_check_interval_ms`.
+
+        `partition_count` is that of the offsets topic, if it exists; else it will be as configured.
+        """
+        self._partition_count = partition_count or self._config.offsets_topic_num_partitions
         self._schedule_expiry()
 
     def stop(self) -> None:
@@ -139,7 +144,7 @@ class GroupService:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of the offsets topic whose leader coordinates the group."""
-        return coordinator_partition(group_id, self._config.offsets_topic_num_partitions)
+        return coordinator_partition(group_id, self._partition_count)
 
     # Leadership
 

@@ -234,8 +234,8 @@ class Broker:
         self.logs.startup()
         self._coordinator.start()
         self.replicas.start()
-        self.groups.start()
-        self.txns.start()
+        self.groups.start(partition_count=self._count_partitions(GROUP_METADATA_TOPIC))
+        self.txns.start(partition_count=self._count_partitions(TRANSACTION_STATE_TOPIC))
         self._pool.start()
         self._server.start()
         info = self._info()
@@ -465,6 +465,10 @@ class Broker:
             self._failures,
             self._transport,
         )
+
+    def _count_partitions(self, topic: str) -> int | None:
+        found = self.zk.find_topic(topic)
+        return None if found is None else len(found.partitions)
 
     def _info(self) -> BrokerInfo:
         return BrokerInfo(

@@ -72,6 +72,7 @@ class TxnService:
         leaders: CoordinatorLeaders | None = None,
     ) -> None:
         self._config = config
+        self._partition_count = config.num_partitions
         self._loop = loop
         self._clock = clock
         self._timer = timer
@@ -89,8 +90,12 @@ class TxnService:
             leaders=leaders,
         )
 
-    def start(self) -> None:
-        """Begins to look for transactions that run too long, and ids that nobody uses."""
+    def start(self, *, partition_count: int | None = None) -> None:
+        """Begins to look for transactions that run too long, and ids that nobody uses.
+
+        `partition_count` is that of the state topic, if it exists; else it will be as configured.
+        """
+        self._partition_count = partition_count or self._config.num_partitions
         self._every(self._config.abort_timed_out_interval_ms, TxnShard.abort_timed_out)
         self._every(self._config.remove_expired_interval_ms, TxnShard.expire)
 
@@ -100,7 +105,7 @@ class TxnService:
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` whose leader coordinates the id."""
-        return coordinator_partition(transactional_id, self._config.num_partitions)
+        return coordinator_partition(transactional_id, self._partition_count)
 
     # Leadership
 

@@ -275,3 +275,27 @@ def test_serve_keeps_its_data_over_runs(tmp_path):
 
     serve(tmp_path, write)
     serve(tmp_path, read)
+
+
+def test_groups_and_transactions_are_found_though_the_settings_of_their_topics_changed(tmp_path):
+    def settings(partitions):
+        return {
+            "offsets.topic.num.partitions": partitions,
+            "transaction.state.log.num.partitions": partitions,
+        }
+
+    groups = [f"group-{number}" for number in range(5)]
+    with EmbeddedKafka(data_dir=tmp_path, config=settings(7)) as kafka:
+        kafka.topic("orders")
+        for number, group in enumerate(groups):
+            commit(kafka, group, "orders", number)
+        producer = make_producer(kafka, **{"transactional.id": "tx", "request.timeout.ms": 5_000})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        send(producer, "orders", b"undecided")
+    with EmbeddedKafka(data_dir=tmp_path, config=settings(3)) as kafka:
+        assert [committed(kafka, group, "orders") for group in groups] == [0, 1, 2, 3, 4]
+        successor = make_producer(kafka, **{"transactional.id": "tx", "request.timeout.ms": 5_000})
+        successor.init_transactions(20)
+        kafka.existing_topic("orders").send("decided")
+        assert texts(kafka.existing_topic("orders")) == ["decided"]

@@ -33,7 +33,6 @@ from embedkafka.protocol.messages.groups import (
     OffsetFetchResponse,
     SyncGroupRequest,
 )
-from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server import zookeeper_offsets
 from embedkafka.server.delayed_topics import DelayedTopics, has_leaders
@@ -121,8 +120,8 @@ def _coordinator(
     if topic is None:
         return failed(ErrorCode.INVALID_REQUEST, "groups and transactional ids have coordinators")
     snapshot = broker.metadata.snapshot
-    partitions = snapshot.topics.get(topic, {})
-    info = partitions.get(coordinator_partition(key, len(partitions))) if partitions else None
+    service = broker.groups if topic == GROUP_METADATA_TOPIC else broker.txns
+    info = snapshot.find_partition(topic, service.partition_for(key))
     endpoint = info and snapshot.find_endpoint(info.leader, listener)
     if info is None or not endpoint:
         return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,0 +1,319 @@
+"""Apache Kafka goes on where our brokers stopped, and ours where Kafka did, again and again.
+
+Both meet in a real ZooKeeper and in the same directories, under the same broker ids. What one of
+them wrote (records of all codecs in many segments, transactions in every state, groups, settings)
+the other one finds, and adds to it.
+"""
+
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from embedkafka import EmbeddedKafka
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import MetadataRequest, ProduceRequest
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.clock import SystemClock
+from tests.java_tools.zookeeper import ZooKeeperServer
+from tests.java_tools.zookeeper_kafka import ZooKeeperKafka
+from tests.wire.clients import eventually
+from tests.wire.raw_client import RawClient
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(290)]
+
+BROKERS = 2
+SESSION = {"zookeeper.session.timeout.ms": 6_000}
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+PRODUCER_ID = 500_000  # far from those that brokers give
+QUIET = {"log_level": 0, "log.connection.close": False}
+#: What Kafka says when it had to repair what it found.
+REPAIRS = re.compile(r"corrupt|recover|unclean|inconsistent|truncat|exception|ERROR", re.IGNORECASE)
+
+
+@dataclass
+class Story:
+    """What has been written so far, in the order of offsets, by whoever was in charge."""
+
+    topic: str = "orders"
+    #: Every value in partition 0, with the transaction it belongs to.
+    values: list[tuple[bytes, str]] = field(default_factory=list)
+    committed_offset: int = 0
+    sequence: int = 0
+
+
+@pytest.fixture
+def zookeeper() -> Iterator[str]:
+    with ZooKeeperServer(tick_time_ms=1000) as server:
+        yield f"{server.connect_string}/taken"
+
+
+def log_dirs(data_dir: Path) -> list[Path]:
+    return [data_dir / f"broker-{number}" for number in range(1, BROKERS + 1)]
+
+
+def ours(zookeeper: str, data_dir: Path) -> EmbeddedKafka:
+    return EmbeddedKafka(brokers=BROKERS, zookeeper=zookeeper, data_dir=data_dir, config=SESSION)
+
+
+def theirs(zookeeper: str, data_dir: Path, tmp_path: Path) -> ZooKeeperKafka:
+    return ZooKeeperKafka(zookeeper, log_dirs(data_dir), directory=tmp_path)
+
+
+# -- what is written
+
+
+def begin(address: str, story: Story) -> None:
+    admin = AdminClient({"bootstrap.servers": address, **QUIET})
+    config = {"segment.bytes": "2000", "retention.ms": "123456789"}
+    topic = NewTopic(story.topic, 3, BROKERS, config=config)
+    admin.create_topics([topic], operation_timeout=30)[story.topic].result(30)
+    broker = ConfigResource(
+        ResourceType.BROKER,
+        "1",
+        incremental_configs=[
+            ConfigEntry("log.cleaner.threads", "2", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )
+    admin.incremental_alter_configs([broker])[broker].result(30)
+
+
+def add(address: str, story: Story, chapter: str) -> None:
+    """Plain records of every codec, a committed, an aborted and an open transaction, an offset."""
+    await_leaders(address, story.topic)
+    for codec in CODECS:
+        write(address, story, [f"{chapter} {codec} {n}".encode() for n in range(20)], codec=codec)
+    for outcome in ("committed", "aborted"):
+        txn = transactional(address, f"{chapter}-{outcome}")
+        txn.begin_transaction()
+        deliver(txn, story, [f"{chapter} {outcome}".encode()], outcome)
+        txn.commit_transaction(30) if outcome == "committed" else txn.abort_transaction(30)
+    numbered(address, story)
+    story.committed_offset = len(story.values)
+    commit(address, story)
+
+
+def leave_open(address: str, story: Story) -> None:
+    """A transaction that nobody ends: its producer is gone when the brokers are."""
+    txn = transactional(address, "left-open")
+    txn.begin_transaction()
+    deliver(txn, story, [b"undecided"], "open")
+
+
+def write(address: str, story: Story, values: list[bytes], *, codec: str) -> None:
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": address,
+            "enable.idempotence": True,
+            "compression.type": codec,
+            "linger.ms": 5,
+            **QUIET,
+        }
+    )
+    deliver(producer, story, values, "none")
+
+
+def deliver(producer, story: Story, values: list[bytes], txn: str) -> None:
+    errors = []
+    for value in values:
+        producer.produce(
+            story.topic,
+            value,
+            key=b"key",
+            partition=0,
+            headers=[("h", b"x")],
+            on_delivery=lambda error, _: errors.append(error) if error else None,
+        )
+    assert producer.flush(30) == 0
+    assert not errors
+    story.values += [(value, txn) for value in values]
+
+
+def transactional(address: str, transactional_id: str):
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": address, "transactional.id": transactional_id, **QUIET}
+    )
+    producer.init_transactions(40)
+    return producer
+
+
+def numbered(address: str, story: Story, *, again: bool = False) -> ErrorCode:
+    """The next batch of one idempotent producer, or the last one once more."""
+    sequence = story.sequence - 1 if again else story.sequence
+    value = b"number %d" % sequence
+    records = build_batch(
+        [(SystemClock().now_ms(), None, value, ())],
+        producer_id=PRODUCER_ID,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+    data = ProduceRequest.Topic.Partition(index=0, records=memoryview(records))
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=20_000,
+        topic_data=[ProduceRequest.Topic(name=story.topic, partition_data=[data])],
+    )
+    with leader(address, story.topic) as client:
+        answer = client.call(request, 9).responses[0].partition_responses[0]
+    if not again:
+        assert answer.error_code == ErrorCode.NONE
+        story.sequence += 1
+        story.values.append((value, "none"))
+    return ErrorCode(answer.error_code)
+
+
+def commit(address: str, story: Story) -> None:
+    consumer = open_consumer(address)
+    offset = confluent_kafka.TopicPartition(
+        story.topic, 0, story.committed_offset, metadata="a note"
+    )
+    consumer.commit(offsets=[offset], asynchronous=False)
+    consumer.close()
+
+
+# -- what is found
+
+
+def check(address: str, story: Story) -> None:
+    """All that the story says is there, whoever asks."""
+    await_leaders(address, story.topic)
+    found = read(address, story, isolation="read_uncommitted")
+    assert found == [value for value, _ in story.values]
+    decided = takewhile(lambda entry: entry[1] != "open", story.values)
+    stable = [value for value, txn in decided if txn != "aborted"]
+    assert read(address, story, isolation="read_committed") == stable
+    consumer = open_consumer(address)
+    (offset,) = consumer.committed([confluent_kafka.TopicPartition(story.topic, 0)], timeout=30)
+    consumer.close()
+    assert (offset.offset, offset.metadata) == (story.committed_offset, "a note")
+    admin = AdminClient({"bootstrap.servers": address, **QUIET})
+    assert setting(admin, ResourceType.TOPIC, story.topic, "retention.ms") == "123456789"
+    assert setting(admin, ResourceType.TOPIC, story.topic, "segment.bytes") == "2000"
+    assert setting(admin, ResourceType.BROKER, "1", "log.cleaner.threads") == "2"
+    assert numbered(address, story, again=True) is ErrorCode.NONE
+    assert read(address, story, isolation="read_uncommitted") == found, "a duplicate is not stored"
+
+
+def settle(address: str, story: Story) -> None:
+    """Whoever takes the transactional id over ends what was left open."""
+    transactional(address, "left-open")
+    story.values = [(value, "aborted" if txn == "open" else txn) for value, txn in story.values]
+
+
+def read(address: str, story: Story, *, isolation: str) -> list[bytes]:
+    consumer = open_consumer(
+        address, **{"isolation.level": isolation, "enable.partition.eof": True}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(story.topic, 0, 0)])
+    values: list[bytes] = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None, f"{len(values)} records, and then silence"
+        if message.error():
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+            break
+        values.append(message.value())
+    consumer.close()
+    return values
+
+
+def setting(admin, kind, resource: str, name: str) -> str:
+    asked = ConfigResource(kind, resource)
+    return admin.describe_configs([asked])[asked].result(30)[name].value
+
+
+def open_consumer(address: str, **settings):
+    return confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "readers",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            **QUIET,
+            **settings,
+        }
+    )
+
+
+def await_leaders(address: str, topic: str) -> None:
+    for server in address.split(","):
+        host, port = server.split(":")
+        with RawClient(host, int(port)) as client:
+            eventually(partial(client.knows_leaders, topic, 3), f"{server} knows {topic}")
+            eventually(partial(client.leads, topic), f"{server} leads its part of {topic}")
+
+
+def leader(address: str, topic: str) -> RawClient:
+    host, port = address.split(",")[0].split(":")
+    with RawClient(host, int(port)) as client:
+        asked = MetadataRequest.Topic(name=topic)
+        answer = client.call(MetadataRequest(topics=[asked]), 9)
+    (partition,) = (p for p in answer.topics[0].partitions if p.partition_index == 0)
+    (node,) = (broker for broker in answer.brokers if broker.node_id == partition.leader_id)
+    return RawClient(node.host, node.port)
+
+
+def identity(address: str, topic: str) -> tuple[str, uuid.UUID]:
+    host, port = address.split(",")[0].split(":")
+    with RawClient(host, int(port)) as client:
+        answer = client.call(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)]), 12)
+    return answer.cluster_id, answer.topics[0].topic_id
+
+
+# -- who takes over from whom
+
+
+def test_kafka_takes_over_from_us_and_we_from_kafka(zookeeper: str, tmp_path: Path) -> None:
+    story, data_dir = Story(), tmp_path / "data"
+    with ours(zookeeper, data_dir) as kafka:
+        begin(kafka.bootstrap_servers, story)
+        add(kafka.bootstrap_servers, story, "first, by us")
+        leave_open(kafka.bootstrap_servers, story)
+        check(kafka.bootstrap_servers, story)
+        who = identity(kafka.bootstrap_servers, story.topic)
+    with theirs(zookeeper, data_dir, tmp_path) as apache:
+        check(apache.bootstrap_servers, story)
+        assert identity(apache.bootstrap_servers, story.topic) == who
+        settle(apache.bootstrap_servers, story)
+        add(apache.bootstrap_servers, story, "second, by them")
+        leave_open(apache.bootstrap_servers, story)
+        complaints = [line for line in apache.output().splitlines() if REPAIRS.search(line)]
+        assert not complaints
+    with ours(zookeeper, data_dir) as kafka:
+        check(kafka.bootstrap_servers, story)
+        assert identity(kafka.bootstrap_servers, story.topic) == who
+        settle(kafka.bootstrap_servers, story)
+        add(kafka.bootstrap_servers, story, "third, by us")
+        check(kafka.bootstrap_servers, story)
+
+
+def test_we_take_over_from_kafka_and_kafka_from_us(zookeeper: str, tmp_path: Path) -> None:
+    story, data_dir = Story(), tmp_path / "data"
+    with theirs(zookeeper, data_dir, tmp_path) as apache:
+        begin(apache.bootstrap_servers, story)
+        add(apache.bootstrap_servers, story, "first, by them")
+        leave_open(apache.bootstrap_servers, story)
+        who = identity(apache.bootstrap_servers, story.topic)
+    with ours(zookeeper, data_dir) as kafka:
+        check(kafka.bootstrap_servers, story)
+        assert identity(kafka.bootstrap_servers, story.topic) == who
+        settle(kafka.bootstrap_servers, story)
+        add(kafka.bootstrap_servers, story, "second, by us")
+    with theirs(zookeeper, data_dir, tmp_path) as apache:
+        check(apache.bootstrap_servers, story)
+        complaints = [line for line in apache.output().splitlines() if REPAIRS.search(line)]
+        assert not complaints

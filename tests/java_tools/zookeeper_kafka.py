@@ -1,0 +1,93 @@
+"""Apache Kafka 3.9, the last on ZooKeeper, with its logs in directories of the caller's choice."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.java_tools.jvm import QUICK_START, JavaProcess
+from tests.java_tools.oracle import kafka_classpath, lists_brokers
+from tests.java_tools.ports import free_ports
+
+VERSION: Final = "3.9.2"
+START_TIMEOUT_SECONDS: Final = 120.0
+
+
+class ZooKeeperKafka:
+    """Brokers 1 to n for the length of a `with` block; `log_dirs` are theirs, in that order."""
+
+    def __init__(
+        self,
+        zookeeper: str,
+        log_dirs: list[Path],
+        *,
+        directory: Path,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._log_dirs = log_dirs
+        self._directory = directory
+        self._config = dict(config or {})
+        self._ports = free_ports(len(log_dirs))
+        self._brokers: list[JavaProcess] = []
+
+    def __enter__(self) -> Self:
+        class_path = kafka_classpath(VERSION)
+        try:
+            for broker_id, port in enumerate(self._ports, 1):
+                self._brokers.append(self._spawn(broker_id, port, class_path))
+            for broker, port in zip(self._brokers, self._ports, strict=True):
+                broker.await_answer(
+                    partial(lists_brokers, port, len(self._ports)),
+                    what=f"Apache Kafka {VERSION} on port {port}",
+                    timeout_s=START_TIMEOUT_SECONDS,
+                )
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stops them in good order, one after the other, as a rolling shutdown does."""
+        for broker in self._brokers:
+            broker.stop()
+        self._kill()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports)
+
+    def output(self) -> str:
+        """All that the brokers have logged, from WARN on."""
+        return "\n".join(broker.log.read_text(errors="replace") for broker in self._brokers)
+
+    def _kill(self) -> None:
+        for broker in self._brokers:
+            broker.kill()
+
+    def _spawn(self, broker_id: int, port: int, class_path: str) -> JavaProcess:
+        settings = {
+            "broker.id": broker_id,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "log.dirs": self._log_dirs[broker_id - 1],
+            "zookeeper.connect": self._zookeeper,
+            "zookeeper.session.timeout.ms": 6000,
+            "offsets.topic.replication.factor": len(self._ports),
+            "transaction.state.log.replication.factor": len(self._ports),
+            "transaction.state.log.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            **self._config,
+        }
+        file = self._directory / f"kafka-{broker_id}.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        flags = [*QUICK_START, "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        return JavaProcess(
+            [*flags, "-cp", class_path, "kafka.Kafka", str(file)],
+            log=self._directory / f"kafka-{broker_id}-{port}.out",
+        )
