@@ -1,7 +1,7 @@
 """`--chaos-seed` repeats a plan, `--chaos-rounds` runs more of them."""
 
 DEFAULT_SEED = 1
-DEFAULT_ROUNDS = 2
+DEFAULT_ROUNDS = 1
 
 
 def pytest_addoption(parser):
