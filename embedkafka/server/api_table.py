@@ -83,6 +83,7 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.DESCRIBE_PRODUCERS: _client(0, 0, "txns.describe_producers"),
     ApiKey.DESCRIBE_TRANSACTIONS: _client(0, 0, "txns.describe_transactions"),
     ApiKey.LIST_TRANSACTIONS: _client(0, 2, "txns.list_transactions"),
+    ApiKey.UPDATE_FEATURES: _client(0, 2, "features.update_features"),
     ApiKey.DESCRIBE_CLUSTER: _client(0, 2, "metadata.describe_cluster"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata.describe_topic_partitions"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups.consumer_group_heartbeat"),

@@ -2,9 +2,9 @@
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -21,6 +21,7 @@ from embedkafka.protocol.messages.core import (
 )
 from embedkafka.protocol.wire_types import NO_UUID, OPERATIONS_OMITTED
 from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.handlers.features import FEATURES
 from embedkafka.server.metadata_cache import NO_LEADER, MetadataSnapshot, PartitionInfo
 from embedkafka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from embedkafka.server.topic_rules import INTERNAL_TOPICS, is_valid_topic_name
@@ -35,12 +36,6 @@ _FIRST_BY_TOPIC_ID = 12
 _FIRST_WITH_LISTENER_ERRORS = 6
 _CONTROLLERS = 2
 _FIRST_WITH_LEVEL_0 = 4
-
-FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
-"""Levels of Kafka's features that clients ask for: KIP-848 groups and KIP-890 transactions.
-
-Kafka's other features are about its own metadata log, or about what this broker does not have.
-"""
 
 # Clients take the features of the answer with the greatest epoch; ours never change.
 _FEATURES_EPOCH = 0
