@@ -109,7 +109,10 @@ class Dispatcher:
         try:
             answer = load_handler(api.handler)(self._broker, message, context)
         except ApiError as error:
-            answer = _error_response(context, error)
+            answer = _find_error_response(context, error)
+            if answer is None:
+                request.close_connection(f"{context.api_key.name} v{context.version}: {error}")
+                return
         except (ConnectionLoss, SessionExpired) as error:
             request.close_connection(f"the broker has lost ZooKeeper: {error!r}")
             return
@@ -129,7 +132,11 @@ class Dispatcher:
         context.reply(load_handler("metadata.unsupported_api_versions")())
 
 
-def _error_response(context: RequestContext, error: ApiError) -> object:
-    """A response that says nothing but the error."""
+def _find_error_response(context: RequestContext, error: ApiError) -> object | None:
+    """A response that says nothing but the error; None where the message has no place for one."""
     code: ErrorCode = error.code
-    return response_type(context.api_key)(error_code=code)
+    try:
+        response: object = response_type(context.api_key)(error_code=code)
+    except TypeError:  # it has fields without defaults, or no error of its own
+        return None
+    return response

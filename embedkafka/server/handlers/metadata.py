@@ -177,7 +177,7 @@ class _TopicDescriber:
 
     def _by_id(self, topic_id: uuid.UUID) -> MetadataResponse.Topic:
         if self._context.version < _FIRST_BY_TOPIC_ID:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "topic ids need Metadata v12")
+            return self._failed(ErrorCode.INVALID_REQUEST, "", topic_id)
         name = self._snapshot.topic_names.get(topic_id)
         if name is None:
             return self._failed(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
