@@ -123,12 +123,16 @@ class Cleaner:
 
     def forget(self, log: Log) -> None:
         """The log is deleted: another one of that name begins with nothing clean."""
+        self.forget_in(log.directory.parent, log)
+
+    def forget_in(self, directory: Path, log: Log) -> None:
+        """The log has left `directory`; in another one it begins with nothing clean."""
         with self._lock:
-            offsets = self._checkpoints.get(log.directory.parent, {})
+            offsets = self._checkpoints.get(directory, {})
             was_known = offsets.pop(log.topic_partition, None) is not None
             self._uncleanable.discard(log)
         if was_known:
-            self._write_checkpoint(log.directory.parent)
+            self._write_checkpoint(directory)
 
     def find_filthiest(self) -> LogToClean | None:
         """The log that compaction should take next, if any is dirty enough."""

@@ -106,6 +106,12 @@ class EpochCache:
         """Goes on in another directory, to which the file was moved."""
         self._path = directory / EPOCH_CHECKPOINT
 
+    def rewrite(self, directory: Path) -> None:
+        """Goes on in another directory, whatever checkpoint is there."""
+        self.move(directory)
+        self._is_saved = False
+        self.save()
+
     def _hold(self, entries: list[EpochEntry]) -> None:
         self._entries = entries
         self._is_saved = False

@@ -46,7 +46,7 @@ class LocalLog:
         self._files = files
         self._scheduler = scheduler
         self._random = random
-        self._on_storage_error = on_storage_error
+        self.on_storage_error = on_storage_error
 
     @property
     def active(self) -> Segment:
@@ -126,7 +126,7 @@ class LocalLog:
                 for segment in segments:
                     segment.remove()
             except OSError as error:
-                self._on_storage_error(error)
+                self.on_storage_error(error)
 
         delay_ms = self.config.file_delete_delay_ms
         self._scheduler.once(f"delete-file {self.directory.name}", delay_ms, remove_files)

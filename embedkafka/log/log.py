@@ -99,7 +99,9 @@ class Log:
         producer_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS,
         verifies_transactions: bool = False,
         on_storage_error: Callable[[OSError], None] | None = None,
+        lock_rank: int = LOG_RANK,
     ) -> None:
+        """A copy that is filled while the log's lock is held has a `lock_rank` above it."""
         self.topic_partition = topic_partition
         self.config = config
         self.topic_id = topic_id
@@ -111,7 +113,7 @@ class Log:
         self._clock = clock
         self._files = files
         self._on_storage_error = on_storage_error
-        self._lock = ranked_lock(f"log {topic_partition}", LOG_RANK)
+        self._lock = ranked_lock(f"log {topic_partition}", lock_rank)
         self._epochs = EpochCache(files, directory)
         self._producers = ProducerState(
             topic_partition,
@@ -237,6 +239,42 @@ class Log:
             self._producers.move(directory)
 
         self._guarded(rename)
+
+    def move_into(
+        self,
+        future: "Log",
+        directory: Path,
+        *,
+        doomed: Path,
+        catch_up: Callable[[], None],
+        on_storage_error: Callable[[OSError], None],
+    ) -> None:
+        """Goes on with the files of `future`, a copy of this log, in `directory`.
+
+        `catch_up` completes the copy, now that nobody else can write. The former files are left
+        in `doomed`. What is known of producers and epochs stays known.
+        """
+
+        def move() -> None:
+            catch_up()
+            future.rename_directory(directory)
+            former, self._local = self._local, future._local
+            self._local.config = self.config
+            self._local.on_storage_error = self._storage_error
+            self._on_storage_error = on_storage_error
+            self._is_stored = future._is_stored
+            self.recovery_point = min(self.recovery_point, future.recovery_point)
+            self._truncations += 1  # what is being compacted is of no use any more
+            self._epochs.rewrite(directory)
+            self._producers.settle_in(
+                directory,
+                self._files.names(directory),
+                [segment.base_offset for segment in self._local.segments],
+            )
+            former.rename(doomed)
+            former.segments.release()
+
+        self._guarded(move)
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Writes the topic id down, for a log that was made without one."""

@@ -23,13 +23,14 @@ from embedkafka.log.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.config import LogConfig
 from embedkafka.log.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
+from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
 from embedkafka.log.ports import ScheduledTask, Tasks
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.locks import ranked_lock
+from embedkafka.runtime.locks import LOG_RANK, ranked_lock
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,6 +95,8 @@ class LogManager:
         self._offline: set[Path] = set()
         self._logs: dict[TopicPartition, Log] = {}
         self._tasks: list[ScheduledTask] = []
+        self._preferred: dict[TopicPartition, Path] = {}
+        self._moves = Moves(self, scheduler=scheduler, random=random)
         self._cleaner_config = cleaner_config or CleanerConfig()
         self._cleaner_scheduler = cleaner_scheduler or scheduler
         self._cleaner = Cleaner(
@@ -129,17 +132,21 @@ class LogManager:
 
     def startup(self) -> None:
         """Opens every log found in the directories, and from then on keeps them in order."""
+        left_moves: list[tuple[Path, bool]] = []
         for directory in self.live_directories:
             try:
-                self._load_directory(directory)
+                left_moves += self._load_directory(directory)
             except OSError as error:
                 self.fail_directory(directory, error)
         self._require_live()
+        for path, is_clean in left_moves:
+            self._resume_move(path, is_clean=is_clean)
         self._start_tasks()
 
     def shutdown(self) -> None:
         """Closes every log properly, so that the next start need not check them."""
         self._stop_tasks()
+        self._moves.close(clean=True)
         for directory in self.live_directories:
             logs = self._logs_in(directory)
             try:
@@ -155,6 +162,7 @@ class LogManager:
     def kill(self) -> None:
         """Lets go of every file as it is, like a process that dies."""
         self._stop_tasks()
+        self._moves.close(clean=False)
         for log in self.all_logs():
             log.kill()
         self._forget_logs()
@@ -203,7 +211,7 @@ class LogManager:
         if log is None:
             with self._creation:
                 log = self.find(topic_partition) or self._create(
-                    topic_partition, topic_id, config, directory or self._emptiest()
+                    topic_partition, topic_id, config, directory or self._place(topic_partition)
                 )
         if topic_id is not None and log.topic_id is None:
             log.assign_topic_id(topic_id)
@@ -213,11 +221,40 @@ class LogManager:
         """Takes the log away at once, and its files after `file.delete.delay.ms`."""
         with self._lock:
             log = self._logs.pop(topic_partition, None)
+        self._moves.cancel(topic_partition)
         if log is not None:
             self._cleaner.forget(log)
             log.rename_directory(self._path_for_deletion(log))
             log.kill()
             self._remove_later(log.directory, log.config.file_delete_delay_ms)
+
+    def move(self, topic_partition: TopicPartition, directory: Path) -> None:
+        """Begins to move a replica to another of the directories; ends a move to elsewhere.
+
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, or REPLICA_NOT_AVAILABLE when there is no
+        such log yet: it will be made there.
+        """
+        if directory not in self.directories:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{directory} is no log directory")
+        live = self.live_directories
+        if directory not in live:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} is offline")
+        self._moves.cancel(topic_partition, unless=directory)
+        log = self.find(topic_partition)
+        if log is None:
+            self._preferred[topic_partition] = directory
+            raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"no log of {topic_partition} yet")
+        if log.directory.parent == directory:
+            return
+        if len(live) < len(self.directories):
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR, "nothing is moved while a log directory is offline"
+            )
+        self._moves.begin(log, directory)
+
+    def moving(self) -> Sequence[Log]:
+        """The copies of replicas that move, as far as they are."""
+        return self._moves.futures()
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
         for log in self.all_logs():
@@ -243,6 +280,7 @@ class LogManager:
         _LOG.error("Log directory %s failed with %d logs in it: %s", directory, len(lost), error)
         for log in lost:
             log.kill()
+        self._moves.lose(directory)
         if self._on_dir_failure is not None:
             self._on_dir_failure(directory, [log.topic_partition for log in lost])
 
@@ -283,7 +321,8 @@ class LogManager:
 
     # -- loading and making
 
-    def _load_directory(self, directory: Path) -> None:
+    def _load_directory(self, directory: Path) -> Sequence[tuple[Path, bool]]:
+        """Opens the logs; returns where copies for a move are, and whether they are in order."""
         self._files.make_directory(directory)
         clean_mark = directory / checkpoints.CLEAN_SHUTDOWN
         is_clean = self._files.exists(clean_mark)
@@ -293,9 +332,13 @@ class LogManager:
         recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT_CHECKPOINT)
         log_starts = self._read_offsets(directory, checkpoints.LOG_START_CHECKPOINT)
         high_watermarks = self._read_offsets(directory, checkpoints.REPLICATION_CHECKPOINT)
+        left_moves: list[tuple[Path, bool]] = []
         for name in self._files.names(directory):
             if name.endswith(DELETE_SUFFIX):
                 self._remove_later(directory / name, 0)
+                continue
+            if name.endswith(FUTURE_SUFFIX):
+                left_moves.append((directory / name, is_clean))
                 continue
             topic_partition = _parse_directory_name(name)
             if topic_partition is None:
@@ -309,6 +352,18 @@ class LogManager:
             log.update_high_watermark(high_watermarks.get(topic_partition, 0))
             with self._lock:
                 self._logs[topic_partition] = log
+        return left_moves
+
+    def _resume_move(self, path: Path, *, is_clean: bool) -> None:
+        topic_partition = find_future_partition(path.name)
+        log = None if topic_partition is None else self.find(topic_partition)
+        if log is None or log.directory.parent == path.parent:
+            self._remove_later(path, 0)
+            return
+        try:
+            self._moves.resume(log, path, is_clean=is_clean)
+        except OSError as error:
+            self.fail_directory(path.parent, error)
 
     def _create(
         self,
@@ -347,6 +402,13 @@ class LogManager:
             on_storage_error=lambda error: self.fail_directory(directory, error),
         )
 
+    def _place(self, topic_partition: TopicPartition) -> Path:
+        """Where a new log belongs: where somebody wants to have it, or where there are fewest."""
+        preferred = self._preferred.pop(topic_partition, None)
+        if preferred is not None and preferred in self.live_directories:
+            return preferred
+        return self._emptiest()
+
     def _emptiest(self) -> Path:
         directories = self._require_live()
         if len(directories) == 1:
@@ -360,6 +422,29 @@ class LogManager:
                 ErrorCode.KAFKA_STORAGE_ERROR, f"no log directory of {self.directories} is in use"
             )
         return directories
+
+    # -- moving (`moves.Disks`)
+
+    def open_future(self, path: Path, move: Move) -> Log:
+        return Log(
+            move.topic_partition,
+            path,
+            move.log.config,
+            clock=self._clock,
+            files=self._files,
+            scheduler=self._scheduler,
+            random=self._random,
+            topic_id=move.log.topic_id,
+            producer_expiration_ms=self.config.producer_id_expiration_ms,
+            on_storage_error=move.note,
+            lock_rank=LOG_RANK + 1,
+        )
+
+    def retire(self, path: Path, log: Log) -> None:
+        self._remove_later(path, log.config.file_delete_delay_ms)
+
+    def on_moved(self, log: Log, source: Path) -> None:
+        self._cleaner.forget_in(source, log)
 
     # -- deleting
 

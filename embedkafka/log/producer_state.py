@@ -367,6 +367,15 @@ class ProducerState:
         """Goes on in another directory, to which the files were moved."""
         self._directory = directory
 
+    def settle_in(
+        self, directory: Path, names: Iterable[str], segment_offsets: Iterable[int]
+    ) -> None:
+        """Goes on in the directory of a copy, which has snapshots of its own."""
+        self.move(directory)
+        self.find_snapshots(names, segment_offsets)
+        self._last_snapshot_offset = 0
+        self.take_snapshot()
+
     def _load_newest(self, log_start_offset: int, now_ms: int) -> None:
         while self._snapshots:
             offset = self._snapshots[-1]

@@ -77,6 +77,7 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.ALTER_CONFIGS: _client(0, 2, "configs.alter_configs"),
     ApiKey.ELECT_LEADERS: _client(0, 2, "leadership.elect_leaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _client(0, 1, "configs.incremental_alter_configs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _client(0, 2, "offsets.alter_replica_log_dirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _client(0, 5, "offsets.describe_log_dirs"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _client(0, 1, "leadership.alter_partition_reassignments"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _client(0, 0, "leadership.list_partition_reassignments"),

@@ -4,7 +4,9 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from embedkafka.log.log import Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.manager import ReplicaManager
@@ -13,13 +15,22 @@ from embedkafka.runtime.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
-    """One directory; `partitions` holds each one's size in bytes and its lag in offsets."""
+    """One directory with its replicas, those on their way to it too."""
 
     path: str
     error: ErrorCode
-    partitions: Sequence[tuple[TopicPartition, int, int]]
+    replicas: Sequence["Replica"]
     total_bytes: int
     usable_bytes: int
+
+
+class Replica(NamedTuple):
+    """A replica, its size in bytes, its lag in offsets, and whether it is yet to be one."""
+
+    topic_partition: TopicPartition
+    size: int
+    lag: int
+    is_future: bool
 
 
 def describe_log_dirs(logs: LogManager, replicas: ReplicaManager) -> list[LogDir]:
@@ -32,7 +43,7 @@ def _describe(path: Path, alive: bool, logs: LogManager, replicas: ReplicaManage
         return LogDir(
             path=str(path),
             error=ErrorCode.KAFKA_STORAGE_ERROR,
-            partitions=(),
+            replicas=(),
             total_bytes=-1,
             usable_bytes=-1,
         )
@@ -40,10 +51,17 @@ def _describe(path: Path, alive: bool, logs: LogManager, replicas: ReplicaManage
     return LogDir(
         path=str(path),
         error=ErrorCode.NONE,
-        partitions=[
-            (log.topic_partition, log.size, _lag(log.topic_partition, replicas))
-            for log in logs.all_logs()
-            if log.directory.parent == path
+        replicas=[
+            *(
+                Replica(log.topic_partition, log.size, _lag(log.topic_partition, replicas), False)
+                for log in logs.all_logs()
+                if log.directory.parent == path
+            ),
+            *(
+                Replica(log.topic_partition, log.size, _lag_of_future(log, logs), True)
+                for log in logs.moving()
+                if log.directory.parent == path
+            ),
         ],
         total_bytes=usage.total,
         usable_bytes=usage.free,
@@ -55,3 +73,9 @@ def _lag(topic_partition: TopicPartition, replicas: ReplicaManager) -> int:
     partition = replicas.find_partition(topic_partition)
     view = partition.view() if partition else None
     return max(0, view.high_watermark - view.log_end_offset) if view else 0
+
+
+def _lag_of_future(future: Log, logs: LogManager) -> int:
+    """How far a replica that moves is behind itself."""
+    log = logs.find(future.topic_partition)
+    return 0 if log is None else max(0, log.log_end_offset - future.log_end_offset)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import FetchIsolation
@@ -13,6 +14,8 @@ from embedkafka.protocol.messages.core import (
     OffsetForLeaderEpochResponse,
 )
 from embedkafka.protocol.messages.topics import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DescribeLogDirsRequest,
@@ -214,7 +217,7 @@ def describe_log_dirs(
                 error_code=directory.error,
                 log_dir=directory.path,
                 topics=_log_dir_topics(
-                    [p for p in directory.partitions if wanted is None or p[0] in wanted]
+                    [r for r in directory.replicas if wanted is None or r.topic_partition in wanted]
                 ),
                 total_bytes=directory.total_bytes,
                 usable_bytes=directory.usable_bytes,
@@ -225,19 +228,59 @@ def describe_log_dirs(
 
 
 def _log_dir_topics(
-    partitions: Sequence[tuple[TopicPartition, int, int]],
+    replicas: Sequence[log_dirs.Replica],
 ) -> list[DescribeLogDirsResponse.LogDir.Topic]:
     by_topic: dict[str, list[DescribeLogDirsResponse.LogDir.Topic.Partition]] = {}
-    for topic_partition, size, lag in sorted(partitions):
+    for topic_partition, size, lag, is_future in sorted(replicas):
         by_topic.setdefault(topic_partition.topic, []).append(
             DescribeLogDirsResponse.LogDir.Topic.Partition(
                 partition_index=topic_partition.partition,
                 partition_size=size,
                 offset_lag=lag,
-                is_future_key=False,
+                is_future_key=is_future,
             )
         )
     return [
         DescribeLogDirsResponse.LogDir.Topic(name=name, partitions=listed)
         for name, listed in by_topic.items()
     ]
+
+
+def alter_replica_log_dirs(
+    broker: "Broker", request: AlterReplicaLogDirsRequest, context: "RequestContext"
+) -> AlterReplicaLogDirsResponse:
+    """Begins to move replicas between log directories of this broker; each answers for itself.
+
+    Behaviour: a partition without a replica here answers REPLICA_NOT_AVAILABLE, or that it is
+    unknown; a replica that it gets later is made in that directory.
+    """
+    snapshot = broker.metadata.snapshot
+
+    def move(topic_partition: TopicPartition, path: str) -> ErrorCode:
+        try:
+            if broker.replicas.hosted.is_offline(topic_partition):
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            broker.logs.move(topic_partition, Path(path))
+        except ApiError as error:
+            missing = error.code is ErrorCode.REPLICA_NOT_AVAILABLE
+            if missing and snapshot.find_partition(*topic_partition) is None:
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return error.code
+        return ErrorCode.NONE
+
+    by_topic: dict[str, list[AlterReplicaLogDirsResponse.Topic.Partition]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            by_topic.setdefault(topic.name, []).extend(
+                AlterReplicaLogDirsResponse.Topic.Partition(
+                    partition_index=index,
+                    error_code=move(TopicPartition(topic.name, index), directory.path),
+                )
+                for index in topic.partitions
+            )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirsResponse.Topic(topic_name=name, partitions=partitions)
+            for name, partitions in by_topic.items()
+        ]
+    )

@@ -1,0 +1,240 @@
+"""Replicas on their way from one log directory of the broker to another (KIP-113).
+
+A copy grows beside the other logs, in a directory `<topic>-<partition>.<id>-future`, a chunk at a
+time, by the rules of followers: it is truncated to where its epochs leave the log, and gets the
+batches that follow. When it has nearly all, the log goes on with the files of the copy, and its
+former ones are removed. Everybody else holds the same `Log` as before.
+
+Owner: `_lock` (leaf) guards the map; the copies belong to the background thread.
+Invariants: a partition has one copy at most; a copy that stayed behind a restart grows on.
+Not here: which directories there are (`manager`).
+"""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final, Protocol
+
+from embedkafka.log.log import Log
+from embedkafka.log.ports import Tasks
+from embedkafka.log.reads import FetchIsolation
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.files import FileRegion
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+FUTURE_SUFFIX: Final = "-future"
+_FUTURE_DIRECTORY: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
+_MAX_NAME: Final = 255
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+class Move:
+    """One replica that moves: its log, and the copy that will replace its files."""
+
+    __slots__ = ("error", "future", "log")
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.future: Log | None = None
+        self.error: OSError | None = None
+
+    def note(self, error: OSError) -> None:
+        """The copy's disk has failed: told of when no lock is held."""
+        self.error = error
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.log.topic_partition
+
+    @property
+    def target(self) -> Path | None:
+        return None if self.future is None else self.future.directory.parent
+
+
+class Disks(Protocol):
+    """What moves need of the manager."""
+
+    def open_future(self, path: Path, move: Move) -> Log:
+        """A log in the directory `path`, with the settings of the one that moves."""
+        ...
+
+    def retire(self, path: Path, log: Log) -> None:
+        """Removes a directory that is not needed any more for `log`, some time later."""
+        ...
+
+    def on_moved(self, log: Log, source: Path) -> None:
+        """The log is in its new place."""
+        ...
+
+    def fail_directory(self, directory: Path, error: OSError) -> None: ...
+
+
+class Moves:
+    """All moves of one broker."""
+
+    def __init__(self, disks: Disks, *, scheduler: Tasks, random: Random) -> None:
+        self._disks = disks
+        self._scheduler = scheduler
+        self._random = random
+        self._lock = ranked_lock("moves between log directories", LEAF_RANK)
+        self._moves: dict[TopicPartition, Move] = {}
+
+    def begin(self, log: Log, directory: Path) -> None:
+        """Starts to move `log`, unless it is under way to `directory` already."""
+        name = f"{log.topic_partition}.{self._random.getrandbits(128):032x}{FUTURE_SUFFIX}"
+        if len(name) > _MAX_NAME:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")
+        move = Move(log)
+        with self._lock:
+            if log.topic_partition in self._moves:
+                return
+            self._moves[log.topic_partition] = move
+        future = self._disks.open_future(directory / name, move)
+        try:
+            future.create()
+        except OSError as error:
+            self._end(move)
+            self._disks.fail_directory(directory, error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._go_on(move, future)
+
+    def resume(self, log: Log, path: Path, *, is_clean: bool) -> None:
+        """Goes on with a copy that a former life of this broker left at `path`."""
+        move = Move(log)
+        future = self._disks.open_future(path, move)
+        future.load(is_clean=is_clean)
+        with self._lock:
+            self._moves[log.topic_partition] = move
+        self._go_on(move, future)
+
+    def cancel(self, topic_partition: TopicPartition, *, unless: Path | None = None) -> None:
+        """Gives a move up, unless it goes to the directory `unless`."""
+        with self._lock:
+            move = self._moves.get(topic_partition)
+            if move is None or (unless is not None and move.target == unless):
+                return
+            del self._moves[topic_partition]
+        self._discard(move)
+
+    def lose(self, directory: Path) -> None:
+        """Gives up the moves into a directory that has failed, and those out of it."""
+        with self._lock:
+            lost = [
+                move
+                for move in self._moves.values()
+                if directory in (move.target, move.log.directory.parent)
+            ]
+            for move in lost:
+                del self._moves[move.topic_partition]
+        for move in lost:
+            if move.future is not None:
+                move.future.kill()
+
+    def futures(self) -> Sequence[Log]:
+        """The copies, as far as they are."""
+        with self._lock:
+            return [move.future for move in self._moves.values() if move.future is not None]
+
+    def close(self, *, clean: bool) -> None:
+        """Leaves the copies where they are, for the next life."""
+        with self._lock:
+            moves = list(self._moves.values())
+            self._moves.clear()
+        for move in moves:
+            if move.future is not None:
+                move.future.close() if clean else move.future.kill()
+
+    # -- on the background thread
+
+    def _go_on(self, move: Move, future: Log | None = None) -> None:
+        if future is not None:
+            move.future = future
+        name = f"move {move.topic_partition}"
+        self._scheduler.once(name, 0, partial(self._advance, move))
+
+    def _advance(self, move: Move) -> None:
+        future = move.future
+        if future is None or not self._is_under_way(move):
+            return
+        try:
+            if move.log.directory.parent == move.target:
+                self.cancel(move.topic_partition)  # an earlier move has brought it there
+            elif copy_chunk(move.log, future):
+                self._go_on(move)
+            elif self._end(move):  # nobody can cancel it any more
+                self._finish(move, future)
+        except ApiError:
+            self._give_up(move, future)
+
+    def _finish(self, move: Move, future: Log) -> None:
+        log = move.log
+        source, target = log.directory, future.directory.parent
+        doomed = source.with_name(future.directory.name.removesuffix(FUTURE_SUFFIX) + "-delete")
+        log.move_into(
+            future,
+            target / source.name,
+            doomed=doomed,
+            catch_up=partial(_catch_up, log, future),
+            on_storage_error=partial(self._disks.fail_directory, target),
+        )
+        self._disks.retire(doomed, log)
+        self._disks.on_moved(log, source.parent)
+
+    def _give_up(self, move: Move, future: Log) -> None:
+        """The log was closed, or a disk has failed; that of the copy is told of here."""
+        self._end(move)
+        if move.error is not None:
+            future.kill()
+            self._disks.fail_directory(future.directory.parent, move.error)
+        elif move.log.directory != future.directory:
+            self._discard(move)
+
+    def _discard(self, move: Move) -> None:
+        if move.future is not None:
+            move.future.kill()
+            self._disks.retire(move.future.directory, move.log)
+
+    def _is_under_way(self, move: Move) -> bool:
+        return self._moves.get(move.topic_partition) is move
+
+    def _end(self, move: Move) -> bool:
+        """Forgets a move; whether it was still under way."""
+        with self._lock:
+            if not self._is_under_way(move):
+                return False
+            del self._moves[move.topic_partition]
+            return True
+
+
+def find_future_partition(directory_name: str) -> TopicPartition | None:
+    """The partition whose copy lies in a directory of this name."""
+    match = _FUTURE_DIRECTORY.fullmatch(directory_name)
+    return None if match is None else TopicPartition(match[1], int(match[2]))
+
+
+def copy_chunk(log: Log, future: Log) -> bool:
+    """Brings the copy nearer to the log; False when a chunk was enough to reach its end."""
+    _align(log, future)
+    data = log.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, isolation=FetchIsolation.LOG_END)
+    if isinstance(data.records, FileRegion):
+        future.append_as_follower(memoryview(data.records.read()))
+    return future.log_end_offset < log.log_end_offset
+
+
+def _catch_up(log: Log, future: Log) -> None:
+    while copy_chunk(log, future):
+        pass
+
+
+def _align(log: Log, future: Log) -> None:
+    """Drops from the copy what the log does not have, or has no more."""
+    epoch = future.latest_epoch
+    if epoch >= 0:
+        end_offset = log.end_offset_for_epoch(epoch).end_offset
+        if end_offset < future.log_end_offset:
+            future.truncate_to(max(end_offset, future.log_start_offset))
+    if not log.log_start_offset <= future.log_end_offset <= log.log_end_offset:
+        future.truncate_fully_and_start_at(log.log_start_offset)

@@ -1,0 +1,254 @@
+"""A replica moves to another log directory while it is written to, truncated or deleted."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from embedkafka.log import moves
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import Log
+from embedkafka.log.manager import LogManager
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.ids import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+
+
+class Broker:
+    """A log manager over two directories; the test runs its background work."""
+
+    def __init__(self, kit, root: Path) -> None:
+        self.kit = kit
+        self.here, self.there = root / "here", root / "there"
+        self.failed: list[tuple[Path, Sequence[TopicPartition]]] = []
+        self.logs = self.start()
+
+    def start(self, **settings: object) -> LogManager:
+        self.logs = LogManager(
+            [self.here, self.there],
+            clock=self.kit.clock,
+            scheduler=self.kit.tasks,
+            files=self.kit.files,
+            random=Random(3),
+            topic_config=lambda topic: LogConfig(segment_bytes=300),
+            on_dir_failure=lambda directory, lost: self.failed.append((directory, lost)),
+        )
+        self.logs.startup()
+        return self.logs
+
+    def new_log(self) -> Log:
+        log = self.logs.get_or_create(ORDERS, directory=self.here)
+        assert log.directory == self.here / "orders-0"
+        return log
+
+    def run(self, times: int = 50) -> None:
+        for _ in range(times):
+            self.kit.tasks.run_pending()
+
+    def directories(self) -> list[str]:
+        """What is where, but for what is being removed."""
+        found = [*self.here.iterdir(), *self.there.iterdir()]
+        names = [f"{path.parent.name}/{path.name}" for path in found if path.is_dir()]
+        return sorted(name for name in names if not name.endswith("-delete"))
+
+
+@pytest.fixture
+def broker(kit, tmp_path: Path, monkeypatch) -> Broker:
+    monkeypatch.setattr(moves, "_CHUNK_BYTES", 100)  # a batch or two at a time
+    return Broker(kit, tmp_path)
+
+
+def filled(broker: Broker, count: int = 10) -> Log:
+    log = broker.new_log()
+    for number in range(count):
+        broker.kit.append(log, b"%d" % number)
+    return log
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def code_of(broker: Broker, directory: Path, partition: TopicPartition = ORDERS) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        broker.logs.move(partition, directory)
+    return refused.value.code
+
+
+def test_a_log_moves_and_stays_the_same_log(broker: Broker) -> None:
+    log = filled(broker)
+    log.update_high_watermark(8)
+    broker.logs.move(ORDERS, broker.there)
+    (future,) = broker.logs.moving()
+    assert future.directory.parent == broker.there
+    assert future.directory.name.startswith("orders-0.")
+    broker.run()
+    assert broker.directories() == ["there/orders-0"]
+    assert (broker.logs.find(ORDERS), broker.logs.moving()) == (log, [])
+    assert log.directory == broker.there / "orders-0"
+    assert broker.kit.values(log) == numbers(10)
+    assert log.high_watermark == 8
+    broker.kit.append(log, b"10")
+    assert broker.kit.values(log) == numbers(11)
+
+
+def test_what_is_written_meanwhile_moves_too(broker: Broker) -> None:
+    log = filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    for number in range(10, 14):
+        broker.run(1)
+        broker.kit.append(log, b"%d" % number)
+    assert broker.logs.moving()
+    broker.run()
+    assert broker.kit.values(log) == numbers(14)
+    assert broker.directories() == ["there/orders-0"]
+
+
+def test_a_moved_log_is_found_after_a_restart(broker: Broker) -> None:
+    log = filled(broker)
+    broker.kit.append(log, b"x", producer_id=5, producer_epoch=0, base_sequence=0)
+    log.update_high_watermark(11)
+    log.increment_log_start_offset(3)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run()
+    broker.logs.shutdown()
+    again = broker.start().find(ORDERS)
+    assert again is not None
+    assert again.directory.parent == broker.there
+    assert broker.kit.values(again) == [*numbers(10), b"x"][3:]
+    assert [p.producer_id for p in again.active_producers()] == [5]
+
+
+def test_epochs_and_producers_without_records_are_not_forgotten(broker: Broker) -> None:
+    log = filled(broker)
+    log.assign_epoch_start(7, log.log_end_offset)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run()
+    assert log.latest_epoch == 7
+    assert log.end_offset_for_epoch(0).end_offset == 10
+
+
+def test_truncation_reaches_the_copy(broker: Broker) -> None:
+    log = filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(4)
+    (future,) = broker.logs.moving()
+    assert future.log_end_offset > 2
+    log.truncate_to(2)
+    broker.kit.append(log, b"other", epoch=1)
+    broker.kit.append(log, b"another", epoch=1)
+    broker.run()
+    assert broker.kit.values(log) == [b"0", b"1", b"other", b"another"]
+    assert broker.directories() == ["there/orders-0"]
+
+
+def test_a_copy_behind_the_log_start_begins_anew(broker: Broker) -> None:
+    log = filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(2)
+    log.truncate_fully_and_start_at(100)
+    broker.kit.append(log, b"late")
+    broker.run()
+    assert [record.offset for record in broker.kit.records(log)] == [100]
+
+
+def test_a_move_to_where_the_log_is_ends_one_to_elsewhere(broker: Broker) -> None:
+    log = filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(2)
+    broker.logs.move(ORDERS, broker.there)
+    assert len(broker.logs.moving()) == 1, "it goes on"
+    broker.logs.move(ORDERS, broker.here)
+    assert broker.logs.moving() == []
+    broker.run()
+    assert broker.directories() == ["here/orders-0"]
+    assert broker.kit.values(log) == numbers(10)
+
+
+def test_a_log_moves_there_and_back(broker: Broker) -> None:
+    log = filled(broker)
+    for directory in (broker.there, broker.here):
+        broker.logs.move(ORDERS, directory)
+        broker.run()
+        assert broker.directories() == [f"{directory.name}/orders-0"]
+    assert broker.kit.values(log) == numbers(10)
+
+
+def test_an_empty_log_moves(broker: Broker) -> None:
+    log = broker.new_log()
+    broker.logs.move(ORDERS, broker.there)
+    broker.run()
+    assert broker.directories() == ["there/orders-0"]
+    broker.kit.append(log, b"first")
+    assert broker.kit.values(log) == [b"first"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_move_goes_on_after_a_restart(broker: Broker, clean: bool) -> None:
+    filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(4)
+    broker.logs.shutdown() if clean else broker.logs.kill()
+    broker.kit.tasks.pending.clear()
+    log = broker.start().find(ORDERS)
+    assert log is not None
+    (future,) = broker.logs.moving()
+    assert 0 < future.log_end_offset < 10
+    broker.run()
+    assert broker.directories() == ["there/orders-0"]
+    assert broker.kit.values(log) == numbers(10)
+
+
+def test_a_copy_without_its_log_is_removed(broker: Broker) -> None:
+    (broker.there / f"gone-0.{0:032x}-future").mkdir(parents=True)
+    broker.start()
+    broker.run()
+    assert broker.directories() == []
+
+
+def test_a_deleted_log_takes_its_copy_with_it(broker: Broker) -> None:
+    filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(2)
+    broker.logs.delete_async(ORDERS)
+    broker.run()
+    assert broker.directories() == []
+    assert broker.logs.moving() == []
+
+
+def test_a_disk_that_fails_under_the_copy_spares_the_log(broker: Broker) -> None:
+    log = filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(2)
+    (future,) = broker.logs.moving()
+    broker.kit.files.full_paths.add(".log")  # the next write fails
+    broker.run()
+    broker.kit.files.full_paths.clear()
+    assert [directory for directory, _ in broker.failed] == [broker.there]
+    assert broker.logs.moving() == []
+    assert broker.kit.values(log) == numbers(10)
+    assert code_of(broker, broker.there) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert future.log_end_offset < 10
+
+
+def test_wrong_places_are_refused(broker: Broker, tmp_path: Path) -> None:
+    filled(broker)
+    assert code_of(broker, tmp_path / "nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
+    broker.logs.move(ORDERS, broker.here)
+    assert broker.logs.moving() == []
+
+
+def test_a_log_that_is_not_there_yet_will_be_made_where_it_is_wanted(broker: Broker) -> None:
+    new = TopicPartition("new", 0)
+    for _ in range(3):
+        assert code_of(broker, broker.there, new) is ErrorCode.REPLICA_NOT_AVAILABLE
+    broker.logs.get_or_create(TopicPartition("other", 0), directory=broker.there)
+    assert broker.logs.get_or_create(new).directory.parent == broker.there
+
+
+def test_a_name_must_leave_room_for_its_suffix(broker: Broker) -> None:
+    long = TopicPartition("x" * 230, 0)
+    broker.logs.get_or_create(long, directory=broker.here)
+    assert code_of(broker, broker.there, long) is ErrorCode.INVALID_TOPIC_EXCEPTION
