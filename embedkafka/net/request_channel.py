@@ -9,7 +9,7 @@ Not here: threads that handle requests (`server.handler_pool`), decoding (`serve
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from embedkafka.protocol.wire_types import Part
 
@@ -39,14 +39,13 @@ class Request:
     `close_connection`: one of them, once, from any thread. Answering a client that left is fine.
     """
 
-    __slots__ = ("_answered", "_port", "context", "frame", "received_ms")
+    __slots__ = ("_answered", "_port", "frame", "received_ms")
 
     def __init__(self, frame: memoryview, port: ReplyPort, received_ms: float) -> None:
         self.frame = frame
         """The bytes after the length prefix, in a writable buffer that nobody else uses."""
         self.received_ms = received_ms
         """When it was complete, on the clock's monotonic time."""
-        self.context: dict[str, Any] = {}  # Any: whatever the dispatcher notes
         self._port = port
         self._answered = False
 
