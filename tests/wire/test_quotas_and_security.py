@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import (
     AlterClientQuotasRequest,
@@ -24,11 +21,6 @@ from tests.wire.raw_client import RawClient
 Unique = Callable[[str], str]
 EXACT, DEFAULT_ENTITY, ANY = range(3)
 SCRAM_SHA_256 = 1
-
-
-def need(raw: RawClient, api_key: ApiKey) -> None:
-    if not raw.supported_versions(api_key):
-        pytest.skip(f"this broker does not advertise {api_key.name}")
 
 
 def alter_quota(
@@ -52,7 +44,6 @@ def quotas(raw: RawClient, user: str) -> dict[str, float]:
 
 
 def test_a_quota_is_set_told_and_removed(raw: RawClient, unique: Unique) -> None:
-    need(raw, ApiKey.ALTER_CLIENT_QUOTAS)
     user, key = unique("user"), "producer_byte_rate"
     assert alter_quota(raw, user, key, 1_000_000.0) == ErrorCode.NONE
     eventually(lambda: quotas(raw, user) == {key: 1_000_000.0}, "the quota is set")
@@ -63,7 +54,6 @@ def test_a_quota_is_set_told_and_removed(raw: RawClient, unique: Unique) -> None
 def test_a_trial_sets_no_quota_and_an_unknown_one_is_refused(
     raw: RawClient, unique: Unique
 ) -> None:
-    need(raw, ApiKey.ALTER_CLIENT_QUOTAS)
     user = unique("user")
     trial = alter_quota(raw, user, "producer_byte_rate", 1000.0, validate_only=True)
     unknown = alter_quota(raw, user, "no_such_rate", 1000.0)
@@ -78,7 +68,6 @@ def scram_users(raw: RawClient, user: str) -> Any:
 
 
 def test_a_scram_credential_is_set_told_and_deleted(raw: RawClient, unique: Unique) -> None:
-    need(raw, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
     user = unique("user")
     upsertion = AlterUserScramCredentialsRequest.Upsertion(
         name=user, mechanism=SCRAM_SHA_256, iterations=4096, salt=b"salt", salted_password=b"x" * 32
@@ -99,7 +88,6 @@ def test_a_scram_credential_is_set_told_and_deleted(raw: RawClient, unique: Uniq
 
 
 def test_too_few_scram_iterations_are_refused(raw: RawClient, unique: Unique) -> None:
-    need(raw, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
     weak = AlterUserScramCredentialsRequest.Upsertion(
         name=unique("user"),
         mechanism=SCRAM_SHA_256,
@@ -112,7 +100,6 @@ def test_too_few_scram_iterations_are_refused(raw: RawClient, unique: Unique) ->
 
 
 def test_without_an_authorizer_access_rules_are_disabled(raw: RawClient) -> None:
-    need(raw, ApiKey.DESCRIBE_ACLS)
     anything = DescribeAclsRequest(
         resource_type_filter=1,
         resource_name_filter=None,
@@ -126,7 +113,6 @@ def test_without_an_authorizer_access_rules_are_disabled(raw: RawClient) -> None
 
 
 def test_a_plaintext_listener_takes_no_authentication(raw: RawClient) -> None:
-    need(raw, ApiKey.SASL_HANDSHAKE)
     handshake = raw.call(SaslHandshakeRequest(mechanism="PLAIN"))
     token = raw.call(SaslAuthenticateRequest(auth_bytes=b"\0user\0secret"))
     assert handshake.error_code == token.error_code == ErrorCode.ILLEGAL_SASL_STATE
