@@ -2,28 +2,14 @@
 
 import os
 import socket
+import subprocess
+import sys
 import tempfile
-import threading
-from pathlib import Path
 
 import pytest
 
 from embedkafka import BackgroundFailure, ConfigError, EmbeddedKafka, EmbedKafkaError, TopicSpec
-
-
-def our_threads():
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("ek-")}
-
-
-def open_descriptors():
-    """What the descriptors of this process refer to; a pipe or socket counts by its number."""
-    links = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            links.append(os.readlink(f"/proc/self/fd/{name}"))
-        except FileNotFoundError:
-            continue  # the descriptor of the listing itself
-    return sorted(links)
+from tests.cluster.footprint import our_directories, our_threads
 
 
 @pytest.fixture(autouse=True)
@@ -32,25 +18,13 @@ def private_temporary_directory(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-def our_directories():
-    return set(Path(tempfile.gettempdir()).glob("embedkafka-*"))
-
-
-def test_nothing_outlives_a_cluster():
-    with EmbeddedKafka(brokers=3):  # imports, and whatever they open, are not the cluster's
-        pass
-    threads, files, descriptors = our_threads(), our_directories(), open_descriptors()
-    with EmbeddedKafka(brokers=3, topics={"orders": 3}) as kafka:
-        addresses = kafka.bootstrap_servers.split(",")
-        assert our_threads() > threads
-        assert our_directories() > files
-    assert our_threads() == threads
-    assert our_directories() == files
-    assert open_descriptors() == descriptors
-    for address in addresses:
-        host, port = address.split(":")
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((host, int(port)), timeout=5)
+def test_nothing_outlives_a_cluster(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "tests.cluster.footprint"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=True,
+        timeout=120,
+    )
 
 
 def test_closing_twice_does_nothing():

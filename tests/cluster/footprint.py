@@ -1,0 +1,61 @@
+"""Runs a cluster and compares what the process holds before and after: threads, files, descriptors.
+
+A process of its own, because a client that another test left behind opens and closes descriptors
+whenever it likes: `python -m tests.cluster.footprint`.
+"""
+
+import os
+import socket
+import tempfile
+import threading
+from pathlib import Path
+
+from embedkafka import EmbeddedKafka
+
+
+def our_threads():
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("ek-")}
+
+
+def open_descriptors():
+    """What the descriptors of this process refer to; a pipe or socket counts by its number."""
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:
+            continue  # the descriptor of the listing itself
+    return sorted(links)
+
+
+def our_directories():
+    return set(Path(tempfile.gettempdir()).glob("embedkafka-*"))
+
+
+def refuses(address):
+    host, port = address.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def main():
+    with EmbeddedKafka(brokers=3):  # imports, and whatever they open, are not the cluster's
+        pass
+    threads, files, descriptors = our_threads(), our_directories(), open_descriptors()
+    with EmbeddedKafka(brokers=3, topics={"orders": 3}) as kafka:
+        addresses = kafka.bootstrap_servers.split(",")
+        assert our_threads() > threads
+        assert our_directories() > files
+        assert open_descriptors() > descriptors
+        assert not any(map(refuses, addresses))
+    assert our_threads() == threads, our_threads() - threads
+    assert our_directories() == files, our_directories() - files
+    assert open_descriptors() == descriptors, (open_descriptors(), descriptors)
+    assert all(map(refuses, addresses)), addresses
+
+
+if __name__ == "__main__":
+    main()
