@@ -44,16 +44,6 @@ def test_every_broker_in_turn_is_killed_and_comes_back(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_failover_takes_less_than_a_second(kafka):
-    kafka.topic("orders", replication=3)
-    producer = make_producer(kafka)
-    assert send(producer, "orders", "before")[0] is None
-    began = time.monotonic()
-    kafka.broker(kafka.leader_of("orders")).kill()
-    assert send(producer, "orders", "after")[0] is None
-    assert time.monotonic() - began < 3  # a second on a quiet machine
-
-
 def test_killing_the_controller_moves_it_and_loses_nothing(kafka):
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
