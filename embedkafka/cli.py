@@ -23,6 +23,8 @@ from embedkafka.runtime.properties import parse_properties
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
 
+_LOG = logging.getLogger(__name__)
+
 _STDIN: Final = 0
 _SUBCOMMANDS: Final = "serve | up | broker | dump-log | spark-jars"
 _ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -251,9 +253,20 @@ def _settings_in(file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        return parse_properties(file.read_text(encoding="utf-8"))
+        settings = parse_properties(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read --properties {file}: {error}") from error
+    return {name: value for name, value in settings.items() if _is_known(name, file)}
+
+
+def _is_known(name: str, file: Path) -> bool:
+    """Whether a broker takes it. Kafka warns of other names: its plug-ins read the same file."""
+    from embedkafka.server.broker_config import BROKER_KEYS, idle_settings
+
+    if name in BROKER_KEYS or idle_settings([name]):
+        return True
+    _LOG.warning("%s: unknown broker setting %s, left out", file, name)
+    return False
 
 
 def _split_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:

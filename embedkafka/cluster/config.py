@@ -1,14 +1,17 @@
 """What a user asks of a cluster: frozen settings, with defaults tuned for tests."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.broker_config import parse_broker_settings
+from embedkafka.server.broker_config import idle_settings, parse_broker_settings
 from embedkafka.server.config_def import ConfigValue
 from embedkafka.server.topic_config import parse_topic_settings
+
+_LOG = logging.getLogger(__name__)
 
 TEST_DEFAULTS: Final[Mapping[str, object]] = {
     # Kafka's defaults serve clusters that run for years; these serve ones that live for seconds.
@@ -27,7 +30,6 @@ TEST_DEFAULTS: Final[Mapping[str, object]] = {
     "replica.fetch.backoff.ms": 50,
     "controlled.shutdown.retry.backoff.ms": 200,  # its retries outlast a controller's session
     "leader.imbalance.check.interval.seconds": 5,
-    "log.initial.task.delay.ms": 500,
 }
 
 REMOTE_DEFAULTS: Final[Mapping[str, object]] = {
@@ -35,6 +37,17 @@ REMOTE_DEFAULTS: Final[Mapping[str, object]] = {
     "zookeeper.session.timeout.ms": 4_000,  # the shortest that one as shipped grants
     "replica.lag.time.max.ms": 2_000,
 }
+
+DECIDED_HERE: Final[Mapping[str, str]] = {
+    # A properties file of Kafka, or of Spark's own tests, names all of these.
+    "broker.id": "brokers are numbered from 1",
+    "listeners": "`host` and `port` say where brokers listen",
+    "advertised.listeners": "`host` and `port` say where brokers listen",
+    "log.dir": "`data_dir` says where logs are kept",
+    "log.dirs": "`data_dir` says where logs are kept",
+    "zookeeper.connect": "`zookeeper` says which one to use",
+}
+"""Broker settings that the cluster sets itself, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +97,7 @@ class ClusterConfig:
         if self.racks is not None and len(self.racks) != self.brokers:
             raise ConfigError(f"{len(self.racks)} racks for {self.brokers} brokers")
         parse_broker_settings(self.config)
+        warn_of_idle_settings(self.config, decided=DECIDED_HERE)
         for name in self.topics:
             self.topic_spec(name)
 
@@ -97,6 +111,13 @@ class ClusterConfig:
         return parse_broker_settings(
             {**TEST_DEFAULTS, **remote, **_sized(self.brokers), **self.config}
         )
+
+
+def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str, str]) -> None:
+    """Says once which of the user's settings do nothing; `decided` are those set elsewhere."""
+    idle = idle_settings(config) | {name: decided[name] for name in config if name in decided}
+    for name, reason in idle.items():
+        _LOG.warning("setting %s has no effect: %s", name, reason)
 
 
 def _sized(brokers: int) -> dict[str, object]:

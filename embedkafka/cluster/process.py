@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from embedkafka.cluster.config import REMOTE_DEFAULTS, TEST_DEFAULTS
+from embedkafka.cluster.config import REMOTE_DEFAULTS, TEST_DEFAULTS, warn_of_idle_settings
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
     AwaitTimeout,
@@ -37,6 +37,12 @@ PATIENCE_MS = 30_000
 """For an earlier life to end, and for the controller to welcome this one."""
 
 _CONNECT_TIMEOUT_MS: Final = 18_000
+_DECIDED_HERE: Final = {
+    "broker.id": "it is given by itself",
+    "listeners": "`host` and `port` say where the broker listens",
+    "advertised.listeners": "`host` and `port` say where the broker listens",
+    "zookeeper.connect": "the ZooKeeper is given by itself",
+}
 
 
 class BrokerProcess:
@@ -58,6 +64,7 @@ class BrokerProcess:
     ) -> None:
         if broker_id < 0:
             raise ConfigError(f"a broker's id is not negative, got {broker_id}")
+        warn_of_idle_settings(config or {}, decided=_DECIDED_HERE)
         self._settings = parse_broker_settings(
             {**TEST_DEFAULTS, **REMOTE_DEFAULTS, **(config or {})}
         )

@@ -6,8 +6,7 @@ lets processors run requests themselves.
 Not here: topic keys (`topic_config`) and values changed at run time (`dynamic_config`).
 """
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
@@ -33,8 +32,6 @@ from embedkafka.server.config_def import (
     short_key,
     string_key,
 )
-
-_LOG = logging.getLogger(__name__)
 
 BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
     [
@@ -279,20 +276,33 @@ def require_broker_key(name: str) -> ConfigKey:
     return key
 
 
-def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
-    """Typed values of the given settings; unknown names and bad values raise ConfigError."""
+def idle_settings(names: Iterable[str]) -> dict[str, str]:
+    """Those of `names` that a broker accepts and does nothing with, each with the reason."""
     from embedkafka.server.topic_config import TOPIC_KEYS  # it builds on this module
 
-    parsed: dict[str, ConfigValue] = {}
-    for name, text in settings.items():
-        if name not in BROKER_KEYS and name.startswith(ELSEWHERE):
-            _LOG.warning("setting %s has no effect in an embedded broker", name)
-        elif name not in BROKER_KEYS and name in TOPIC_KEYS:
+    idle: dict[str, str] = {}
+    for name in names:
+        if name in BROKER_KEYS:
+            continue
+        if name.startswith(ELSEWHERE):
+            idle[name] = "an embedded broker has nothing of the kind"
+        elif name in TOPIC_KEYS:
             # As in Kafka, and Spark's own tests give their broker `delete.retention.ms`.
-            _LOG.warning("setting %s is one of topics and has no effect in a broker", name)
-        else:
-            parsed[name] = require_broker_key(name).parse(text)
-    return parsed
+            idle[name] = "it is one of topics, not of brokers"
+    return idle
+
+
+def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
+    """Typed values of the given settings, idle ones left out.
+
+    Unknown names and bad values raise ConfigError.
+    """
+    idle = idle_settings(settings)
+    return {
+        name: require_broker_key(name).parse(text)
+        for name, text in settings.items()
+        if name not in idle
+    }
 
 
 class BrokerConfig:

@@ -150,6 +150,14 @@ def test_a_properties_file_that_is_not_there_is_misuse(capsys):
     assert "/no/such/file" in capsys.readouterr().err
 
 
+def test_a_properties_file_may_hold_settings_of_others(tmp_path, caplog):
+    properties = tmp_path / "server.properties"
+    properties.write_text("confluent.support.metrics.enable=false\nnum.partitions=7\n")
+    assert cli.main(["up", "--properties", str(properties), *python("")]) == 0
+    assert StandIn.made[0].settings["config"] == {"num.partitions": "7"}
+    assert "unknown broker setting confluent.support.metrics.enable" in caplog.text
+
+
 def test_settings_that_the_cluster_refuses_are_misuse(monkeypatch, capsys):
     def refuse(**settings):
         raise ConfigError("no such setting: colour")
