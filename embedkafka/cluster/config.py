@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass, field
 from embedkafka.server.broker_config import idle_settings, parse_broker_settings
 from embedkafka.server.config_def import ConfigValue
 from embedkafka.server.topic_config import parse_topic_settings

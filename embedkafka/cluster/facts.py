@@ -9,13 +9,13 @@ Not here: waiting for facts (`waiting`).
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.waiting import Probe
 from embedkafka.faults.network import Network
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.values import dataclass
 from embedkafka.server.delayed_topics import is_gone
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk

@@ -9,7 +9,6 @@ Not here: how a broker starts and ends (`server.broker`), and what a pause stops
 import errno
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
@@ -18,6 +17,7 @@ from embedkafka.faults.session import Cut, SessionLink
 from embedkafka.faults.standstill import StandstillClock
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker import Broker
 
 ANY_PORT: Final = 0

@@ -1,8 +1,9 @@
 """A record as a test sees it."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

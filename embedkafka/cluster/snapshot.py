@@ -11,7 +11,6 @@ Not here: how logs are copied (`log`), and how brokers start (`nodes`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from embedkafka.log.copies import copy_log_dir
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.values import dataclass
 
 _ATTEMPTS: Final = 10
 

@@ -5,9 +5,9 @@ that nobody may lead, and the partition stays as it is.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from enum import Enum
 
+from embedkafka.runtime.values import dataclass, replace
 from embedkafka.zk.payloads import (
     NO_LEADER,
     RECOVERING,

@@ -5,12 +5,12 @@ event may stand for several changes, and a late one does no harm.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, field
 from embedkafka.zk import paths
 from embedkafka.zk.payloads import ReplicaAssignment
 from embedkafka.zk.store import EventType, WatchEvent

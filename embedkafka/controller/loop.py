@@ -14,7 +14,6 @@ Not here: threads (`controller`), the rules of states, deletion and reassignment
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from embedkafka.controller import events, membership, partition_machine, replica_machine
@@ -33,6 +32,7 @@ from embedkafka.controller.topic_deletion import TopicDeletion
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrResponse, StopReplicaResponse
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, replace
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.payloads import BrokerInfo, TopicAssignment
 from embedkafka.zk.store import SessionExpired, WatchEvent

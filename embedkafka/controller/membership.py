@@ -1,7 +1,8 @@
 """How the set of brokers changed: who joined, who is gone, who came back before that was seen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

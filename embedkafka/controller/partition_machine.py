@@ -10,13 +10,13 @@ Not here: writing znodes and sending requests (`state_changes`), who is elected 
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from embedkafka.controller.context import ControllerContext
 from embedkafka.controller.election import Candidates, Strategy, elect, first_state, recipients
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 from embedkafka.zk.payloads import LeaderAndIsr
 
 

@@ -6,10 +6,10 @@ order, and a replica skips brokers in racks that have one while another rack has
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,13 @@ Not here: writing znodes and sending requests (`state_changes`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.partition_machine import IllegalMove
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, field
 
 
 class ReplicaState(Enum):

@@ -10,7 +10,6 @@ Not here: sending (`channels`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from embedkafka.controller.context import ControllerContext
@@ -24,6 +23,7 @@ from embedkafka.protocol.messages.brokers import (
 )
 from embedkafka.protocol.wire_types import NO_UUID
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 from embedkafka.zk.payloads import LEADER_DURING_DELETE, BrokerInfo, LeaderAndIsr
 
 LEADER_AND_ISR_VERSION: Final = 7

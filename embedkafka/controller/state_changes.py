@@ -9,7 +9,6 @@ Not here: which moves to make (`loop`, `topic_deletion`, `reassignment`).
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from embedkafka.controller import partition_machine, replica_machine
 from embedkafka.controller.context import ControllerContext, Replica
@@ -19,6 +18,7 @@ from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import RequestBatch
 from embedkafka.controller.sender import RequestSender
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import replace
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.payloads import LeaderAndIsr
 

@@ -11,13 +11,13 @@ Not here: the states of replicas (`replica_machine`).
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChanges
+from embedkafka.runtime.values import dataclass
 from embedkafka.zk.kafka_zk import KafkaZk
 
 _LOG = logging.getLogger(__name__)

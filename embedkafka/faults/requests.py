@@ -10,7 +10,6 @@ Not here: brokers and networks that fail as a whole (`network`, `session`, `stan
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
 from uuid import UUID
@@ -28,6 +27,7 @@ from embedkafka.runtime.clock import Clock, SystemClock
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, Failures
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.values import dataclass
 
 Handle = Callable[[Request], None]
 FindTopic = Callable[[UUID], str | None]

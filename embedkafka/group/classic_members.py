@@ -12,7 +12,6 @@ Not here: members with heartbeats of their own (`consumer_groups.py`).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -53,6 +52,7 @@ from embedkafka.protocol.messages.groups import (
     SyncGroupResponse,
 )
 from embedkafka.protocol.messages.internal import ConsumerProtocolSubscription
+from embedkafka.runtime.values import replace
 
 _FIRST_SYNC_WITH_PROTOCOL: Final = 5
 

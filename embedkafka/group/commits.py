@@ -8,7 +8,6 @@ topics exist, which the handler asks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -32,6 +31,7 @@ from embedkafka.group.turns import Turns
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 
 INVALID_OFFSET: Final = -1
 NO_LEADER_EPOCH: Final = -1

@@ -1,7 +1,8 @@
 """Settings of the group coordinator; each is Kafka's broker setting of the name in its comment."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+from embedkafka.runtime.values import dataclass
 
 
 class MigrationPolicy(Enum):

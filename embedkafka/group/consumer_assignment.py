@@ -5,12 +5,12 @@ here is pure: values in, values out.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 from uuid import UUID
 
 from embedkafka.group.member import Protocol
+from embedkafka.runtime.values import dataclass, field, replace
 
 Assignment = Mapping[UUID, frozenset[int]]
 

@@ -6,11 +6,11 @@ and moves as few as it can.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from embedkafka.group.consumer_assignment import Assignment, assignment_of
+from embedkafka.runtime.values import dataclass
 
 Targets = dict[str, Assignment]
 

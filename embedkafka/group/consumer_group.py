@@ -14,7 +14,6 @@ States, which follow from the records:
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from uuid import UUID
 
@@ -45,6 +44,7 @@ from embedkafka.protocol.messages.internal import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from embedkafka.runtime.values import replace
 
 TopicMetadata = tuple[UUID, int]
 """Id and partition count of a topic."""

@@ -10,7 +10,6 @@ that speak the classic protocol (`classic_members.py`).
 """
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -50,6 +49,7 @@ from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from embedkafka.runtime.values import replace
 
 # A member that has timed out and whose removal was refused is removed later.
 _RETRY_MS: Final = 500

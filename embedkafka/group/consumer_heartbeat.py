@@ -5,7 +5,6 @@ Everything here looks at the request, or at the request and one member; nothing 
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from embedkafka.group.consumer_assignment import (
@@ -24,6 +23,7 @@ from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from embedkafka.runtime.values import dataclass, replace
 
 HeartbeatReply = Callable[[ConsumerGroupHeartbeatResponse], None]
 

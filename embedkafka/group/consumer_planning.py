@@ -5,7 +5,6 @@ Pure: the group is read, never changed; functions that find something to store a
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from embedkafka.group.consumer_assignment import (
     JOINING_EPOCH,
@@ -25,6 +24,7 @@ from embedkafka.group.consumer_records import (
     target_record,
 )
 from embedkafka.group.decision import LogRecord
+from embedkafka.runtime.values import dataclass, replace
 
 Topics = Mapping[str, TopicMetadata]
 

@@ -6,11 +6,11 @@ Not here: sockets, threads, clocks; `service.py` carries decisions out.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.values import dataclass, field
 
 R = TypeVar("R")
 

@@ -11,7 +11,6 @@ Not here: offsets (`commits.py`), the admin's view (`admin.py`), which broker le
 
 import logging
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -45,6 +44,7 @@ from embedkafka.protocol.messages.groups import (
     LeaveGroupResponse,
     SyncGroupRequest,
 )
+from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ Everything here looks at a request and a group; nothing changes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from embedkafka.group.decision import LogRecord
@@ -23,6 +22,7 @@ from embedkafka.protocol.messages.groups import (
     SyncGroupResponse,
 )
 from embedkafka.protocol.messages.internal import GroupMetadataValue
+from embedkafka.runtime.values import dataclass
 
 UNKNOWN_MEMBER_ID: Final = ""
 UNKNOWN_GENERATION_ID: Final = -1

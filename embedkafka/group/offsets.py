@@ -9,11 +9,11 @@ Not here: who may commit (`commits.py`).
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 
 NO_PRODUCER_ID: Final = -1
 NO_EXPIRY: Final = -1

@@ -9,7 +9,6 @@ Not here: when they are written (`manager`, `epoch_cache`).
 import base64
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.properties import format_properties, parse_properties
+from embedkafka.runtime.values import dataclass
 
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 REPLICATION_CHECKPOINT: Final = "replication-offset-checkpoint"

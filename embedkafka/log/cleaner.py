@@ -14,7 +14,6 @@ Not here: which records stay (`compaction`).
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from embedkafka.records.batch import Batch, RecordBatch, read_batches
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
 

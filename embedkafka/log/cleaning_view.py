@@ -1,12 +1,12 @@
 """A log as the cleaner finds it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from embedkafka.log.producer_state import LastRecord
 from embedkafka.log.segment import Segment
+from embedkafka.runtime.values import dataclass
 
 
 class SegmentToClean(NamedTuple):

@@ -11,7 +11,6 @@ Not here: files (`cleaner`).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from embedkafka.log.producer_state import LastRecord
 from embedkafka.log.txn_index import AbortedTransaction
@@ -20,6 +19,7 @@ from embedkafka.records.builder import build_batch_at, rebuild_batch
 from embedkafka.records.control import ControlType, find_control_type, first_record
 from embedkafka.records.legacy import LegacyBatch, build_message_set
 from embedkafka.records.record import BytesLike, Record
+from embedkafka.runtime.values import dataclass
 
 
 class OffsetMap:

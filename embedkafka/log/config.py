@@ -1,8 +1,9 @@
 """The topic-level settings that a log obeys."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Final, Self
+
+from embedkafka.runtime.values import dataclass
 
 _LONG_MAX: Final = 2**63 - 1
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -80,5 +81,5 @@ def _policies(value: str | Iterable[str]) -> frozenset[str]:
 
 
 _NAMES: Final[Mapping[str, str]] = {
-    field.name.replace("_", "."): field.name for field in fields(LogConfig)
+    name.replace("_", "."): name for name in LogConfig.__annotations__
 }

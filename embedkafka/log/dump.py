@@ -7,7 +7,6 @@ Not here: how findings are shown, and what records of internal topics mean (`clu
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -24,6 +23,7 @@ from embedkafka.records.control import find_control_type, read_end_transaction_m
 from embedkafka.records.record import Record
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 
 OFFSET_CHECKPOINTS: Final = (
     checkpoints.RECOVERY_POINT_CHECKPOINT,

@@ -10,7 +10,6 @@ Owner: nobody; a log is loaded before anybody else can see it.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,7 @@ from embedkafka.log.segment import (
 from embedkafka.protocol.errors import ApiError
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -31,6 +30,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK, ranked_lock
+from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
 

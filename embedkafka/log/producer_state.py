@@ -13,7 +13,6 @@ Not here: the rules for one producer (`producer_entry`), the snapshot's format
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +38,7 @@ from embedkafka.log.verification import Verification, Verifications
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import NO_SEQUENCE, Batch, RecordBatch
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ at or past the high watermark, and an empty active segment stays.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from embedkafka.log.config import LogConfig
+from embedkafka.runtime.values import dataclass
 
 
 class SegmentView(NamedTuple):

@@ -7,10 +7,10 @@ Not here: closing what exceeds a limit (`acceptor.py`, `processor.py`).
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.values import dataclass, field
 
 UNLIMITED = 2**31 - 1
 

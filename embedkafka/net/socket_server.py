@@ -9,7 +9,6 @@ Not here: what requests mean, and the threads of a handler pool.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from embedkafka.net.acceptor import Acceptor
 from embedkafka.net.limits import ConnectionQuota, Limits
@@ -18,6 +17,7 @@ from embedkafka.net.transport import Listener, TcpTransport, Transport
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.values import dataclass, field
 
 LOOPBACK = "127.0.0.1"
 

@@ -29,7 +29,6 @@ from uuid import UUID
 
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import Field, Schema, schema_of
-from embedkafka.protocol.source import Source
 from embedkafka.protocol.varint import decode_uvarint, skip_tagged_fields
 from embedkafka.protocol.wire_types import (
     INT8,
@@ -42,6 +41,7 @@ from embedkafka.protocol.wire_types import (
     Variable,
     WireType,
 )
+from embedkafka.runtime.source import Source
 
 
 def decoder_source(schema: Schema, version: int) -> Source:

@@ -19,9 +19,9 @@ from struct import pack
 from typing import Any, Final
 
 from embedkafka.protocol.message import Field, Schema, schema_of
-from embedkafka.protocol.source import Source
 from embedkafka.protocol.varint import encode_uvarint
 from embedkafka.protocol.wire_types import UUID_BYTES, Array, Fixed, Struct, Variable, WireType
+from embedkafka.runtime.source import Source
 
 
 def encoder_source(schema: Schema, version: int) -> Source:

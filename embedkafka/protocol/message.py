@@ -18,17 +18,34 @@ Not here: bytes.  `codec` turns declarations into encoders and decoders.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, NoReturn, TypeVar, cast, dataclass_transform
+from typing import Any, Final, NamedTuple, TypeVar, cast, dataclass_transform
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.source import Source
 from embedkafka.protocol.wire_types import WireType, wire_type_of
+from embedkafka.runtime.values import (
+    REFUSALS,
+    REQUIRED,
+    Parameter,
+    compile_constructor,
+    make_class,
+)
+
+__all__ = [
+    "REQUIRED",
+    "Field",
+    "Schema",
+    "message",
+    "nullable_since",
+    "replace",
+    "schema_of",
+    "since",
+    "struct",
+    "tagged",
+    "until",
+]
 
 T = TypeVar("T")
 M = TypeVar("M")
-
-REQUIRED: Final = object()
-"""The default of a field that has none."""
 
 
 class Field(NamedTuple):
@@ -156,28 +173,38 @@ def replace(original: M, **changes: Any) -> M:  # Any: fields have many types
 def _build(
     body: type[M], *, api: ApiKey | None, versions: tuple[int, int], flexible: int | None
 ) -> type[M]:
-    """The class proper: slots instead of defaults, a constructor, and value semantics.
+    """The class proper: slots instead of defaults, a constructor, and value semantics."""
+    names = tuple(body.__annotations__)
+    rules = {name: vars(body).get(name, REQUIRED) for name in names}
 
-    Instances are filled in as a `draft`, a base class that allows assignment, and then become the
-    frozen class by assigning `__class__`.  It is much cheaper than `object.__setattr__` per field.
-    """
-    fields = tuple(
-        _field(name, annotation, vars(body).get(name, REQUIRED))
-        for name, annotation in body.__annotations__.items()
-    )
-    names = tuple(f.name for f in fields)
-    draft = type("_Draft" + body.__name__, (), {"__slots__": names})
-    attributes = {
-        name: value
-        for name, value in vars(body).items()
-        if name not in names and name not in ("__dict__", "__weakref__")
-    }
-    attributes |= {"__slots__": (), "__qualname__": body.__qualname__, **_VALUE_METHODS}
-    cls: Any = type(body.__name__, (draft,), attributes)
-    cls.__schema__ = Schema(
-        cls=cls, draft=draft, fields=fields, api=api, versions=versions, flexible=flexible
+    def declare(cls: type[Any]) -> Schema:
+        return Schema(
+            cls=cls,
+            draft=draft,
+            fields=tuple(_field(name, body.__annotations__[name], rules[name]) for name in names),
+            api=api,
+            versions=versions,
+            flexible=flexible,
+        )
+
+    cls, draft = make_class(
+        body, names, {**_VALUE_METHODS, "__schema__": _SchemaOnFirstUse(declare)}
     )
     return cast(type[M], cls)  # made from the body, with the same fields
+
+
+class _SchemaOnFirstUse:
+    """Stands in for a class's `__schema__`: most messages of a family are never sent."""
+
+    __slots__ = ("_declare",)
+
+    def __init__(self, declare: Callable[[type[Any]], Schema]) -> None:
+        self._declare = declare
+
+    def __get__(self, instance: object, cls: type[Any]) -> Schema:
+        schema = self._declare(cls)
+        cls.__schema__ = schema
+        return schema
 
 
 def _field(name: str, annotation: object, default: object) -> Field:
@@ -202,9 +229,8 @@ def _compile_constructor_on_first_use(cls: type[Any], **values: object) -> objec
     fields = schema_of(cls).fields
     if not values and not any(field.default is REQUIRED for field in fields):
         return _with_all_defaults(schema_of(cls))
-    constructor = _constructor_source(schema_of(cls)).compile("__new__", f"{cls.__qualname__}()")
-    constructor.__qualname__ = cls.__qualname__
-    cls.__new__ = staticmethod(constructor)
+    parameters = {field.name: Parameter(field.default) for field in fields}
+    compile_constructor(cls, schema_of(cls).draft, parameters, kw_only=True)
     return cls(**values)
 
 
@@ -214,24 +240,6 @@ def _with_all_defaults(schema: Schema) -> object:
         setattr(made, field.name, field.default)
     made.__class__ = schema.cls
     return made
-
-
-def _constructor_source(schema: Schema) -> Source:
-    """Source of `__new__`, with the fields as keyword-only parameters."""
-    source = Source({"draft": schema.draft, "frozen": schema.cls})
-    parameters = ["cls", "*"]
-    for field in schema.fields:
-        if field.default is REQUIRED:
-            parameters.append(field.name)
-        else:
-            parameters.append(f"{field.name}={source.constant('default', field.default)}")
-    with source.block(f"def __new__({', '.join(parameters)}):"):
-        source.line("self = draft()")
-        for field in schema.fields:
-            source.line(f"self.{field.name} = {field.name}")
-        source.line("self.__class__ = frozen")
-        source.line("return self")
-    return source
 
 
 def _comparable(value: object) -> object:
@@ -257,15 +265,10 @@ def _repr(self: object) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _refuse_change(self: object, name: str, value: object = None) -> NoReturn:
-    raise AttributeError(f"{type(self).__qualname__}.{name} cannot be changed: messages are frozen")
-
-
 _VALUE_METHODS: Final[dict[str, Any]] = {
     "__new__": _compile_constructor_on_first_use,
     "__eq__": _equal,
     "__hash__": None,  # most messages hold lists
     "__repr__": _repr,
-    "__setattr__": _refuse_change,
-    "__delattr__": _refuse_change,
+    **REFUSALS,
 }

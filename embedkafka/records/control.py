@@ -1,7 +1,6 @@
 """Control records: the markers that end a transaction in a partition."""
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -9,6 +8,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import NO_LEADER_EPOCH, RecordBatch
 from embedkafka.records.builder import build_batch
 from embedkafka.records.record import Record
+from embedkafka.runtime.values import dataclass
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")

@@ -1,6 +1,6 @@
 """The broker settings that replication obeys."""
 
-from dataclasses import dataclass
+from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

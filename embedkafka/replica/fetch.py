@@ -2,12 +2,12 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from embedkafka.log.log import AbortedTransaction, FetchIsolation, Records
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.values import dataclass
 
 CONSUMER_REPLICA_ID: Final = BrokerId(-1)
 NO_EPOCH: Final = -1

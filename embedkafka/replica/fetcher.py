@@ -17,7 +17,6 @@ After an error it is put off for a while; the loop keeps the time.
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
@@ -35,6 +34,7 @@ from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable
 from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
 from embedkafka.replica.truncation import truncation_for
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, field
 
 _LOG = logging.getLogger(__name__)
 

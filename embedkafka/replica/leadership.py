@@ -10,7 +10,6 @@ import logging
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from embedkafka.log.log import Log
@@ -32,6 +31,7 @@ from embedkafka.replica.ports import LeaderChange, LeadershipListener, TopicConf
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
 from embedkafka.runtime.locks import ranked_lock
+from embedkafka.runtime.values import dataclass, field
 from embedkafka.zk.payloads import ReplicaAssignment
 
 _LOG = logging.getLogger(__name__)

@@ -1,11 +1,11 @@
 """What a partition is told by the controller, and what it tells those who ask: all frozen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
+from embedkafka.runtime.values import dataclass
 from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 
 

@@ -1,7 +1,6 @@
 """What replication needs from the rest of the broker, each as narrow as it can be."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from embedkafka.log.config import LogConfig
@@ -9,6 +8,7 @@ from embedkafka.log.log import FetchIsolation
 from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.replica.partition_state import OffsetAnswer
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
+from embedkafka.runtime.values import dataclass
 from embedkafka.zk.payloads import LeaderAndIsr
 
 

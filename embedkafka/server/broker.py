@@ -10,7 +10,6 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from embedkafka.controller.controller import Controller
@@ -40,6 +39,7 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.values import dataclass
 from embedkafka.server import settings
 from embedkafka.server.adapters import (
     CachedMetadata,

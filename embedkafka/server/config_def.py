@@ -6,10 +6,10 @@ Not here: which keys there are (`broker_config`, `topic_config`), nor where a va
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass
 
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1

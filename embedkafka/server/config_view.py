@@ -5,9 +5,9 @@ cluster's, the static file's, Kafka's default. The strongest decides the source.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
+from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
 from embedkafka.server.config_def import (
     READ_ONLY,

@@ -8,7 +8,6 @@ Not here: how leaders are moved (`controller`), and stopping (`broker`).
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode, ProtocolError
@@ -17,6 +16,7 @@ from embedkafka.protocol.messages.brokers import (
     ControlledShutdownResponse,
 )
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.values import dataclass
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerEndpoint
 from embedkafka.zk.store import ZkError

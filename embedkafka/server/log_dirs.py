@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ Not here: who decides (the controller) and who acts on it (`replica.manager`).
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, field
 
 LEADER_DURING_DELETE = -2
 NO_LEADER = -1

@@ -7,11 +7,11 @@ Kafka, because the store orders the writers.
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from embedkafka.controller.placement import BrokerRack, assign_replicas
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.server.config_def import format_value
 from embedkafka.server.metadata_cache import MetadataCache

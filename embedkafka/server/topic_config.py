@@ -4,10 +4,10 @@ A topic's value is its own, or that of the broker key it falls back on, or Kafka
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.server.config_def import (
     MAX_LONG,

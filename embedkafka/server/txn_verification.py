@@ -12,7 +12,6 @@ Not here: the words in which each kind of client is told of these errors (`handl
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Final
@@ -27,6 +26,7 @@ from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.dynamic_config import DynamicConfig
 from embedkafka.server.metadata_cache import MetadataCache

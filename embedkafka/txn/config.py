@@ -1,6 +1,6 @@
 """Settings of the transaction coordinator; each is Kafka's broker setting of the name beside it."""
 
-from dataclasses import dataclass
+from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

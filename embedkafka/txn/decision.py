@@ -1,10 +1,10 @@
 """What a shard wants done: answers, appends and markers, as one frozen value."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.values import dataclass, field
 from embedkafka.txn.metadata import Transaction
 from embedkafka.txn.records import LogRecord
 

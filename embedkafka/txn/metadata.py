@@ -5,11 +5,11 @@ stored. They check that the move is legal, not who may ask for it (`shard.py`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, replace
 from embedkafka.txn.states import TxnState, move
 
 NO_PRODUCER_ID: Final = -1

@@ -15,11 +15,11 @@ Not here: when to write what (`controller`, `replica`, `server`), and the bytes 
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, replace
 from embedkafka.zk import paths, payloads
 from embedkafka.zk.payloads import (
     BrokerInfo,

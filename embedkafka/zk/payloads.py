@@ -12,11 +12,11 @@ import base64
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, field, replace
 
 NO_LEADER: Final = -1
 LEADER_DURING_DELETE: Final = -2

@@ -11,9 +11,10 @@ Not here: znode paths and payloads of Kafka (`paths`, `payloads`) and typed acce
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
+
+from embedkafka.runtime.values import dataclass
 
 ANY_VERSION = -1
 

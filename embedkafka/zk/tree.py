@@ -7,8 +7,8 @@ Not here: sessions' life times and the delivery of events (`memory`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from embedkafka.runtime.values import dataclass
 from embedkafka.zk.store import (
     BadVersion,
     CheckOp,

@@ -1,0 +1,134 @@
+"""Values do what the standard library's data classes do, for as much as is used of them."""
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from embedkafka.runtime import values
+
+
+@values.dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What somebody wants."""
+
+    sku: str
+    quantity: int = 1
+    notes: list[str] = values.field(default_factory=list)
+    secret: str = values.field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.quantity < 1:
+            raise ValueError("nothing is ordered")
+
+    @property
+    def is_large(self) -> bool:
+        return self.quantity > 10
+
+
+@values.dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+    y: int = 0
+
+
+@values.dataclass(slots=True)
+class Counter:
+    count: int = 0
+
+
+@values.dataclass(frozen=True, slots=True)
+class Nothing:
+    pass
+
+
+def test_fields_come_from_arguments_defaults_and_factories() -> None:
+    order = Order(sku="a")
+    assert (order.sku, order.quantity, order.notes, order.secret) == ("a", 1, [], "")
+    assert Order(sku="a").notes is not order.notes
+    assert Point(1, 2) == Point(y=2, x=1)
+    assert Order(sku="a", quantity=11).is_large
+    assert Order.__doc__ == "What somebody wants."
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda order: order(), "sku"),
+        (lambda order: order("a"), "positional"),
+        (lambda order: order(sku="a", colour="red"), "colour"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(make: Callable[[Any], object], word: str) -> None:
+    with pytest.raises(TypeError, match=rf"Order\(\).*{word}"):
+        make(Order)
+
+
+def test_what_is_checked_after_construction_is_checked_in_copies_too() -> None:
+    with pytest.raises(ValueError, match="nothing is ordered"):
+        Order(sku="a", quantity=0)
+    with pytest.raises(ValueError, match="nothing is ordered"):
+        values.replace(Order(sku="a"), quantity=0)
+
+
+def test_frozen_values_refuse_changes_and_others_take_them() -> None:
+    with pytest.raises(AttributeError, match=r"Point.x cannot be changed"):
+        Point(1).x = 2  # type: ignore[misc]  # the point
+    with pytest.raises(AttributeError, match=r"Point.x cannot be changed"):
+        del Point(1).x
+    with pytest.raises(AttributeError):
+        Counter().other = 1  # type: ignore[attr-defined]  # the point
+    counter = Counter()
+    counter.count += 1
+    assert counter == Counter(1)
+
+
+def test_values_are_equal_by_content_and_hash_if_they_are_frozen() -> None:
+    assert Point(1) == Point(1, 0) != Point(2)
+    assert Point(1) != object()
+    assert len({Point(1), Point(1), Point(2), Nothing(), Nothing()}) == 3
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Counter())
+
+
+def test_they_show_their_fields_but_for_hidden_ones() -> None:
+    assert repr(Order(sku="a", secret="x")) == "Order(sku='a', quantity=1, notes=[])"
+    assert repr(Nothing()) == "Nothing()"
+
+
+def test_positional_fields_can_be_matched() -> None:
+    match Point(1, 2):
+        case Point(x, y):
+            assert (x, y) == (1, 2)
+        case _:
+            pytest.fail("it is a point")
+
+
+@pytest.mark.parametrize("value", [Order(sku="a", notes=["b"]), Point(1), Counter(3), Nothing()])
+def test_values_survive_copying_and_pickling(value: object) -> None:
+    assert copy.deepcopy(value) == copy.copy(value) == value
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+def test_the_standard_library_takes_them_for_its_own() -> None:
+    assert dataclasses.is_dataclass(Order)
+    assert dataclasses.asdict(Point(1)) == {"x": 1, "y": 0}
+    assert dataclasses.replace(Point(1), y=5) == Point(1, 5)
+    assert [field.name for field in dataclasses.fields(Counter)] == ["count"]
+
+
+def test_what_would_go_wrong_later_is_refused_when_it_is_declared() -> None:
+    with pytest.raises(AssertionError, match="use default_factory"):
+
+        @values.dataclass(slots=True)
+        class Shared:
+            items: list[int] = []  # the point
+
+    with pytest.raises(AssertionError, match="values do not"):
+
+        @values.dataclass(frozen=True, slots=True)
+        class Derived(Point):
+            z: int = 0
