@@ -7,10 +7,10 @@ Functions are named, not imported, so that a broker loads only the message famil
 import functools
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,7 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.ALTER_CONFIGS: _client(0, 2, "configs.alter_configs"),
     ApiKey.ELECT_LEADERS: _client(0, 2, "leadership.elect_leaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _client(0, 1, "configs.incremental_alter_configs"),
+    ApiKey.LIST_CONFIG_RESOURCES: _client(0, 1, "configs.list_config_resources"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _client(0, 2, "offsets.alter_replica_log_dirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _client(0, 5, "offsets.describe_log_dirs"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _client(0, 1, "leadership.alter_partition_reassignments"),

@@ -78,6 +78,10 @@ class DynamicConfig:
         """What was set for one group; None when the brokers' setting holds."""
         return self._groups.get(group_id, {}).get(name)
 
+    def configured_groups(self) -> list[str]:
+        """Groups that have settings of their own."""
+        return sorted(group_id for group_id, own in list(self._groups.items()) if own)
+
     def topic_values(self, topic: str) -> dict[str, ConfigValue]:
         """The effective value of every topic key for `topic`."""
         return effective_topic_config(_parsed(TOPICS, self.overrides(TOPICS, topic)), self.broker)

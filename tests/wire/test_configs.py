@@ -10,6 +10,7 @@ from embedkafka.protocol.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
 )
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import Answer, batch, each_version, produce
@@ -19,6 +20,9 @@ Unique = Callable[[str], str]
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 # Where a value comes from, as on the wire.
 TOPIC_CONFIG, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = range(1, 6)
@@ -338,3 +342,29 @@ def test_each_resource_of_a_request_stands_for_itself(
         topic: ErrorCode.NONE,
         unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
+
+
+def listed(raw: RawClient, *kinds: int, version: int = 1) -> tuple[int, set[tuple[int, str]]]:
+    answer = raw.call(ListConfigResourcesRequest(resource_types=kinds), version)
+    resources = {(found.resource_type, found.resource_name) for found in answer.config_resources}
+    return answer.error_code, resources
+
+
+def test_what_has_settings_is_listed_by_type(raw: RawClient, topic: str, unique: Unique) -> None:
+    group = unique("group")
+    assert alter(raw, GROUP, group, ("consumer.session.timeout.ms", SET, "50000")).error_code == 0
+    assert (GROUP, group) in eventually(lambda: listed(raw, GROUP)[1], f"{group} is listed")
+    assert listed(raw, BROKER) == (0, {(BROKER, "1")})
+    assert listed(raw, BROKER_LOGGER) == (0, {(BROKER_LOGGER, "1")})
+    assert listed(raw, CLIENT_METRICS) == (0, set())
+    assert (TOPIC, topic) in listed(raw, TOPIC)[1]
+    assert {kind for kind, _ in listed(raw, TOPIC, GROUP)[1]} == {TOPIC, GROUP}
+    every = {(TOPIC, topic), (BROKER, "1"), (BROKER_LOGGER, "1"), (GROUP, group)}
+    assert every <= listed(raw)[1]
+    assert alter(raw, GROUP, group, ("consumer.session.timeout.ms", DELETE, None)).error_code == 0
+    eventually(lambda: (GROUP, group) not in listed(raw)[1], f"{group} is no longer listed")
+
+
+def test_the_first_version_lists_client_metrics_only(raw: RawClient, topic: str) -> None:
+    assert listed(raw, version=0) == (0, set())
+    assert listed(raw, TOPIC, 3) == (ErrorCode.UNSUPPORTED_VERSION, set())

@@ -131,6 +131,33 @@ class IncrementalAlterConfigsResponse:
     responses: Sequence[Resource]
 
 
+@message(api=ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), flexible=0)
+class ListConfigResourcesRequest:
+    """Ask what has configs; no types are all types.
+
+    v0 client metrics only.  v1 the types.
+    """
+
+    resource_types: Sequence[Int8] = since(1, default=())
+
+
+@message(api=ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), flexible=0)
+class ListConfigResourcesResponse:
+    """Names of what has configs.
+
+    v1 their types.
+    """
+
+    @struct
+    class Resource:
+        resource_name: str
+        resource_type: Int8 = since(1, default=16)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    config_resources: Sequence[Resource] = ()
+
+
 @message(api=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), flexible=1)
 class DescribeClientQuotasRequest:
     """Ask for quotas whose entities match all of the components."""

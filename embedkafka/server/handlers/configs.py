@@ -13,6 +13,8 @@ from embedkafka.protocol.messages.configs import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.broker_config import BROKER_KEYS
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -71,6 +75,37 @@ def describe_configs(
     """
     return DescribeConfigsResponse(
         results=[_described(broker, resource, request) for resource in request.resources]
+    )
+
+
+def list_config_resources(
+    broker: "Broker", request: ListConfigResourcesRequest, context: "RequestContext"
+) -> ListConfigResourcesResponse:
+    """What has settings: topics, brokers, groups with settings of their own.
+
+    Versions:  v0 knows client metrics only.
+    Left out:  client metrics, of which there are none.
+    """
+    known = list(ResourceType) if context.version else [ResourceType.CLIENT_METRICS]
+    wanted = request.resource_types or known
+    if not set(wanted) <= set(known):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    snapshot = broker.metadata.snapshot
+    brokers = [str(broker_id) for broker_id in sorted(snapshot.brokers)]
+    names: Mapping[ResourceType, Sequence[str]] = {
+        ResourceType.GROUP: broker.config.configured_groups(),
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.BROKER: brokers,
+        ResourceType.TOPIC: list(snapshot.topics),
+    }
+    resource = ListConfigResourcesResponse.Resource
+    return ListConfigResourcesResponse(
+        config_resources=[
+            resource(resource_name=name, resource_type=resource_type)
+            for resource_type, found in names.items()
+            if resource_type in wanted
+            for name in found
+        ]
     )
 
 
