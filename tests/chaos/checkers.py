@@ -2,13 +2,15 @@
 
 import hashlib
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import confluent_kafka
+from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from embedkafka.log.log import FetchIsolation
 from embedkafka.records.batch import read_batches
+from tests.chaos.transactions import AUDIT, SINK
 from tests.cluster.traffic import QUICK, make_consumer
 
 
@@ -112,14 +114,15 @@ class VerifyingConsumer:
 
 
 class EndOffsetWatcher:
-    """The end that clients are told never goes back (KIP-207).
+    """The end that clients are told never goes back (KIP-207): of the log, or of what is stable.
 
     A leader that was cut off, and does not know that it is none any more, tells what it knows; its
     epoch gives it away.
     """
 
-    def __init__(self, kafka, topics, complain):
+    def __init__(self, kafka, topics, complain, isolation=IsolationLevel.READ_UNCOMMITTED):
         self._complain = complain
+        self._options = {"isolation_level": isolation, "request_timeout": 1}
         self._admin = AdminClient({**QUICK, "bootstrap.servers": kafka.bootstrap_servers})
         self._places = [
             confluent_kafka.TopicPartition(topic, partition)
@@ -134,7 +137,7 @@ class EndOffsetWatcher:
     def _run(self):
         while not self._ended.wait(0.05):
             latest = {place: OffsetSpec.latest() for place in self._places}
-            for place, answer in self._admin.list_offsets(latest, request_timeout=1).items():
+            for place, answer in self._admin.list_offsets(latest, **self._options).items():
                 try:
                     self._note((place.topic, place.partition), answer.result())
                 except confluent_kafka.KafkaException:
@@ -213,10 +216,21 @@ def check_replicas(kafka, topics, complain):
 
 
 def check_sequences(topic, partition, data, complain):
-    """The batches of a producer's epoch follow each other, with none missing and none twice."""
-    expected = {}
+    """The batches of a producer's epoch follow each other, with none missing and none twice.
+
+    Its epochs, which the ends of its transactions carry as well, never go back.
+    """
+    expected, epochs = {}, {}
     for batch in read_batches(memoryview(data)):
+        if batch.producer_id < 0:
+            continue
         producer = (batch.producer_id, batch.producer_epoch)
+        latest = epochs.setdefault(batch.producer_id, batch.producer_epoch)
+        if batch.producer_epoch < latest:
+            complain(f"{topic}-{partition}@{batch.base_offset}: {producer} after epoch {latest}")
+        epochs[batch.producer_id] = max(latest, batch.producer_epoch)
+        if batch.base_sequence < 0:
+            continue  # the end of a transaction, or the offsets that it commits
         wanted = expected.get(producer, 0)
         if batch.base_sequence != wanted:
             complain(
@@ -253,3 +267,30 @@ def check_acknowledged(senders, seen, complain):
                 complain(f"{topic}-{partition}@{offset}: {value} after {name}:{last[name]}")
                 break
             last[name] = int(number)
+
+
+def check_copies(ledger, seen, ends, complain):
+    """Each record of the source was copied once, in order, and transactions are whole."""
+    for (_, partition), end in ends.items():
+        copies = [number for _, number in seen[SINK, partition]]
+        if copies != list(range(end)):
+            wrong = next((i for i, n in enumerate(copies) if n != i), len(copies))
+            complain(f"{SINK}-{partition}: copy {wrong} is of {copies[wrong : wrong + 3]}")
+    counted = {
+        txn: count for (topic, _), got in seen.items() if topic == AUDIT for txn, count in got
+    }
+    copied = Counter(txn for (topic, _), got in seen.items() if topic == SINK for txn, _ in got)
+    if counted != copied:
+        differing = sorted(counted.items() ^ copied.items())
+        complain(f"transactions were seen in part: {differing[:6]}")
+    check_fates(ledger, set(counted), complain)
+
+
+def check_fates(ledger, seen, complain):
+    """What was committed was seen; what was aborted or abandoned was not."""
+    if ledger.confirmed - seen:
+        complain(f"committed and not seen: {sorted(ledger.confirmed - seen)[:5]}")
+    if seen & ledger.aborted:
+        complain(f"aborted and seen: {sorted(seen & ledger.aborted)[:5]}")
+    if seen - ledger.asked:
+        complain(f"never committed and seen: {sorted(seen - ledger.asked)[:5]}")

@@ -24,12 +24,16 @@ class Step:
 
 @dataclass
 class Plan:
-    """`steps` steps over brokers 1 to `brokers`, at most `most_down` of which are away at once."""
+    """`steps` steps over brokers 1 to `brokers`, at most `most_down` of which are away at once.
+
+    `others` can be done at any time, and to no broker in particular.
+    """
 
     seed: int
     brokers: int
     steps: int
     most_down: int
+    others: tuple[str, ...] = ("depose",)
     _rng: random.Random = field(init=False)
     _state: dict[int, str] = field(init=False)
     _cut: set[int] = field(init=False, default_factory=set)
@@ -52,7 +56,7 @@ class Plan:
         paused = [b for b, state in self._state.items() if state == PAUSED]
         up = [b for b in running if b not in self._cut]
         down = self.brokers - len(up)
-        possible = [("depose", ())]
+        possible = [(act, ()) for act in self.others]
         possible += [("start", (b,)) for b in dead if b not in self._cut] * 2
         possible += [("resume", (b,)) for b in paused] * 2
         possible += [("kill", (b,)) for b in paused]
