@@ -375,9 +375,12 @@ class LogManager:
         log = self._open(
             topic_partition, directory, config or self._topic_config(topic_partition.topic)
         )
-        log.topic_id = topic_id
         try:
-            log.create()
+            if self._files.exists(log.directory):
+                log.load()  # as Kafka does: Spark's tests put a compacted log there
+            else:
+                log.topic_id = topic_id
+                log.create()
         except OSError as error:
             self.fail_directory(directory, error)
             raise ApiError(

@@ -110,6 +110,27 @@ def test_after_a_kill_everything_written_is_found_again(kit, managers: Managers)
     assert (log.high_watermark, log.log_end_offset) == (1, 2)
 
 
+def test_a_new_partition_takes_over_the_files_it_finds(kit, managers: Managers) -> None:
+    first = managers.start()
+    kit.append(first.get_or_create(ORDERS), b"a", b"b")
+    first.shutdown()
+    second = Managers(kit, managers.directories[0].parent / "elsewhere", count=1)
+    manager = second.start()
+    (found,) = managers.directories[0].glob("orders-0")
+    found.rename(second.directories[0] / found.name)
+    log = manager.get_or_create(ORDERS, TOPIC_ID)
+    assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 2)
+    assert kit.values(log) == [b"a", b"b"]
+
+
+def test_an_empty_directory_of_a_partition_makes_an_empty_log(kit, managers: Managers) -> None:
+    manager = managers.start()
+    (managers.directories[0] / "orders-0").mkdir()
+    log = manager.get_or_create(ORDERS, TOPIC_ID)
+    kit.append(log, b"a")
+    assert log.log_end_offset == 1
+
+
 def test_a_deleted_log_is_gone_at_once_and_its_files_later(kit, managers: Managers) -> None:
     manager = managers.start()
     log = manager.get_or_create(ORDERS)
