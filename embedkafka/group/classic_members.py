@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group.append_errors import CONSUMER_GROUP_ERRORS
+from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_assignment import (
     ClassicSide,
@@ -28,7 +28,7 @@ from embedkafka.group.consumer_heartbeat import require_member, require_static
 from embedkafka.group.consumer_planning import replace_static_member
 from embedkafka.group.consumer_protocol import read_subscription, write_assignment
 from embedkafka.group.consumer_steps import ConsumerSteps, timer_key
-from embedkafka.group.decision import Decisions, LogRecord, Stored, TimerKind
+from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKind
 from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE
 from embedkafka.group.member import SyncReply
 from embedkafka.group.membership import find_session_error
@@ -149,10 +149,10 @@ class ClassicMembers:
 
         def then(stored: Stored, out: Decisions) -> None:
             if stored.error is ErrorCode.NONE:
-                out.cancel_timer(timer_key(TimerKind.CONSUMER_JOIN, group_id, member))
+                out.do(CancelTimer(timer_key(TimerKind.CONSUMER_JOIN, group_id, member)))
                 self._steps.restart_session(group_id, member, out)
                 sync_key = timer_key(TimerKind.CONSUMER_SYNC, group_id, member)
-                out.set_timer(sync_key, attempt.rebalance_timeout_ms)
+                out.do(SetTimer(sync_key, attempt.rebalance_timeout_ms))
             answer(stored, out)
 
         return then
@@ -177,7 +177,7 @@ class ClassicMembers:
         except ApiError as error:
             out.answer(reply, sync_error(error.code))
             return
-        out.cancel_timer(timer_key(TimerKind.CONSUMER_SYNC, group.group_id, member))
+        out.do(CancelTimer(timer_key(TimerKind.CONSUMER_SYNC, group.group_id, member)))
         self._steps.restart_session(group.group_id, member, out)
         assigned = named(member.assigned, self._steps.topics())
         response = SyncGroupResponse(
@@ -245,7 +245,7 @@ class ClassicMembers:
             if stored.error is ErrorCode.NONE:
                 out.answer(reply, leave_response(request, errors, version))
             else:
-                code = CONSUMER_GROUP_ERRORS.get(stored.error, stored.error)
+                code = stored.told_as()
                 out.answer(reply, LeaveGroupResponse(error_code=code))
 
         if leaving:
@@ -297,7 +297,7 @@ def _answer_join(
         if stored.error is ErrorCode.NONE:
             out.answer(attempt.reply, response)
         else:
-            code = CONSUMER_GROUP_ERRORS.get(stored.error, stored.error)
+            code = stored.told_as()
             out.answer(attempt.reply, join_error(code, attempt.request.member_id))
 
     return then
@@ -361,4 +361,4 @@ def _is_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
 def _expect_join(group_id: str, member: ConsumerMember, out: Decisions) -> None:
     """The member is out if it does not join again in time."""
     key = timer_key(TimerKind.CONSUMER_JOIN, group_id, member)
-    out.set_timer(key, member.rebalance_timeout_ms, if_absent=True)
+    out.do(SetTimer(key, member.rebalance_timeout_ms, if_absent=True))

@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from functools import partial
 from typing import Final
 
-from embedkafka.group.append_errors import OFFSET_ERRORS
+from embedkafka.coordinator.decision import Stored, TransactionalProducer
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_assignment import ConsumerMember
 from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.decision import (
-    Decision,
-    Decisions,
-    Stored,
-    TransactionalProducer,
-)
+from embedkafka.group.decision import Decision, Decisions
 from embedkafka.group.group import Group
 from embedkafka.group.membership import Membership
 from embedkafka.group.membership_messages import UNKNOWN_MEMBER_ID, find_member_error
-from embedkafka.group.offsets import NO_EXPIRY, NO_PRODUCER_ID, CommittedOffset, Offsets
+from embedkafka.group.offsets import (
+    NO_EXPIRY,
+    NO_PRODUCER_ID,
+    STORE_ERRORS,
+    CommittedOffset,
+    Offsets,
+)
 from embedkafka.group.records import offset_record
 from embedkafka.group.states import GroupState
 from embedkafka.group.turns import Turns
@@ -168,14 +169,14 @@ class Commits:
             append.group_id, append.partitions, transactional=append.producer is not None
         )
         records = [offset_record(k.group, k.topic, k.partition, v) for k, v in append.entries]
-        out.write(records, partial(self._on_stored, append), committer.producer)
+        out.write(records, partial(self._on_stored, append), producer=committer.producer)
 
     def _on_stored(self, append: "_Append", stored: Stored) -> Decision:
         out = Decisions()
         self._offsets.end_append(
             append.group_id, append.partitions, transactional=append.producer is not None
         )
-        error = OFFSET_ERRORS.get(stored.error, stored.error)
+        error = stored.told_as(STORE_ERRORS)
         if error is ErrorCode.NONE:
             for delta, (key, value) in enumerate(append.entries):
                 self._offsets.replay(

@@ -13,7 +13,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group.append_errors import CONSUMER_GROUP_ERRORS
+from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_assignment import (
     NOTHING,
@@ -37,7 +37,7 @@ from embedkafka.group.consumer_heartbeat import (
 from embedkafka.group.consumer_planning import replace_static_member
 from embedkafka.group.consumer_records import current_record, find_consumer_key
 from embedkafka.group.consumer_steps import ConsumerSteps
-from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored, TimerKey
+from embedkafka.group.decision import Decision, Decisions, SetTimer, TimerKey
 from embedkafka.group.group import Group
 from embedkafka.group.membership import Membership
 from embedkafka.group.migration import refuse_upgrade, upgrade_records
@@ -254,7 +254,7 @@ class ConsumerGroups:
 
         def retry(stored: Stored, out: Decisions) -> None:
             if stored.error is not ErrorCode.NONE:
-                out.set_timer(key, _RETRY_MS)
+                out.do(SetTimer(key, _RETRY_MS))
 
         return self._steps.turns.take(key.group_id, run, now_ms=now_ms)
 
@@ -271,7 +271,7 @@ def _answer(reply: HeartbeatReply, response: ConsumerGroupHeartbeatResponse) -> 
         if stored.error is ErrorCode.NONE:
             out.answer(reply, response)
         else:
-            code = CONSUMER_GROUP_ERRORS.get(stored.error, stored.error)
+            code = stored.told_as()
             out.answer(reply, heartbeat_error(code))
 
     return then

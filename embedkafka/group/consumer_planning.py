@@ -6,6 +6,7 @@ Pure: the group is read, never changed; functions that find something to store a
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
+from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.consumer_assignment import (
     JOINING_EPOCH,
     NOTHING,
@@ -23,7 +24,6 @@ from embedkafka.group.consumer_records import (
     target_epoch_record,
     target_record,
 )
-from embedkafka.group.decision import LogRecord
 from embedkafka.runtime.values import dataclass, replace
 
 Topics = Mapping[str, TopicMetadata]

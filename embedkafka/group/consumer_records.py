@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.consumer_assignment import (
     Assignment,
     ClassicSide,
     ConsumerMember,
     assignment_of,
 )
-from embedkafka.group.decision import LogRecord
 from embedkafka.group.member import Protocol
 from embedkafka.protocol.codec import decode, encode_versioned, leading_version
 from embedkafka.protocol.messages.internal import (

@@ -7,6 +7,7 @@ Not here: which request leads to which step (`consumer_groups.py`, `classic_memb
 from collections.abc import Mapping, MutableMapping, Sequence
 from uuid import UUID
 
+from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_assignment import (
     Assignment,
@@ -23,7 +24,7 @@ from embedkafka.group.consumer_planning import (
     remove_members,
 )
 from embedkafka.group.consumer_records import current_record, member_record
-from embedkafka.group.decision import Decisions, LogRecord, Stored, TimerKey, TimerKind
+from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKey, TimerKind
 from embedkafka.group.group import Group
 from embedkafka.group.membership import Membership
 from embedkafka.group.membership_messages import metadata_record
@@ -49,7 +50,7 @@ class ConsumerSteps:
         membership: Membership,
         config: GroupConfig,
         catalog: TopicCatalog,
-        overrides: GroupOverrides | None,
+        overrides: GroupOverrides,
         turns: Turns,
     ) -> None:
         self._classic_groups = classic_groups
@@ -159,7 +160,7 @@ class ConsumerSteps:
             timeout_ms = self._setting(group_id, "consumer.session.timeout.ms", default_ms)
         else:
             timeout_ms = member.classic.session_timeout_ms
-        out.set_timer(timer_key(TimerKind.CONSUMER_SESSION, group_id, member), timeout_ms)
+        out.do(SetTimer(timer_key(TimerKind.CONSUMER_SESSION, group_id, member), timeout_ms))
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """How often members of the group are to be heard of."""
@@ -167,8 +168,6 @@ class ConsumerSteps:
         return self._setting(group_id, "consumer.heartbeat.interval.ms", default_ms)
 
     def _setting(self, group_id: str, name: str, default: int) -> int:
-        if self._overrides is None:
-            return default
         value = self._overrides.find_group_value(group_id, name)
         return default if value is None else value
 
@@ -205,11 +204,11 @@ def _watch_revocation(group_id: str, member: ConsumerMember, out: Decisions) -> 
     """
     key = timer_key(TimerKind.CONSUMER_REBALANCE, group_id, member)
     if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-        out.set_timer(key, member.rebalance_timeout_ms)
+        out.do(SetTimer(key, member.rebalance_timeout_ms))
     else:
-        out.cancel_timer(key)
+        out.do(CancelTimer(key))
 
 
 def _cancel_timers(group_id: str, member_id: str, out: Decisions) -> None:
     for kind in _MEMBER_TIMERS:
-        out.cancel_timer(TimerKey(kind, group_id, member_id))
+        out.do(CancelTimer(TimerKey(kind, group_id, member_id)))

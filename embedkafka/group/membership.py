@@ -15,9 +15,16 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group.append_errors import CLASSIC_GROUP_ERRORS
+from embedkafka.coordinator.decision import Stored
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.decision import Decision, Decisions, Stored, TimerKey, TimerKind
+from embedkafka.group.decision import (
+    CancelTimer,
+    Decision,
+    Decisions,
+    SetTimer,
+    TimerKey,
+    TimerKind,
+)
 from embedkafka.group.group import Group
 from embedkafka.group.member import Member, Protocol, SyncReply
 from embedkafka.group.membership_messages import (
@@ -51,6 +58,9 @@ _LOG = logging.getLogger(__name__)
 # A member that waits in its first join cannot heartbeat, and its closed connection is not seen:
 # the connection is muted. Kafka gives it five minutes.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+
+# The group may have been stored or not: its members join again and find out.
+_STORE_ERRORS: Final = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
 
 
 class Membership:
@@ -122,7 +132,7 @@ class Membership:
             self._replace_static(group, attempt, member_id, out, now_ms)
         elif attempt.requires_known_member_id:
             group.pending_members.add(member_id)
-            out.set_timer(_session(group, member_id), attempt.request.session_timeout_ms)
+            out.do(SetTimer(_session(group, member_id), attempt.request.session_timeout_ms))
             out.answer(attempt.reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add_and_rebalance(group, attempt, member_id, out, now_ms)
@@ -165,7 +175,7 @@ class Membership:
         if group.state is GroupState.PREPARING_REBALANCE and group.generation_id == 0:
             group.new_member_added = True
         group.add(member, attempt.request.protocol_type, attempt.reply)
-        out.set_timer(_session(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+        out.do(SetTimer(_session(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS))
         self._rebalance_if_possible(group, out, now_ms)
 
     # Static members
@@ -188,8 +198,8 @@ class Membership:
         )
         _answer_waiting(member, ErrorCode.FENCED_INSTANCE_ID, out)
         group.replace_static_member(instance_id, old_id, new_id)
-        out.cancel_timer(_session(group, old_id))
-        out.set_timer(_session(group, new_id), attempt.request.session_timeout_ms)
+        out.do(CancelTimer(_session(group, old_id)))
+        out.do(SetTimer(_session(group, new_id), attempt.request.session_timeout_ms))
         self._update(member, attempt)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
             group.refresh_subscribed_topics()
@@ -209,7 +219,7 @@ class Membership:
         stored: Stored,
     ) -> Decision:
         out = Decisions()
-        error = CLASSIC_GROUP_ERRORS.get(stored.error, stored.error)
+        error = stored.told_as(_STORE_ERRORS)
         if error is not ErrorCode.NONE:
             if group.members.get(member.member_id) is member and member.awaiting_join is not None:
                 self._restore_static(group, member, before, error, out)
@@ -239,13 +249,13 @@ class Membership:
     ) -> None:
         """The new id was not stored: whoever loads the group next would know the old one only."""
         reply, member.awaiting_join = member.awaiting_join, None
-        out.cancel_timer(_session(group, member.member_id))
+        out.do(CancelTimer(_session(group, member.member_id)))
         group.replace_static_member(before.instance_id, member.member_id, before.member_id)
         member.protocols = before.protocols
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
         member.session_timeout_ms = before.session_timeout_ms
         group.refresh_subscribed_topics()
-        out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+        out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
         if reply is not None:
             out.answer(reply, join_error(error))
 
@@ -259,7 +269,7 @@ class Membership:
         """Asks all members to join again; the first members of a group wait for company."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             _answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, out)
-        out.cancel_timer(_sync_timer(group))
+        out.do(CancelTimer(_sync_timer(group)))
         if group.state is GroupState.EMPTY:
             delay_ms = self._config.group_initial_rebalance_delay_ms
             group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -268,10 +278,10 @@ class Membership:
             if delay_ms == 0:
                 self._complete_join(group, out, now_ms)
             else:
-                out.set_timer(_join_timer(group), delay_ms)
+                out.do(SetTimer(_join_timer(group), delay_ms))
         else:
             group.move_to(GroupState.PREPARING_REBALANCE, now_ms=now_ms)
-            out.set_timer(_join_timer(group), group.rebalance_timeout_ms)
+            out.do(SetTimer(_join_timer(group), group.rebalance_timeout_ms))
             self._try_complete_join(group, out, now_ms)
 
     def _try_complete_join(self, group: Group, out: Decisions, now_ms: int) -> None:
@@ -290,7 +300,7 @@ class Membership:
             delay_ms = min(self._config.group_initial_rebalance_delay_ms, left_ms)
             group.new_member_added = False
             group.initial_delay_left_ms = left_ms - delay_ms
-            out.set_timer(_join_timer(group), delay_ms)
+            out.do(SetTimer(_join_timer(group), delay_ms))
         else:
             self._complete_join(group, out, now_ms)
         return out.done()
@@ -301,12 +311,12 @@ class Membership:
         for member in list(group.members.values()):
             if member.awaiting_join is None and not member.is_static:
                 group.remove(member.member_id)
-                out.cancel_timer(_session(group, member.member_id))
+                out.do(CancelTimer(_session(group, member.member_id)))
         if group.members and not group.elect_joined_leader():
             # Only static members, none of them here: wait on, until their sessions end.
-            out.set_timer(_join_timer(group), group.rebalance_timeout_ms)
+            out.do(SetTimer(_join_timer(group), group.rebalance_timeout_ms))
             return
-        out.cancel_timer(_join_timer(group))
+        out.do(CancelTimer(_join_timer(group)))
         group.next_generation(now_ms=now_ms)
         if group.state is GroupState.EMPTY:
             out.write([metadata_record(group, {})], partial(_on_empty_group_stored, group))
@@ -315,10 +325,10 @@ class Membership:
             if member.awaiting_join is not None:
                 out.answer(member.awaiting_join, generation_response(group, member))
                 member.awaiting_join = None
-            out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+            out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
             member.is_new = False
             group.pending_sync_members.add(member.member_id)
-        out.set_timer(_sync_timer(group), group.rebalance_timeout_ms)
+        out.do(SetTimer(_sync_timer(group), group.rebalance_timeout_ms))
 
     # Sync
 
@@ -335,10 +345,10 @@ class Membership:
         member = group.members[request.member_id]
         group.pending_sync_members.discard(member.member_id)
         if not group.pending_sync_members:
-            out.cancel_timer(_sync_timer(group))
+            out.do(CancelTimer(_sync_timer(group)))
         if group.state is GroupState.STABLE:
             out.answer(reply, assignment_response(group, member))
-            out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+            out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
             return out.done()
         _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
         member.awaiting_sync = reply
@@ -356,7 +366,7 @@ class Membership:
         is_current = group.generation_id == generation_id
         if group.state is not GroupState.COMPLETING_REBALANCE or not is_current:
             return out.done()  # Another rebalance began meanwhile, and answered those who waited.
-        error = CLASSIC_GROUP_ERRORS.get(stored.error, stored.error)
+        error = stored.told_as(_STORE_ERRORS)
         if error is not ErrorCode.NONE:
             for member in group.members.values():
                 member.assignment = b""
@@ -398,7 +408,7 @@ class Membership:
 
     def touch(self, group: Group, member_id: str, out: Decisions) -> None:
         """The member has shown that it lives: its session begins anew."""
-        out.set_timer(_session(group, member_id), group.members[member_id].session_timeout_ms)
+        out.do(SetTimer(_session(group, member_id), group.members[member_id].session_timeout_ms))
 
     def leave(
         self,
@@ -450,7 +460,7 @@ class Membership:
 
     def _remove_pending(self, group: Group, member_id: str, out: Decisions, now_ms: int) -> None:
         group.pending_members.discard(member_id)
-        out.cancel_timer(_session(group, member_id))
+        out.do(CancelTimer(_session(group, member_id)))
         self._try_complete_join(group, out, now_ms)
 
     def _remove(self, group: Group, member_id: str, out: Decisions, now_ms: int) -> None:
@@ -466,7 +476,7 @@ class Membership:
         member = group.remove(member_id)
         if member is not None:
             _answer_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
-        out.cancel_timer(_session(group, member_id))
+        out.do(CancelTimer(_session(group, member_id)))
 
     # Migration
 
@@ -477,10 +487,10 @@ class Membership:
 
     def release(self, group: Group, out: Decisions) -> None:
         """The group is a consumer group now, with timers of its own."""
-        out.cancel_timer(_join_timer(group))
-        out.cancel_timer(_sync_timer(group))
+        out.do(CancelTimer(_join_timer(group)))
+        out.do(CancelTimer(_sync_timer(group)))
         for member_id in (*group.members, *group.pending_members):
-            out.cancel_timer(_session(group, member_id))
+            out.do(CancelTimer(_session(group, member_id)))
 
     def adopt(self, group: Group, out: Decisions, *, now_ms: int, rebalances: bool) -> None:
         """The group was a consumer group until now."""
@@ -496,7 +506,7 @@ class Membership:
         out = Decisions()
         for group in self._groups.values():
             for member in group.members.values():
-                out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+                out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
             if len(group.members) > self._config.group_max_size:
                 self._rebalance_if_possible(group, out, now_ms)
         return out.done()
@@ -550,7 +560,7 @@ def _answer_syncs(group: Group, error: ErrorCode, out: Decisions) -> None:
         response = assignment_response(group, member) if is_good else sync_error(error)
         out.answer(member.awaiting_sync, response)
         member.awaiting_sync = None
-        out.set_timer(_session(group, member.member_id), member.session_timeout_ms)
+        out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
 
 
 def _on_empty_group_stored(group: Group, stored: Stored) -> Decision:

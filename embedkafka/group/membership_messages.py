@@ -6,7 +6,7 @@ Everything here looks at a request and a group; nothing changes.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from embedkafka.group.decision import LogRecord
+from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.group import Group
 from embedkafka.group.member import JoinReply, Member, Protocol
 from embedkafka.group.records import group_record

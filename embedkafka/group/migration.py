@@ -10,6 +10,7 @@ Pure: what a group would be, and why not.
 from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
+from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_assignment import (
     NOTHING,
@@ -33,7 +34,6 @@ from embedkafka.group.consumer_records import (
     target_epoch_record,
     target_record,
 )
-from embedkafka.group.decision import LogRecord
 from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
 from embedkafka.group.member import Member
 from embedkafka.group.records import group_record

@@ -9,13 +9,13 @@ Not here: the offsets themselves (`offsets.py`), and who may commit them (`commi
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import partial
 
-from embedkafka.group.append_errors import OFFSET_ERRORS
+from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_group import ConsumerGroup
 from embedkafka.group.consumer_planning import group_tombstones
-from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored
+from embedkafka.group.decision import Decision, Decisions
 from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
-from embedkafka.group.offsets import NO_EXPIRY, CommittedOffset, Offsets
+from embedkafka.group.offsets import NO_EXPIRY, STORE_ERRORS, CommittedOffset, Offsets
 from embedkafka.group.records import group_record, offset_record
 from embedkafka.group.states import GroupState
 from embedkafka.group.turns import Sequel, Turns
@@ -91,7 +91,7 @@ class OffsetRemoval:
 
         def on_stored(stored: Stored) -> Decision:
             after = Decisions()
-            error = OFFSET_ERRORS.get(stored.error, stored.error)
+            error = stored.told_as(STORE_ERRORS)
             if error is ErrorCode.NONE:
                 self._bury(group_id, doomed, stored)
                 after.answer(reply, (ErrorCode.NONE, errors))
@@ -129,7 +129,7 @@ class OffsetRemoval:
                 self._delete_group(group_id, doomed, answer, out, now_ms)
 
         def answer(stored: Stored, out: Decisions) -> None:
-            out.answer(reply, OFFSET_ERRORS.get(stored.error, stored.error))
+            out.answer(reply, stored.told_as(STORE_ERRORS))
 
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(reply, error)

@@ -11,12 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from embedkafka.coordinator.decision import TOO_LARGE
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
 
 NO_PRODUCER_ID: Final = -1
 NO_EXPIRY: Final = -1
+
+# How a refused append looks to whoever wanted to change offsets, where it is told differently.
+STORE_ERRORS: Final = dict.fromkeys(TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
 _NONE: Final[Mapping[TopicPartition, "CommittedOffset"]] = {}
 

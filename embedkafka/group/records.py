@@ -8,7 +8,7 @@ older Kafkas read them; an offset with an expiry time needs version 1.
 
 from typing import Final
 
-from embedkafka.group.decision import LogRecord
+from embedkafka.coordinator.decision import LogRecord
 from embedkafka.protocol.codec import decode, encode_versioned, leading_version
 from embedkafka.protocol.messages.internal import (
     GroupMetadataKey,

@@ -4,17 +4,21 @@ Methods may be called from any thread. Each posts its request to the loop and re
 called on the loop, once, when the answer is known.
 
 Owner: the `coordinator` loop, shared with the transaction coordinator.
-Not here: decisions (`shard.py`), their carrying out (`hosting.py`), and what needs the metadata
+Not here: decisions (`shard.py`), their carrying out (`coordinator/`), and what needs the metadata
 cache: whether topics exist, topic ids for names, authorized operations. Handlers do that.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from random import Random
 from typing import TypeVar
 from uuid import UUID
 
+from embedkafka.coordinator.decision import TransactionalProducer
+from embedkafka.coordinator.hosting import ShardHost
+from embedkafka.coordinator.ports import CoordinatorLeaders, CoordinatorParts
+from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.group.admin import (
     describe,
     describe_consumer,
@@ -26,8 +30,7 @@ from embedkafka.group.admin import (
 from embedkafka.group.commits import Committer
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer_heartbeat import heartbeat_error
-from embedkafka.group.decision import Decision, TransactionalProducer
-from embedkafka.group.hosting import HostedShard, ShardHost
+from embedkafka.group.decision import Decision, TimerChange, TimerKey
 from embedkafka.group.membership_messages import JoinAttempt, join_error, sync_error
 from embedkafka.group.offset_messages import (
     commit_response,
@@ -42,16 +45,10 @@ from embedkafka.group.offset_messages import (
     txn_commit_response,
     txn_offsets_to_commit,
 )
-from embedkafka.group.ports import (
-    CoordinatorLoop,
-    CoordinatorTimer,
-    GroupOverrides,
-    OffsetsLeaders,
-    PartitionReader,
-    PartitionWriter,
-    TopicCatalog,
-)
+from embedkafka.group.ports import GroupOverrides, TopicCatalog
+from embedkafka.group.records import OFFSETS_TOPIC
 from embedkafka.group.shard import Shard
+from embedkafka.group.timers import Timers
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (
@@ -86,8 +83,6 @@ from embedkafka.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.runtime.ids import TopicPartition
 
 R = TypeVar("R")
@@ -98,36 +93,28 @@ class GroupService:
 
     def __init__(
         self,
-        *,
         config: GroupConfig,
-        loop: CoordinatorLoop,
-        clock: Clock,
-        timer: CoordinatorTimer,
-        writer: PartitionWriter,
-        reader: PartitionReader,
+        parts: CoordinatorParts,
+        *,
         random: Random,
-        topics: TopicCatalog | None = None,
-        leaders: OffsetsLeaders | None = None,
-        overrides: GroupOverrides | None = None,
+        topics: TopicCatalog,
+        leaders: CoordinatorLeaders,
+        overrides: GroupOverrides,
     ) -> None:
-        """Without `topics` consumer groups (KIP-848) are refused with UNSUPPORTED_VERSION."""
         self._config = config
-        self._partition_count = config.offsets_topic_num_partitions
         self._topics = topics
         self._overrides = overrides
-        self._loop = loop
-        self._clock = clock
-        self._timer = timer
         self._random = random
-        self._is_open = True
-        self._host = ShardHost(
-            new_shard=self._new_shard,
-            loop=loop,
-            clock=clock,
-            timer=timer,
-            writer=writer,
-            reader=reader,
+        host: ShardHost[Shard, TimerChange] = ShardHost(
+            OFFSETS_TOPIC,
+            parts,
             leaders=leaders,
+            new_shard=self._new_shard,
+            effects=Timers(parts, self._on_timer),
+            is_bound_to_epoch=False,
+        )
+        self.coordinator = CoordinatorRuntime(
+            host, parts, partition_count=config.offsets_topic_num_partitions
         )
 
     def start(self, *, partition_count: int | None = None) -> None:
@@ -135,30 +122,12 @@ class GroupService:
 
         `partition_count` is that of the offsets topic, if it exists; else it will be as configured.
         """
-        self._partition_count = partition_count or self._config.offsets_topic_num_partitions
-        self._schedule_expiry()
+        self.coordinator.start(partition_count)
+        self.coordinator.every(self._config.offsets_retention_check_interval_ms, _expire)
 
     def stop(self) -> None:
         """Lets every shard go; requests that wait are told to look for another coordinator."""
-        self._loop.post(self._close)
-
-    def partition_for(self, group_id: str) -> int:
-        """The partition of the offsets topic whose leader coordinates the group."""
-        return coordinator_partition(group_id, self._partition_count)
-
-    # Leadership
-
-    def on_leading(self, partition: int, epoch: int) -> None:
-        """This broker leads the offsets partition from `epoch` on: its groups are loaded."""
-        self._loop.post(partial(self._host.lead, partition, epoch))
-
-    def on_resigned(self, partition: int, epoch: int | None = None) -> None:
-        """This broker leads the partition no longer (since `epoch`, or whatever epoch it had)."""
-        self._loop.post(partial(self._host.resign, partition, epoch))
-
-    def on_metadata_changed(self) -> None:
-        """This broker has heard from the controller, maybe of leaders of offsets partitions."""
-        self._loop.post(self._host.on_leaders_changed)
+        self.coordinator.stop()
 
     # Membership
 
@@ -179,8 +148,8 @@ class GroupService:
             reply=answer,
         )
 
-        def decide(shard: Shard) -> Decision:
-            return shard.join(attempt, now_ms=self._clock.now_ms())
+        def decide(shard: Shard, now_ms: int) -> Decision:
+            return shard.join(attempt, now_ms=now_ms)
 
         def refuse(error: ErrorCode) -> JoinGroupResponse:
             return join_error(error, request.member_id)
@@ -193,8 +162,7 @@ class GroupService:
         version: int,
         reply: Callable[[SyncGroupResponse], None],
     ) -> None:
-        def decide(shard: Shard) -> Decision:
-            now_ms = self._clock.now_ms()
+        def decide(shard: Shard, now_ms: int) -> Decision:
             return shard.sync(request, version=version, reply=reply, now_ms=now_ms)
 
         def refuse(error: ErrorCode) -> SyncGroupResponse:
@@ -208,8 +176,8 @@ class GroupService:
     def heartbeat(
         self, request: HeartbeatRequest, reply: Callable[[HeartbeatResponse], None]
     ) -> None:
-        def decide(shard: Shard) -> Decision:
-            return shard.heartbeat(request, reply=reply, now_ms=self._clock.now_ms())
+        def decide(shard: Shard, now_ms: int) -> Decision:
+            return shard.heartbeat(request, reply=reply, now_ms=now_ms)
 
         def refuse(error: ErrorCode) -> HeartbeatResponse:
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -223,8 +191,7 @@ class GroupService:
         version: int,
         reply: Callable[[LeaveGroupResponse], None],
     ) -> None:
-        def decide(shard: Shard) -> Decision:
-            now_ms = self._clock.now_ms()
+        def decide(shard: Shard, now_ms: int) -> Decision:
             return shard.leave(request, version=version, reply=reply, now_ms=now_ms)
 
         def refuse(error: ErrorCode) -> LeaveGroupResponse:
@@ -241,18 +208,15 @@ class GroupService:
         reply: Callable[[ConsumerGroupHeartbeatResponse], None],
     ) -> None:
         """Joins, keeps in, or leaves a consumer group."""
-        if self._topics is None:
-            reply(heartbeat_error(ErrorCode.UNSUPPORTED_VERSION))
-            return
 
-        def decide(shard: Shard) -> Decision:
+        def decide(shard: Shard, now_ms: int) -> Decision:
             return shard.consumers.heartbeat(
                 request,
                 client_id=client_id,
                 client_host=client_host,
                 version=version,
                 reply=reply,
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
             )
 
         self._submit(request.group_id, decide, reply, heartbeat_error, allow_empty_id=True)
@@ -270,8 +234,7 @@ class GroupService:
         def answer(errors: Sequence[ErrorCode]) -> None:
             reply(commit_response(request, errors))
 
-        def decide(shard: Shard) -> Decision:
-            now_ms = self._clock.now_ms()
+        def decide(shard: Shard, now_ms: int) -> Decision:
             committer = Committer(
                 group_id=request.group_id,
                 member_id=request.member_id,
@@ -304,14 +267,14 @@ class GroupService:
 
         group_ids = [group.group_id for group in request.groups] or [request.group_id]
         fetch = partial(self._fetch, request.require_stable)
-        if not self._post_when_settled(group_ids, partial(answer, fetch)):
+        if not self.coordinator.post(partial(answer, fetch), keys=group_ids):
             answer(partial(fetch_error, error=ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _fetch(
         self, require_stable: bool, asked: OffsetFetchRequest.Group
     ) -> OffsetFetchResponse.Group:
         try:
-            shard = self._require(asked.group_id, allow_empty_id=True).shard
+            shard = self.coordinator.require(asked.group_id)
         except ApiError as error:
             return fetch_error(asked, error=error.code)
         stale = shard.commits.fetch_error(asked.group_id, asked.member_id, asked.member_epoch)
@@ -336,8 +299,7 @@ class GroupService:
         def answer(errors: Sequence[ErrorCode]) -> None:
             reply(txn_commit_response(request, errors))
 
-        def decide(shard: Shard) -> Decision:
-            now_ms = self._clock.now_ms()
+        def decide(shard: Shard, now_ms: int) -> Decision:
             committer = Committer(
                 group_id=request.group_id,
                 member_id=request.member_id,
@@ -361,13 +323,14 @@ class GroupService:
         self, partition: int, producer_id: int, *, committed: bool
     ) -> None:
         """A marker was written to an offsets partition that this broker leads."""
-        self._loop.post(partial(self._complete_transaction, partition, producer_id, committed))
+        complete = partial(self._complete_transaction, partition, producer_id, committed)
+        self.coordinator.post(complete)
 
     def _complete_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
-        for hosted in self._host.active():
+        for shard in self.coordinator.active_shards():
             # A shard that is still loading finds the marker in the log.
-            if hosted.shard.partition == partition:
-                hosted.shard.complete_transaction(producer_id, committed=committed)
+            if shard.partition == partition:
+                shard.complete_transaction(producer_id, committed=committed)
 
     def offset_delete(
         self, request: OffsetDeleteRequest, reply: Callable[[OffsetDeleteResponse], None]
@@ -375,7 +338,7 @@ class GroupService:
         def answer(answer: tuple[ErrorCode, Sequence[ErrorCode]]) -> None:
             reply(delete_response(request, *answer))
 
-        def decide(shard: Shard) -> Decision:
+        def decide(shard: Shard, now_ms: int) -> Decision:
             partitions = partitions_to_delete(request)
             return shard.removal.delete(request.group_id, partitions, reply=answer)
 
@@ -386,11 +349,12 @@ class GroupService:
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         """The partitions exist no longer: offsets for them are deleted in every group."""
-        self._loop.post(partial(self._forget, tuple(partitions)))
+        doomed = tuple(partitions)
 
-    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
-        for hosted in self._host.active():
-            self._host.carry_out(hosted, hosted.shard.removal.forget(partitions))
+        def forget(shard: Shard, now_ms: int) -> Decision:
+            return shard.removal.forget(doomed)
+
+        self.coordinator.post(partial(self.coordinator.decide_all, forget))
 
     # Administration
 
@@ -404,14 +368,14 @@ class GroupService:
             groups = [self._describe(group_id, version) for group_id in request.groups]
             reply(DescribeGroupsResponse(groups=groups))
 
-        if not self._post_when_settled(request.groups, run):
+        if not self.coordinator.post(run, keys=request.groups):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             groups = [describe_error(group_id, error) for group_id in request.groups]
             reply(DescribeGroupsResponse(groups=groups))
 
     def _describe(self, group_id: str, version: int) -> DescribeGroupsResponse.Group:
         try:
-            shard = self._require(group_id, allow_empty_id=True).shard
+            shard = self.coordinator.require(group_id)
         except ApiError as error:
             return describe_error(group_id, error.code)
         return describe(group_id, shard.groups.get(group_id), version=version)
@@ -419,27 +383,28 @@ class GroupService:
     def list_groups(
         self, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]
     ) -> None:
-        if not self._loop.post(partial(self._on_list_groups, request, reply)):
+        listing = partial(self._on_list_groups, request, reply)
+        if not self.coordinator.post(listing):
             reply(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, groups=[]))
 
     def _on_list_groups(
         self, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]
     ) -> None:
-        if not self._is_open:
+        if not self.coordinator.is_open:
             reply(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, groups=[]))
             return
-        is_loading = self._host.is_loading
+        is_loading = self.coordinator.is_loading
         groups = [
             listed
-            for hosted in self._host.active()
+            for shard in self.coordinator.active_shards()
             for listed in chain(
                 list_classic(
-                    hosted.shard.groups.values(),
+                    shard.groups.values(),
                     states=request.states_filter,
                     types=request.types_filter,
                 ),
                 list_consumer(
-                    hosted.shard.consumer_groups.values(),
+                    shard.consumer_groups.values(),
                     states=request.states_filter,
                     types=request.types_filter,
                 ),
@@ -457,18 +422,20 @@ class GroupService:
             groups = [self._describe_consumer(group_id) for group_id in request.group_ids]
             reply(ConsumerGroupDescribeResponse(groups=groups))
 
-        if not self._post_when_settled(request.group_ids, run):
+        if not self.coordinator.post(run, keys=request.group_ids):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             groups = [describe_consumer_error(group_id, error) for group_id in request.group_ids]
             reply(ConsumerGroupDescribeResponse(groups=groups))
 
     def _describe_consumer(self, group_id: str) -> ConsumerGroupDescribeResponse.Group:
+        if not group_id:
+            return describe_consumer_error(group_id, ErrorCode.INVALID_GROUP_ID)
         try:
-            shard = self._require(group_id).shard
+            shard = self.coordinator.require(group_id)
         except ApiError as error:
             return describe_consumer_error(group_id, error.code)
         group = shard.consumer_groups.get(group_id)
-        if group is None or self._topics is None:
+        if group is None:
             what = "is not a consumer group." if group_id in shard.groups else "not found."
             return describe_consumer_error(
                 group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}"
@@ -500,8 +467,7 @@ class GroupService:
             self._delete_group(group_id, partial(note, group_id))
 
     def _delete_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
-        def decide(shard: Shard) -> Decision:
-            now_ms = self._clock.now_ms()
+        def decide(shard: Shard, now_ms: int) -> Decision:
             return shard.removal.delete_group(group_id, reply=reply, now_ms=now_ms)
 
         self._submit(group_id, decide, reply, lambda error: error, allow_empty_id=True)
@@ -511,77 +477,34 @@ class GroupService:
     def _submit(
         self,
         group_id: str,
-        decide: Callable[[Shard], Decision],
+        decide: Callable[[Shard, int], Decision],
         reply: Callable[[R], None],
         refuse: Callable[[ErrorCode], R],
         *,
         allow_empty_id: bool = False,
         may_wait: bool = True,
     ) -> None:
-        """Runs `decide` on the loop with the group's shard, or answers why there is none.
+        """`decide` on the loop, or an answer why not; most requests need a group id."""
+        if group_id or allow_empty_id:
+            self.coordinator.submit(group_id, decide, reply, refuse, may_wait=may_wait)
+        else:
+            reply(refuse(ErrorCode.INVALID_GROUP_ID))
 
-        Whoever comes too early waits for the shard, unless what was decided there before is
-        lost anyway and the member need not wait to hear of it.
-        """
+    def _on_timer(self, partition: int, key: TimerKey) -> None:
+        def decide(shard: Shard, now_ms: int) -> Decision:
+            return shard.on_timer(key, now_ms=now_ms)
 
-        def run() -> None:
-            try:
-                hosted = self._require(group_id, allow_empty_id=allow_empty_id)
-            except ApiError as error:
-                reply(refuse(error.code))
-                return
-            self._host.carry_out(hosted, decide(hosted.shard))
+        self.coordinator.decide(partition, decide)
 
-        if not self._post_when_settled([group_id] if may_wait else [], run):
-            reply(refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-
-    def _post_when_settled(self, group_ids: Iterable[str], action: Callable[[], None]) -> bool:
-        """Runs `action` on the loop as soon as the groups' shards can answer, or cannot."""
-
-        def run() -> None:
-            if self._is_open:
-                self._host.when_settled(map(self.partition_for, group_ids), action)
-            else:
-                action()
-
-        return self._loop.post(run)
-
-    def _require(self, group_id: str, *, allow_empty_id: bool = False) -> HostedShard:
-        if not self._is_open:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if not group_id and not allow_empty_id:
-            raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        return self._host.require(self.partition_for(group_id))
-
-    def _new_shard(self, partition: int) -> Shard:
-        topics = self._topics or _NoTopics()
-        return Shard(partition, self._config, self._new_uuid, topics, self._overrides)
+    def _new_shard(self, partition: int, epoch: int) -> Shard:
+        return Shard(partition, self._config, self._new_uuid, self._topics, self._overrides)
 
     def _new_uuid(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)
 
-    def _schedule_expiry(self) -> None:
-        interval_ms = self._config.offsets_retention_check_interval_ms
-        self._timer.add(interval_ms, partial(self._loop.post, self._expire))
 
-    def _expire(self) -> None:
-        if not self._is_open:
-            return
-        for hosted in self._host.active():
-            decision = hosted.shard.removal.expire(now_ms=self._clock.now_ms())
-            self._host.carry_out(hosted, decision)
-        self._schedule_expiry()
-
-    def _close(self) -> None:
-        self._is_open = False
-        self._host.resign_all()
-
-
-class _NoTopics:
-    """The catalog of a broker without consumer groups."""
-
-    def topics(self) -> Mapping[str, tuple[UUID, int]]:
-        return {}
+def _expire(shard: Shard, now_ms: int) -> Decision:
+    return shard.removal.expire(now_ms=now_ms)
 
 
 def _answer_join_before_v7(

@@ -12,7 +12,7 @@ Not here: which shards this broker has, and requests about several groups (`serv
 from collections.abc import Callable
 from uuid import UUID
 
-from embedkafka.group.append_errors import CONSUMER_GROUP_ERRORS
+from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.group.classic_members import ClassicMembers
 from embedkafka.group.commits import Commits
 from embedkafka.group.config import GroupConfig
@@ -21,7 +21,7 @@ from embedkafka.group.consumer_groups import ConsumerGroups
 from embedkafka.group.consumer_planning import group_tombstones
 from embedkafka.group.consumer_records import ConsumerKey, find_consumer_key
 from embedkafka.group.consumer_steps import ConsumerSteps
-from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored, TimerKey, TimerKind
+from embedkafka.group.decision import Decision, Decisions, TimerKey, TimerKind
 from embedkafka.group.group import Group
 from embedkafka.group.member import Member, Protocol, SyncReply
 from embedkafka.group.membership import Membership
@@ -61,7 +61,7 @@ class Shard:
         config: GroupConfig,
         new_uuid: Callable[[], UUID],
         catalog: TopicCatalog,
-        overrides: GroupOverrides | None = None,
+        overrides: GroupOverrides,
     ) -> None:
         self.partition = partition
         self.groups: dict[str, Group] = {}
@@ -106,7 +106,7 @@ class Shard:
             if stored.error is ErrorCode.NONE:
                 out.include(self.membership.join(attempt, now_ms=stored.now_ms))
             else:
-                error = CONSUMER_GROUP_ERRORS.get(stored.error, stored.error)
+                error = stored.told_as()
                 out.answer(attempt.reply, join_error(error, attempt.request.member_id))
 
         error = self.membership.find_join_error(attempt)
@@ -224,13 +224,10 @@ class Shard:
             # Who only keeps offsets has no record of its own.
             if group_id not in self.groups and group_id not in self.consumer_groups:
                 self.groups[group_id] = Group(group_id, now_ms=now_ms)
-        classic = self.membership.on_loaded(now_ms=now_ms)
-        consumer = self.consumers.on_loaded()
-        return Decision(
-            answers=classic.answers,
-            timers=(*classic.timers, *consumer.timers),
-            writes=classic.writes,
-        )
+        out = Decisions()
+        out.include(self.membership.on_loaded(now_ms=now_ms))
+        out.include(self.consumers.on_loaded())
+        return out.done()
 
     def on_unloaded(self, *, now_ms: int) -> Decision:
         """This broker leads the partition no longer."""

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from embedkafka.group.decision import Decision, Decisions, LogRecord, Stored
+from embedkafka.coordinator.decision import LogRecord, Stored
+from embedkafka.group.decision import Decision, Decisions
 from embedkafka.protocol.errors import ErrorCode
 
 Rule = Callable[[Decisions, int], None]

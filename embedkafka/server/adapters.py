@@ -49,7 +49,7 @@ class CachedMetadata:
 
 
 class CoordinatorLeaders:
-    """`OffsetsLeaders` of `group` and `CoordinatorLeaders` of `txn`, for their topics."""
+    """`coordinator.ports.CoordinatorLeaders` for one internal topic."""
 
     def __init__(self, broker_id: BrokerId, cache: MetadataCache, topic: str) -> None:
         self._broker_id = broker_id
@@ -118,7 +118,7 @@ class DiskFailures:
 
 
 class LocalPartitions:
-    """The coordinators' `PartitionWriter` and `PartitionReader` on this broker's own replicas."""
+    """`coordinator.ports.PartitionLogs` on this broker's own replicas."""
 
     def __init__(self, replicas: Callable[[], ReplicaManager]) -> None:
         self._replicas = replicas

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from embedkafka.controller.controller import Controller
+from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.service import GroupService
 from embedkafka.log.checkpoints import MetaProperties
 from embedkafka.log.config import LogConfig
@@ -162,32 +163,29 @@ class Broker:
         )
         self._markers = self._channels_for("markers")
         self._verifications = self._channels_for("verification")
-        own_partitions = LocalPartitions(lambda: self.replicas)
-        self.groups = GroupService(
-            config=settings.group_config(spec.config),
+        coordinator_parts = CoordinatorParts(
             loop=self._coordinator,
             clock=clock,
             timer=self.timer,
-            writer=own_partitions,
-            reader=own_partitions,
+            logs=LocalPartitions(lambda: self.replicas),
+        )
+        self.groups = GroupService(
+            settings.group_config(spec.config),
+            coordinator_parts,
             random=rng,
             topics=CachedMetadata(self.metadata),
             leaders=CoordinatorLeaders(spec.id, self.metadata, GROUP_METADATA_TOPIC),
             overrides=self.config,
         )
-        self.metadata.subscribe(self.groups.on_metadata_changed)
+        self.metadata.subscribe(self.groups.coordinator.on_metadata_changed)
         self.txns = TxnService(
-            config=settings.txn_config(spec.config),
-            loop=self._coordinator,
-            clock=clock,
-            timer=self.timer,
-            writer=own_partitions,
-            reader=own_partitions,
+            settings.txn_config(spec.config),
+            coordinator_parts,
             producer_id_blocks=StoredProducerIds(spec.id, self.zk),
             markers=MarkerSender(self.metadata, self._markers),
             leaders=CoordinatorLeaders(spec.id, self.metadata, TRANSACTION_STATE_TOPIC),
         )
-        self.metadata.subscribe(self.txns.on_metadata_changed)
+        self.metadata.subscribe(self.txns.coordinator.on_metadata_changed)
         self.txn_verification = TxnVerification(
             spec.id,
             self.config,
@@ -400,12 +398,12 @@ class Broker:
         leadership = Leadership(
             {
                 GROUP_METADATA_TOPIC: (
-                    lambda partition, epoch: self.groups.on_leading(partition, epoch),
-                    lambda partition, epoch: self.groups.on_resigned(partition, epoch),
+                    lambda partition, epoch: self.groups.coordinator.on_leading(partition, epoch),
+                    lambda partition, epoch: self.groups.coordinator.on_resigned(partition, epoch),
                 ),
                 TRANSACTION_STATE_TOPIC: (
-                    lambda partition, epoch: self.txns.on_leading(partition, epoch),
-                    lambda partition, epoch: self.txns.on_resigned(partition, epoch),
+                    lambda partition, epoch: self.txns.coordinator.on_leading(partition, epoch),
+                    lambda partition, epoch: self.txns.coordinator.on_resigned(partition, epoch),
                 ),
             }
         )

@@ -179,7 +179,7 @@ class TxnVerification:
         settle: Callable[[Errors], None],
     ) -> None:
         asked = frozenset(partitions)
-        state_partition = self._txns.partition_for(write.transactional_id)
+        state_partition = self._txns.coordinator.partition_for(write.transactional_id)
         info = self._metadata.snapshot.find_partition(TRANSACTION_STATE_TOPIC, state_partition)
         if info is None or info.leader < 0:
             settle(dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE))

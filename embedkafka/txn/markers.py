@@ -15,14 +15,17 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.txn.decision import SendMarkers
 from embedkafka.txn.metadata import Transaction
-from embedkafka.txn.ports import CoordinatorLoop, CoordinatorTimer, MarkerSender
+from embedkafka.txn.ports import MarkerSender
+from embedkafka.txn.shard import TxnShard
 from embedkafka.txn.states import TxnState
 
 _LOG = logging.getLogger(__name__)
@@ -72,29 +75,32 @@ _Batch = list[tuple[MarkerOrder, frozenset[TopicPartition]]]
 
 
 class Markers:
-    """Sends markers until each partition has one."""
+    """`coordinator.ports.Effects`: sends markers until each partition has one."""
 
     def __init__(
         self,
-        *,
         sender: MarkerSender,
-        loop: CoordinatorLoop,
-        timer: CoordinatorTimer,
+        parts: CoordinatorParts,
+        *,
         retry_backoff_ms: int,
         on_marked: Callable[[MarkerOrder], None],
     ) -> None:
         self._sender = sender
-        self._loop = loop
-        self._timer = timer
+        self._loop, self._timer = parts.loop, parts.timer
         self._retry_backoff_ms = retry_backoff_ms
         self._on_marked = on_marked
         self._orders: set[MarkerOrder] = set()
         self._due: dict[BrokerId, _Batch] = {}
         self._under_way: set[BrokerId] = set()
 
-    def send(self, order: MarkerOrder) -> None:
+    def carry_out(self, partition: int, shard: TxnShard, effect: SendMarkers) -> None:
         """Takes on the markers of one prepared transaction."""
         self._loop.assert_inside()
+        order = MarkerOrder(
+            effect.transaction,
+            shard_partition=partition,
+            coordinator_epoch=shard.coordinator_epoch,
+        )
         self._orders.add(order)
         self._route(order, frozenset(order.left))
         self._finish_if_marked(order)

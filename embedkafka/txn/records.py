@@ -1,13 +1,10 @@
 """Records of `__transaction_state`, byte for byte as Kafka writes them."""
 
-import struct
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from embedkafka.protocol.codec import decode, encode
-from embedkafka.protocol.message import message, tagged
-from embedkafka.protocol.message import struct as nested
-from embedkafka.protocol.wire_types import Int8, Int16, Int32, Int64
+from embedkafka.coordinator.decision import LogRecord
+from embedkafka.protocol.codec import decode_versioned, encode_versioned, leading_version
+from embedkafka.protocol.messages.internal import TransactionLogKey, TransactionLogValue
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.metadata import Transaction
 from embedkafka.txn.states import STATES_BY_NUMBER, TxnState
@@ -16,37 +13,6 @@ TRANSACTION_TOPIC: Final = "__transaction_state"
 
 _KEY_VERSION: Final = 0
 _FLEXIBLE_VALUE_VERSION: Final = 1
-
-
-class LogRecord(NamedTuple):
-    """Key and value of one record; a value of None is a tombstone."""
-
-    key: bytes
-    value: bytes | None
-
-
-@message(versions=(0, 0))
-class TransactionLogKey:
-    transactional_id: str
-
-
-@message(versions=(0, 1), flexible=1)
-class TransactionLogValue:
-    @nested
-    class Partitions:
-        topic: str
-        partition_ids: Sequence[Int32]
-
-    producer_id: Int64
-    previous_producer_id: Int64 = tagged(0, since=1, default=-1)
-    next_producer_id: Int64 = tagged(1, since=1, default=-1)
-    producer_epoch: Int16
-    transaction_timeout_ms: Int32
-    transaction_status: Int8
-    transaction_partitions: Sequence[Partitions] | None
-    transaction_last_update_timestamp_ms: Int64
-    transaction_start_timestamp_ms: Int64
-    client_transaction_version: Int16 = tagged(2, since=1, default=0)
 
 
 def transaction_record(transaction: Transaction, *, transaction_version: int) -> LogRecord:
@@ -64,8 +30,7 @@ def transaction_record(transaction: Transaction, *, transaction_version: int) ->
         transaction_start_timestamp_ms=transaction.start_timestamp_ms,
         client_transaction_version=transaction.client_version,
     )
-    encoded = struct.pack(">h", version) + encode(value, version)
-    return LogRecord(_key(transaction.transactional_id), encoded)
+    return LogRecord(_key(transaction.transactional_id), encode_versioned(value, version))
 
 
 def tombstone(transactional_id: str) -> LogRecord:
@@ -74,15 +39,13 @@ def tombstone(transactional_id: str) -> LogRecord:
 
 def read_transactional_id(key: bytes) -> str | None:
     """The id the record is about; None for a kind of record that is not known."""
-    (version,) = struct.unpack_from(">h", key)
-    if version != _KEY_VERSION:
+    if leading_version(key) != _KEY_VERSION:
         return None
-    return decode(TransactionLogKey, 0, memoryview(key)[2:]).transactional_id
+    return decode_versioned(TransactionLogKey, key).transactional_id
 
 
 def read_transaction(transactional_id: str, value: bytes) -> Transaction:
-    (version,) = struct.unpack_from(">h", value)
-    body = decode(TransactionLogValue, version, memoryview(value)[2:])
+    body = decode_versioned(TransactionLogValue, value)
     return Transaction(
         transactional_id=transactional_id,
         producer_id=body.producer_id,
@@ -103,12 +66,10 @@ def read_transaction(transactional_id: str, value: bytes) -> Transaction:
 
 
 def _key(transactional_id: str) -> bytes:
-    return struct.pack(">h", _KEY_VERSION) + encode(
-        TransactionLogKey(transactional_id=transactional_id), _KEY_VERSION
-    )
+    return encode_versioned(TransactionLogKey(transactional_id=transactional_id), _KEY_VERSION)
 
 
-def _partitions(transaction: Transaction) -> list[TransactionLogValue.Partitions] | None:
+def _partitions(transaction: Transaction) -> list[TransactionLogValue.Topic] | None:
     """By topic; an id without a transaction has null rather than an empty list."""
     if transaction.state is TxnState.EMPTY:
         return None
@@ -116,6 +77,6 @@ def _partitions(transaction: Transaction) -> list[TransactionLogValue.Partitions
     for topic, partition in sorted(transaction.partitions):
         by_topic.setdefault(topic, []).append(partition)
     return [
-        TransactionLogValue.Partitions(topic=topic, partition_ids=partitions)
+        TransactionLogValue.Topic(topic=topic, partition_ids=partitions)
         for topic, partitions in by_topic.items()
     ]

@@ -4,7 +4,7 @@ Methods may be called from any thread. Each posts its request to the loop and re
 called on the loop, once, when the answer is known.
 
 Owner: the `coordinator` loop, shared with the group coordinator.
-Not here: decisions (`shard.py`), their carrying out (`hosting.py`), and what needs the metadata
+Not here: decisions (`shard.py`), their carrying out (`coordinator/`), and what needs the metadata
 cache: handlers refuse partitions that do not exist, and find a group's offsets partition.
 """
 
@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from embedkafka.coordinator.hosting import ShardHost
+from embedkafka.coordinator.ports import CoordinatorLeaders, CoordinatorParts
+from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -28,24 +31,15 @@ from embedkafka.protocol.messages.transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.admin import describe, describe_error, find_pattern, is_listed, listed
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.decision import Decision
-from embedkafka.txn.hosting import HostedShard, ShardHost
+from embedkafka.txn.markers import MarkerOrder, Markers
 from embedkafka.txn.metadata import EPOCH_BUMP_VERSION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from embedkafka.txn.ports import (
-    CoordinatorLeaders,
-    CoordinatorLoop,
-    CoordinatorTimer,
-    MarkerSender,
-    PartitionReader,
-    PartitionWriter,
-    ProducerIdBlocks,
-)
+from embedkafka.txn.ports import MarkerSender, ProducerIdBlocks
 from embedkafka.txn.producer_ids import ProducerIds, init_error, init_idempotent_producer
+from embedkafka.txn.records import TRANSACTION_TOPIC
 from embedkafka.txn.shard import ProducerIdAndEpoch, Result, ResultReply, TxnShard
 from embedkafka.txn.states import STATES_BY_LABEL
 
@@ -60,66 +54,43 @@ class TxnService:
 
     def __init__(
         self,
-        *,
         config: TxnConfig,
-        loop: CoordinatorLoop,
-        clock: Clock,
-        timer: CoordinatorTimer,
-        writer: PartitionWriter,
-        reader: PartitionReader,
+        parts: CoordinatorParts,
+        *,
         producer_id_blocks: ProducerIdBlocks,
         markers: MarkerSender,
-        leaders: CoordinatorLeaders | None = None,
+        leaders: CoordinatorLeaders,
     ) -> None:
         self._config = config
-        self._partition_count = config.num_partitions
-        self._loop = loop
-        self._clock = clock
-        self._timer = timer
-        self._is_open = True
+        self._clock = parts.clock
         self._producer_ids = ProducerIds(producer_id_blocks)
-        self._host = ShardHost(
-            new_shard=self._new_shard,
-            config=config,
-            loop=loop,
-            clock=clock,
-            timer=timer,
-            writer=writer,
-            reader=reader,
-            markers=markers,
+        host = ShardHost(
+            TRANSACTION_TOPIC,
+            parts,
             leaders=leaders,
+            new_shard=self._new_shard,
+            effects=Markers(
+                markers,
+                parts,
+                retry_backoff_ms=config.retry_backoff_ms,
+                on_marked=self._on_marked,
+            ),
+            is_bound_to_epoch=True,  # it is the coordinator epoch in markers
         )
+        self.coordinator = CoordinatorRuntime(host, parts, partition_count=config.num_partitions)
 
     def start(self, *, partition_count: int | None = None) -> None:
         """Begins to look for transactions that run too long, and ids that nobody uses.
 
         `partition_count` is that of the state topic, if it exists; else it will be as configured.
         """
-        self._partition_count = partition_count or self._config.num_partitions
-        self._every(self._config.abort_timed_out_interval_ms, TxnShard.abort_timed_out)
-        self._every(self._config.remove_expired_interval_ms, TxnShard.expire)
+        self.coordinator.start(partition_count)
+        self.coordinator.every(self._config.abort_timed_out_interval_ms, _abort_timed_out)
+        self.coordinator.every(self._config.remove_expired_interval_ms, _expire)
 
     def stop(self) -> None:
         """Lets every shard go; prepared transactions are completed by the next coordinator."""
-        self._loop.post(self._close)
-
-    def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` whose leader coordinates the id."""
-        return coordinator_partition(transactional_id, self._partition_count)
-
-    # Leadership
-
-    def on_leading(self, partition: int, epoch: int) -> None:
-        """This broker leads the partition from `epoch` on: its transactions are loaded."""
-        self._loop.post(partial(self._host.lead, partition, epoch))
-
-    def on_resigned(self, partition: int, epoch: int | None = None) -> None:
-        """This broker leads the partition no longer (since `epoch`, or whatever epoch it had)."""
-        self._loop.post(partial(self._host.resign, partition, epoch))
-
-    def on_metadata_changed(self) -> None:
-        """This broker has heard from the controller, maybe of leaders of its partitions."""
-        self._loop.post(self._host.on_leaders_changed)
+        self.coordinator.stop()
 
     # Producers
 
@@ -148,19 +119,19 @@ class TxnService:
             answer(Result(error))
         elif request.transactional_id is not None:
             self._init_transactional(request.transactional_id, request, answer)
-        elif not self._loop.post(partial(self._init_idempotent, request, reply)):
+        elif not self.coordinator.post(partial(self._init_idempotent, request, reply)):
             reply(init_error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _init_transactional(
         self, transactional_id: str, request: InitProducerIdRequest, reply: ResultReply
     ) -> None:
-        def decide(shard: TxnShard) -> Decision:
+        def decide(shard: TxnShard, now_ms: int) -> Decision:
             return shard.init(
                 transactional_id,
                 timeout_ms=request.transaction_timeout_ms,
                 expected=_expected(request),
                 reply=reply,
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
             )
 
         self._submit(transactional_id, decide, reply, Result)
@@ -231,7 +202,7 @@ class TxnService:
         def answer(error: ErrorCode) -> None:
             reply(dict.fromkeys(partitions, _fenced_before(2, version, error)))
 
-        def add(shard: TxnShard) -> Decision:
+        def add(shard: TxnShard, now_ms: int) -> Decision:
             return shard.add_partitions(
                 transaction.transactional_id,
                 producer,
@@ -239,10 +210,10 @@ class TxnService:
                 # Leaders add partitions only for producers that do not so themselves (KIP-890).
                 client_version=EPOCH_BUMP_VERSION if version >= _FIRST_OF_BROKERS else 0,
                 reply=answer,
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
             )
 
-        def verify(shard: TxnShard) -> Decision:
+        def verify(shard: TxnShard, now_ms: int) -> Decision:
             reply(shard.verify_partitions(transaction.transactional_id, producer, partitions))
             return Decision()
 
@@ -261,14 +232,14 @@ class TxnService:
         def answer(error: ErrorCode) -> None:
             reply(AddOffsetsToTxnResponse(error_code=_fenced_before(2, version, error)))
 
-        def decide(shard: TxnShard) -> Decision:
+        def decide(shard: TxnShard, now_ms: int) -> Decision:
             return shard.add_partitions(
                 request.transactional_id,
                 ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
                 frozenset({offsets_partition}),
                 client_version=0,
                 reply=answer,
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
             )
 
         self._submit(request.transactional_id, decide, answer, _same)
@@ -287,14 +258,14 @@ class TxnService:
                 )
             )
 
-        def decide(shard: TxnShard) -> Decision:
+        def decide(shard: TxnShard, now_ms: int) -> Decision:
             return shard.end(
                 request.transactional_id,
                 ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
                 committed=request.committed,
                 client_version=EPOCH_BUMP_VERSION if version >= _FIRST_WITH_BUMP else 0,
                 reply=answer,
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
             )
 
         self._submit(request.transactional_id, decide, answer, Result)
@@ -312,12 +283,14 @@ class TxnService:
             states = [describe_one(one) for one in request.transactional_ids]
             reply(DescribeTransactionsResponse(transaction_states=states))
 
-        if not self._loop.post(partial(answer, self._describe)):
+        if not self.coordinator.post(partial(answer, self._describe)):
             answer(partial(describe_error, error=ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _describe(self, transactional_id: str) -> DescribeTransactionsResponse.Transaction:
+        if not transactional_id:
+            return describe_error(transactional_id, error=ErrorCode.INVALID_REQUEST)
         try:
-            shard = self._require(transactional_id).shard
+            shard = self.coordinator.require(transactional_id)
         except ApiError as error:
             return describe_error(transactional_id, error=error.code)
         transaction = shard.find(transactional_id)
@@ -331,7 +304,7 @@ class TxnService:
         request: ListTransactionsRequest,
         reply: Callable[[ListTransactionsResponse], None],
     ) -> None:
-        if not self._loop.post(partial(self._on_list, request, reply)):
+        if not self.coordinator.post(partial(self._on_list, request, reply)):
             reply(_list_error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _on_list(
@@ -339,10 +312,10 @@ class TxnService:
         request: ListTransactionsRequest,
         reply: Callable[[ListTransactionsResponse], None],
     ) -> None:
-        if not self._is_open:
+        if not self.coordinator.is_open:
             reply(_list_error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
-        if self._host.is_loading:
+        if self.coordinator.is_loading:
             reply(_list_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
         try:
@@ -353,8 +326,8 @@ class TxnService:
         now_ms = self._clock.now_ms()
         states = [
             listed(transaction)
-            for hosted in self._host.active()
-            for transaction in hosted.shard.transactions()
+            for shard in self.coordinator.active_shards()
+            for transaction in shard.transactions()
             if is_listed(transaction, request, pattern=pattern, now_ms=now_ms)
         ]
         unknown = [name for name in request.state_filters if name not in STATES_BY_LABEL]
@@ -365,57 +338,32 @@ class TxnService:
     def _submit(
         self,
         transactional_id: str,
-        decide: Callable[[TxnShard], Decision],
+        decide: Callable[[TxnShard, int], Decision],
         reply: Callable[[R], None],
         refuse: Callable[[ErrorCode], R],
     ) -> None:
-        """Runs `decide` on the loop with the id's shard, or answers why there is none."""
+        """`decide` on the loop, or an answer why not; an empty id is refused."""
+        if transactional_id:
+            self.coordinator.submit(transactional_id, decide, reply, refuse)
+        else:
+            reply(refuse(ErrorCode.INVALID_REQUEST))
 
-        def run() -> None:
-            if self._is_open:
-                self._host.when_settled(self.partition_for(transactional_id), attempt)
-            else:
-                attempt()
+    def _on_marked(self, order: MarkerOrder) -> None:
+        def decide(shard: TxnShard, now_ms: int) -> Decision:
+            return shard.on_marked(order.transaction.transactional_id, now_ms=now_ms)
 
-        def attempt() -> None:
-            try:
-                hosted = self._require(transactional_id)
-            except ApiError as error:
-                reply(refuse(error.code))
-                return
-            self._host.carry_out(hosted, decide(hosted.shard))
-
-        if not self._loop.post(run):
-            reply(refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-
-    def _require(self, transactional_id: str) -> HostedShard:
-        if not self._is_open:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if not transactional_id:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        return self._host.require(self.partition_for(transactional_id))
+        self.coordinator.decide(order.shard_partition, decide)
 
     def _new_shard(self, partition: int, epoch: int) -> TxnShard:
         return TxnShard(partition, epoch, self._config, self._producer_ids.generate)
 
-    def _every(self, interval_ms: int, check: Callable[..., Decision]) -> None:
-        """Runs `check` on every active shard, again and again."""
 
-        def run() -> None:
-            if not self._is_open:
-                return
-            for hosted in self._host.active():
-                self._host.carry_out(hosted, check(hosted.shard, now_ms=self._clock.now_ms()))
-            schedule()
+def _abort_timed_out(shard: TxnShard, now_ms: int) -> Decision:
+    return shard.abort_timed_out(now_ms=now_ms)
 
-        def schedule() -> None:
-            self._timer.add(interval_ms, partial(self._loop.post, run))
 
-        schedule()
-
-    def _close(self) -> None:
-        self._is_open = False
-        self._host.resign_all()
+def _expire(shard: TxnShard, now_ms: int) -> Decision:
+    return shard.expire(now_ms=now_ms)
 
 
 def _same(error: ErrorCode) -> ErrorCode:

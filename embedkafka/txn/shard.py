@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
+from embedkafka.coordinator.decision import Stored
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.config import TxnConfig
-from embedkafka.txn.decision import Decision, Decisions, Stored
+from embedkafka.txn.decision import Decision, Decisions, SendMarkers
 from embedkafka.txn.metadata import (
     EPOCH_BUMP_VERSION,
     LAST_CLIENT_EPOCH,
@@ -306,11 +307,10 @@ class TxnShard:
         )
 
         def on_stored(stored: Stored) -> Decision:
-            result = after(stored)
-            if stored.error is not ErrorCode.NONE:
-                return result
-            prepared = self._on_prepared(entry, None, stored)
-            return Decision(answers=result.answers, markers=prepared.markers)
+            out = Decisions()
+            out.include(after(stored))
+            out.include(self._on_prepared(entry, None, stored))
+            return out.done()
 
         self._step(entry, target, on_stored, out)
 
@@ -318,13 +318,13 @@ class TxnShard:
         out = Decisions()
         if stored.error is not ErrorCode.NONE:
             if reply is not None:
-                out.answer(reply, Result(stored.error))
+                out.answer(reply, Result(stored.told_as()))
             return out.done()
         completed = entry.current.completed(now_ms=stored.now_ms)
         entry.pending = completed.state
         if reply is not None:
             out.answer(reply, Result(ErrorCode.NONE, _producer_of(completed)))
-        out.markers.append(entry.current)
+        out.do(SendMarkers(entry.current))
         return out.done()
 
     def on_marked(self, transactional_id: str, *, now_ms: int) -> Decision:
@@ -338,10 +338,9 @@ class TxnShard:
             after = Decisions()
             if stored.error is ErrorCode.NONE:
                 self._reach(entry, target)
-            elif stored.error is not ErrorCode.NOT_COORDINATOR:
+            elif stored.told_as() is not ErrorCode.NOT_COORDINATOR:
                 # The markers are written, so there is no way back. Nothing waits for an answer.
-                after.write([record], on_stored)
-                after.retries, after.writes = after.writes, []
+                after.write([record], on_stored, delay_ms=self._config.retry_backoff_ms)
             return after.done()
 
         out.write([record], on_stored)
@@ -433,8 +432,12 @@ class TxnShard:
         for entry in self._entries.values():
             if entry.current.state in PREPARED:
                 entry.pending = entry.current.completed(now_ms=now_ms).state
-                out.markers.append(entry.current)
+                out.do(SendMarkers(entry.current))
         return out.done()
+
+    def on_unloaded(self, *, now_ms: int) -> Decision:
+        """Nobody waits but for appends, whose ends are told anyway."""
+        return Decision()
 
 
 def _producer_of(transaction: Transaction) -> ProducerIdAndEpoch:
@@ -483,18 +486,18 @@ def _answer_producer(reply: ResultReply, entry: _Entry, stored: Stored) -> Decis
     out = Decisions()
     is_good = stored.error is ErrorCode.NONE
     producer = _producer_of(entry.current) if is_good else ProducerIdAndEpoch()
-    out.answer(reply, Result(stored.error, producer))
+    out.answer(reply, Result(stored.told_as(), producer))
     return out.done()
 
 
 def _answer_come_again(reply: ResultReply, stored: Stored) -> Decision:
     out = Decisions()
     is_good = stored.error is ErrorCode.NONE
-    out.answer(reply, Result(ErrorCode.CONCURRENT_TRANSACTIONS if is_good else stored.error))
+    out.answer(reply, Result(ErrorCode.CONCURRENT_TRANSACTIONS if is_good else stored.told_as()))
     return out.done()
 
 
 def _answer_error(reply: ErrorReply, stored: Stored) -> Decision:
     out = Decisions()
-    out.answer(reply, stored.error)
+    out.answer(reply, stored.told_as())
     return out.done()

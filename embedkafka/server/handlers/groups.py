@@ -121,7 +121,7 @@ def _coordinator(
         return failed(ErrorCode.INVALID_REQUEST, "groups and transactional ids have coordinators")
     snapshot = broker.metadata.snapshot
     service = broker.groups if topic == GROUP_METADATA_TOPIC else broker.txns
-    info = snapshot.find_partition(topic, service.partition_for(key))
+    info = snapshot.find_partition(topic, service.coordinator.partition_for(key))
     endpoint = info and snapshot.find_endpoint(info.leader, listener)
     if info is None or not endpoint:
         return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from embedkafka.group.append_errors import OFFSET_ERRORS
+from embedkafka.coordinator.decision import refusal_of
 from embedkafka.log.log import AppendOrigin
 from embedkafka.log.producer_state import ActiveProducer
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -131,7 +131,7 @@ def add_offsets_to_txn(
     broker: "Broker", request: AddOffsetsToTxnRequest, context: "RequestContext"
 ) -> object:
     """Adds the group's offsets partition to the open transaction."""
-    partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(request.group_id))
+    partition = _offsets_partition(broker, request.group_id)
     broker.txns.add_offsets_to_txn(request, partition, context.version, context.reply)
     return LATER
 
@@ -178,7 +178,7 @@ def txn_offset_commit(
 def _offsets_write(
     broker: "Broker", request: TxnOffsetCommitRequest, version: int
 ) -> TransactionalWrite:
-    partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(request.group_id))
+    partition = _offsets_partition(broker, request.group_id)
     return TransactionalWrite(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
@@ -186,6 +186,10 @@ def _offsets_write(
         sequences={partition: NO_SEQUENCE},
         support=support_by_version(version, abortable=4, epoch_bumps=5),
     )
+
+
+def _offsets_partition(broker: "Broker", group_id: str) -> TopicPartition:
+    return TopicPartition(GROUP_METADATA_TOPIC, broker.groups.coordinator.partition_for(group_id))
 
 
 def _commit_error(error: ErrorCode, version: int) -> ErrorCode:
@@ -198,7 +202,7 @@ def _commit_error(error: ErrorCode, version: int) -> ErrorCode:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return OFFSET_ERRORS.get(error, error)
+    return refusal_of(error)
 
 
 def _commit_errors(

@@ -1,11 +1,6 @@
-"""A group coordinator without threads: a queue for a loop, lists for logs, time by hand."""
+"""The group coordinator on a bench, without threads."""
 
-import heapq
-import itertools
-import struct
 import uuid
-from collections import deque
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -21,138 +16,7 @@ from embedkafka.protocol.messages.groups import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from embedkafka.records.batch import RecordBatch
-from embedkafka.runtime.clock import ManualClock
-
-
-class QueueLoop:
-    """Runs posted events when told to, one after another, on the test's thread."""
-
-    def __init__(self):
-        self.events = deque()
-        self.is_running = False
-        self.is_open = True
-
-    def post(self, event):
-        if self.is_open:
-            self.events.append(event)
-        return self.is_open
-
-    def assert_inside(self):
-        assert self.is_running, "state of the loop was touched from outside"
-
-    def run(self):
-        self.is_running = True
-        while self.events:
-            self.events.popleft()()
-        self.is_running = False
-
-
-class ManualTimer:
-    """Timers in the time of a ManualClock."""
-
-    class Task:
-        def __init__(self, callback):
-            self.callback = callback
-
-        def cancel(self):
-            self.callback = None
-
-    def __init__(self, clock):
-        self.clock = clock
-        self.heap = []
-        self.order = itertools.count()
-
-    def add(self, delay_ms, callback):
-        task = self.Task(callback)
-        due = self.clock.now_ms() + delay_ms
-        heapq.heappush(self.heap, (due, next(self.order), task))
-        return task
-
-    def next_due(self):
-        while self.heap and self.heap[0][2].callback is None:
-            heapq.heappop(self.heap)
-        return self.heap[0][0] if self.heap else None
-
-    def fire_due(self):
-        while (due := self.next_due()) is not None and due <= self.clock.now_ms():
-            _, _, task = heapq.heappop(self.heap)
-            task.callback()
-
-
-class ListLog:
-    """PartitionWriter and PartitionReader over lists of batches."""
-
-    def __init__(self):
-        self.batches = {}
-        self.end = {}
-        self.held = None
-        self.errors = deque()
-
-    def append(self, topic_partition, batch, on_done):
-        if self.errors:
-            on_done(self.errors.popleft(), -1)
-            return
-        base_offset = self.end.get(topic_partition, 0)
-        stored = struct.pack(">q", base_offset) + batch[8:]
-        RecordBatch(memoryview(stored)).ensure_valid()
-        self.batches.setdefault(topic_partition, []).append(stored)
-        self.end[topic_partition] = RecordBatch(memoryview(stored)).next_offset
-        if self.held is None:
-            on_done(ErrorCode.NONE, base_offset)
-        else:
-            self.held.append(lambda: on_done(ErrorCode.NONE, base_offset))
-
-    def hold(self):
-        """Keeps acknowledgements back until `release`."""
-        self.held = deque()
-
-    def release(self):
-        held, self.held = self.held, None
-        for acknowledge in held:
-            acknowledge()
-
-    def log_start_offset(self, topic_partition):
-        return 0
-
-    def read(self, topic_partition, offset):
-        for batch in self.batches.get(topic_partition, ()):
-            if RecordBatch(memoryview(batch)).last_offset >= offset:
-                return memoryview(batch)
-        return memoryview(b"")
-
-    def records(self):
-        """All records of all partitions, as (key, value)."""
-        return [
-            (record.key, record.value)
-            for batches in self.batches.values()
-            for batch in batches
-            for record in RecordBatch(memoryview(batch)).records()
-        ]
-
-
-class Reply:
-    """Keeps what a request is answered with, and insists on one answer."""
-
-    def __init__(self):
-        self.responses = []
-
-    def __call__(self, response):
-        self.responses.append(response)
-        assert len(self.responses) == 1, f"answered twice: {self.responses}"
-
-    @property
-    def is_waiting(self):
-        return not self.responses
-
-    @property
-    def response(self):
-        assert self.responses, "not answered"
-        return self.responses[0]
-
-    @property
-    def error(self):
-        return ErrorCode(self.response.error_code)
+from tests.unit.coordinator.bench import Bench
 
 
 class Catalog:
@@ -169,12 +33,6 @@ class Catalog:
         return uuid.uuid5(uuid.NAMESPACE_DNS, name)
 
 
-class Elsewhere(set):
-    """Partitions that another broker is known to lead."""
-
-    is_elsewhere = set.__contains__
-
-
 class Overrides(dict):
     """Settings of single groups, by group and name."""
 
@@ -182,28 +40,17 @@ class Overrides(dict):
         return self.get((group_id, name))
 
 
-class Coordinator:
-    """The service with the parts around it, and short ways to send requests."""
+class Coordinator(Bench):
+    """The group service, and short ways to send requests."""
 
-    def __init__(self, config=None, log=None, clock=None, catalog=None, elsewhere=(0,)):
+    def __init__(self, config=None, *, catalog=None, **parts):
+        super().__init__(**parts)
         self.config = config or GroupConfig(offsets_topic_num_partitions=1)
-        self.clock = clock or ManualClock()
-        self.loop = QueueLoop()
-        self.timer = ManualTimer(self.clock)
-        self.log = log or ListLog()
         self.catalog = catalog or Catalog()
-        self.elsewhere = Elsewhere(elsewhere)
         self.overrides = Overrides()
-        self.service = self.build()
-
-    def build(self):
-        return GroupService(
-            config=self.config,
-            loop=self.loop,
-            clock=self.clock,
-            timer=self.timer,
-            writer=self.log,
-            reader=self.log,
+        self.service = GroupService(
+            self.config,
+            self.parts,
             random=Random(1),
             topics=self.catalog,
             leaders=self.elsewhere,
@@ -212,27 +59,9 @@ class Coordinator:
 
     def lead(self):
         for partition in range(self.config.offsets_topic_num_partitions):
-            self.service.on_leading(partition, 0)
+            self.service.coordinator.on_leading(partition, 0)
         self.loop.run()
         return self
-
-    def advance(self, ms):
-        """Moves time and delivers each timer at its own time."""
-        target = self.clock.now_ms() + ms
-        while (due := self.timer.next_due()) is not None and due <= target:
-            self.clock.advance(due - self.clock.now_ms())
-            self.timer.fire_due()
-            self.loop.run()
-        self.clock.advance(target - self.clock.now_ms())
-
-    def send(self, method: Callable[..., None], *args) -> Reply:
-        reply = Reply()
-        method(*args, reply)
-        self.loop.run()
-        return reply
-
-    def shard(self, partition=0):
-        return self.service._host._hosted[partition].shard
 
     def join(
         self,

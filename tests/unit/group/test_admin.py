@@ -45,7 +45,7 @@ def test_a_missing_group_is_dead_before_v6_and_an_error_since(coordinator):
 
 
 def test_a_group_elsewhere_is_not_described(coordinator):
-    coordinator.service.on_resigned(0)
+    coordinator.service.coordinator.on_resigned(0)
     coordinator.loop.run()
     group = describe(coordinator)
     assert (group.error_code, group.group_state) == (ErrorCode.NOT_COORDINATOR, "")

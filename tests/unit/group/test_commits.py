@@ -157,7 +157,7 @@ def test_fetch_before_v8_answers_one_group(coordinator):
 
 
 def test_fetch_says_when_there_is_no_coordinator(coordinator):
-    coordinator.service.on_resigned(0)
+    coordinator.service.coordinator.on_resigned(0)
     coordinator.loop.run()
     topic = OffsetFetchRequest.Group.Topic(name="t", partition_indexes=[0])
     request = OffsetFetchRequest(group_id="g", topics=[topic])

@@ -338,12 +338,12 @@ def test_what_is_not_stored_has_not_happened(topics):
 def test_whoever_waits_is_sent_away_when_the_broker_resigns(topics):
     topics.log.hold()
     first, second = Consumer(topics, "m1").send(), Consumer(topics, "m2").send()
-    topics.service.on_resigned(0)
+    topics.service.coordinator.on_resigned(0)
     topics.loop.run()
     assert second.error is ErrorCode.NOT_COORDINATOR
     topics.log.release()
     topics.loop.run()
-    assert first.error is ErrorCode.NONE
+    assert first.error is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_group_goes_on_after_a_failover(topics, new_coordinator):

@@ -301,7 +301,7 @@ def test_requests_that_wait_for_an_upgrade_are_sent_away_when_the_broker_resigns
         topics.leave(old.id),
         topics.join(GROUP, old.id),
     ]
-    topics.service.on_resigned(0)
+    topics.service.coordinator.on_resigned(0)
     topics.loop.run()
     assert {reply.error for reply in replies} == {ErrorCode.NOT_COORDINATOR}
 

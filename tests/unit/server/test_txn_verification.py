@@ -57,6 +57,7 @@ class Coordinators:
 
     def __init__(self):
         self.questions = []
+        self.coordinator = self
 
     def partition_for(self, transactional_id):
         return 7

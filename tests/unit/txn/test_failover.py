@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import ListTransactionsRequest
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.config import TxnConfig
@@ -94,10 +94,7 @@ def test_a_broker_that_does_not_lead_says_so(new_coordinator):
 def test_requests_during_loading_wait_and_in_the_end_are_told_to(coordinator, new_coordinator):
     coordinator.init()
     other = new_coordinator(log=coordinator.log)
-    other.service.on_leading(0, 1)
-    other.loop.is_running = True
-    other.loop.events.popleft()()
-    loading, other.loop.events = other.loop.events, type(other.loop.events)()
+    loading = other.begin_loading()
     early = other.init()
     assert early.is_waiting
     other.advance(500)
@@ -109,21 +106,6 @@ def test_requests_during_loading_wait_and_in_the_end_are_told_to(coordinator, ne
     other.loop.events = loading
     other.loop.run()
     assert in_time.producer == (1000, 1)
-
-
-def test_a_producer_that_finds_the_broker_before_its_leadership_waits_for_it(new_coordinator):
-    coordinator = new_coordinator(elsewhere=set())
-    early = coordinator.init()
-    assert early.is_waiting
-    coordinator.lead()
-    assert early.producer == (1000, 0)
-    coordinator.service.on_resigned(0)
-    late = coordinator.init()
-    coordinator.elsewhere.add(0)
-    coordinator.service.on_metadata_changed()
-    coordinator.loop.run()
-    assert late.error is ErrorCode.NOT_COORDINATOR
-    assert coordinator.init().error is ErrorCode.NOT_COORDINATOR
 
 
 def test_an_open_transaction_survives_a_failover(coordinator):
@@ -140,7 +122,7 @@ def test_a_step_in_flight_is_answered_when_the_broker_resigns(coordinator):
     coordinator.add(producer, T0)
     coordinator.log.hold()
     ending = coordinator.end(producer)
-    coordinator.service.on_resigned(0)
+    coordinator.service.coordinator.on_resigned(0)
     coordinator.loop.run()
     coordinator.log.release()
     coordinator.loop.run()
@@ -150,23 +132,12 @@ def test_a_step_in_flight_is_answered_when_the_broker_resigns(coordinator):
 
 
 def test_a_late_resignation_of_an_older_epoch_is_ignored(coordinator):
-    coordinator.service.on_leading(0, 5)
-    coordinator.service.on_resigned(0, 4)
-    coordinator.service.on_leading(0, 3)
+    coordinator.service.coordinator.on_leading(0, 5)
+    coordinator.service.coordinator.on_resigned(0, 4)
+    coordinator.service.coordinator.on_leading(0, 3)
     coordinator.loop.run()
     assert coordinator.shard().coordinator_epoch == 5
     assert coordinator.init().error is ErrorCode.NONE
-
-
-def test_a_log_that_cannot_be_read_leaves_no_coordinator(new_coordinator):
-    coordinator = new_coordinator()
-
-    def fail(topic_partition, offset):
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    coordinator.log.read = fail
-    coordinator.lead()
-    assert coordinator.init().error is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_stopped_service_is_not_available(coordinator):

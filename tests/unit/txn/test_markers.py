@@ -94,7 +94,7 @@ def test_the_last_step_is_stored_in_the_end(coordinator):
 def test_a_broker_that_resigned_sends_no_more_markers(coordinator):
     coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
     ending(coordinator, T0)
-    coordinator.service.on_resigned(0)
+    coordinator.service.coordinator.on_resigned(0)
     coordinator.loop.run()
     coordinator.leaders.leaders[T0] = 1
     coordinator.advance(1_000)
@@ -113,7 +113,7 @@ def test_a_successor_sends_the_markers_of_prepared_transactions(coordinator):
 def test_answers_to_a_former_life_are_ignored(coordinator):
     coordinator.leaders.hold()
     ending(coordinator, T0)
-    coordinator.service.on_leading(0, 7)
+    coordinator.service.coordinator.on_leading(0, 7)
     coordinator.loop.run()
     assert len(coordinator.leaders.held) == 1  # the second life waits for the broker
     coordinator.leaders.release()

@@ -2,7 +2,7 @@ from collections import deque
 
 import pytest
 
-from embedkafka.purgatory.arrivals import WAIT_MS, Arrivals
+from embedkafka.coordinator.arrivals import WAIT_MS, Arrivals
 
 
 class OneTimer:

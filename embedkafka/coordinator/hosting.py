@@ -1,0 +1,243 @@
+"""The shards that this broker leads: loading them, carrying out their decisions, letting go.
+
+Owner: the `coordinator` loop; every method runs there.
+Invariants: a shard answers only when its log has been replayed to the end, and who came before
+that waits a moment; whatever a shard still owes when it is let go is answered, but has no effects
+and writes nothing, and what it wrote before counts only for the next coordinator.
+Not here: what to decide (a `CoordinatorShard`) and the way onto the loop (`runtime.py`).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from embedkafka.coordinator.arrivals import Arrivals
+from embedkafka.coordinator.decision import Decision, Stored, TransactionalProducer, Write
+from embedkafka.coordinator.ports import (
+    CoordinatorLeaders,
+    CoordinatorParts,
+    CoordinatorShard,
+    Effects,
+)
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import read_batches
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.ids import TopicPartition
+
+_LOG = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=CoordinatorShard)
+E = TypeVar("E")
+
+_NO_PRODUCER: Final = TransactionalProducer(-1, -1)
+
+
+class _Phase(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    RELEASED = "released"
+
+
+class HostedShard(Generic[S]):
+    """A shard, the leader epoch it is held under, and how far it has come."""
+
+    __slots__ = ("epoch", "phase", "shard", "topic_partition")
+
+    def __init__(self, topic_partition: TopicPartition, shard: S, epoch: int) -> None:
+        self.topic_partition = topic_partition
+        self.shard = shard
+        self.epoch = epoch
+        self.phase = _Phase.LOADING
+
+    @property
+    def is_active(self) -> bool:
+        return self.phase is _Phase.ACTIVE
+
+
+class ShardHost(Generic[S, E]):
+    """Holds shards by partition."""
+
+    def __init__(
+        self,
+        topic: str,
+        parts: CoordinatorParts,
+        *,
+        leaders: CoordinatorLeaders,
+        new_shard: Callable[[int, int], S],
+        effects: Effects[S, E],
+        is_bound_to_epoch: bool,
+    ) -> None:
+        """`new_shard` takes partition and leader epoch.
+
+        `is_bound_to_epoch`: under a newer epoch the shard is loaded anew.
+        """
+        self._topic = topic
+        self._loop, self._clock, self._timer = parts.loop, parts.clock, parts.timer
+        self._logs = parts.logs
+        self._leaders = leaders
+        self._new_shard = new_shard
+        self._effects = effects
+        self._is_bound_to_epoch = is_bound_to_epoch
+        self._hosted: dict[int, HostedShard[S]] = {}
+        self._arrivals = Arrivals(parts.timer, parts.loop.post)
+
+    # Looking up
+
+    def require(self, partition: int) -> HostedShard[S]:
+        """The shard, if it may answer; else ApiError with what to tell the client."""
+        self._loop.assert_inside()
+        hosted = self._hosted.get(partition)
+        if hosted is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        if not hosted.is_active:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return hosted
+
+    def when_settled(self, partitions: Iterable[int], action: Callable[[], None]) -> None:
+        """Runs `action` when the shards can answer or are known not to be here, or after a while.
+
+        Kafka refuses at once, with errors that have the client try again after a back-off.
+        """
+        self._loop.assert_inside()
+        unsettled = {partition for partition in partitions if not self._is_settled(partition)}
+        if unsettled:
+            self._arrivals.wait(unsettled, action)
+        else:
+            action()
+
+    def on_leaders_changed(self) -> None:
+        """The broker has heard who leads the partitions."""
+        for partition in self._arrivals.partitions:
+            if self._is_settled(partition):
+                self._arrivals.settle(partition)
+
+    def _is_settled(self, partition: int) -> bool:
+        hosted = self._hosted.get(partition)
+        return self._leaders.is_elsewhere(partition) if hosted is None else hosted.is_active
+
+    def active(self) -> Iterator[HostedShard[S]]:
+        """All shards that may answer."""
+        self._loop.assert_inside()
+        return (hosted for hosted in list(self._hosted.values()) if hosted.is_active)
+
+    @property
+    def is_loading(self) -> bool:
+        return not all(hosted.is_active for hosted in self._hosted.values())
+
+    # Leadership
+
+    def lead(self, partition: int, epoch: int) -> None:
+        """Begins to load the partition; of one at hand a newer epoch may only be noted."""
+        self._loop.assert_inside()
+        held = self._hosted.get(partition)
+        if held is not None:
+            if not self._is_bound_to_epoch:
+                held.epoch = max(held.epoch, epoch)
+                return
+            if held.epoch >= epoch:
+                return
+            self._release(held)
+        topic_partition = TopicPartition(self._topic, partition)
+        hosted = HostedShard(topic_partition, self._new_shard(partition, epoch), epoch)
+        self._hosted[partition] = hosted
+        try:
+            start = self._logs.log_start_offset(topic_partition)
+        except ApiError as error:
+            self._give_up(hosted, error)
+            return
+        self._load(hosted, start)
+
+    def _load(self, hosted: HostedShard[S], offset: int) -> None:
+        """Replays one read, then lets other events in before the next."""
+        self._loop.assert_inside()
+        if hosted.phase is not _Phase.LOADING:
+            return
+        next_offset = offset
+        try:
+            for batch in read_batches(self._logs.read(hosted.topic_partition, offset)):
+                hosted.shard.replay_batch(batch)
+                next_offset = batch.next_offset
+        except ApiError as error:
+            self._give_up(hosted, error)
+            return
+        if next_offset > offset:
+            self._loop.post(partial(self._load, hosted, next_offset))
+            return
+        hosted.phase = _Phase.ACTIVE
+        self.carry_out(hosted, hosted.shard.on_loaded(now_ms=self._clock.now_ms()))
+        self._arrivals.settle(hosted.topic_partition.partition)
+
+    def _give_up(self, hosted: HostedShard[S], error: ApiError) -> None:
+        # The log went away while loading, or is damaged: as in Kafka, the partition then has no
+        # coordinator here, and clients are sent to look for one.
+        _LOG.error("%s could not be loaded: %s", hosted.topic_partition, error)
+        self._release(hosted)
+        self._arrivals.settle(hosted.topic_partition.partition)
+
+    def resign(self, partition: int, epoch: int | None) -> None:
+        """Lets the shard go, unless it is held under a newer epoch already."""
+        self._loop.assert_inside()
+        hosted = self._hosted.get(partition)
+        if hosted is None or (epoch is not None and epoch < hosted.epoch):
+            return
+        self._release(hosted)
+        self._arrivals.settle(partition)
+
+    def resign_all(self) -> None:
+        for partition in list(self._hosted):
+            self.resign(partition, None)
+        self._arrivals.settle_all()
+
+    def _release(self, hosted: HostedShard[S]) -> None:
+        del self._hosted[hosted.topic_partition.partition]
+        hosted.phase = _Phase.RELEASED
+        self._effects.cancel(hosted.topic_partition.partition)
+        self.carry_out(hosted, hosted.shard.on_unloaded(now_ms=self._clock.now_ms()))
+
+    # Decisions
+
+    def carry_out(self, hosted: HostedShard[S], decision: Decision[E]) -> None:
+        self._loop.assert_inside()
+        for write in decision.writes:
+            self._append_in_time(hosted, write)
+        for answer in decision.answers:
+            answer.to(answer.response)
+        if hosted.is_active:
+            for effect in decision.effects:
+                self._effects.carry_out(hosted.topic_partition.partition, hosted.shard, effect)
+
+    def _append_in_time(self, hosted: HostedShard[S], write: Write[E]) -> None:
+        append = partial(self._append, hosted, write)
+        if write.delay_ms:
+            self._timer.add(write.delay_ms, partial(self._loop.post, append))
+        else:
+            append()
+
+    def _append(self, hosted: HostedShard[S], write: Write[E]) -> None:
+        def on_done(error: ErrorCode, base_offset: int) -> None:
+            self._loop.post(partial(self._on_appended, hosted, write, error, base_offset))
+
+        if not hosted.is_active:
+            on_done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+            return
+        now_ms = self._clock.now_ms()
+        records = [(now_ms, record.key, record.value, ()) for record in write.records]
+        producer = write.producer or _NO_PRODUCER
+        batch = build_batch(
+            records,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transactional=write.producer is not None,
+        )
+        self._logs.append(hosted.topic_partition, batch, on_done)
+
+    def _on_appended(
+        self, hosted: HostedShard[S], write: Write[E], error: ErrorCode, base_offset: int
+    ) -> None:
+        if not hosted.is_active:
+            # The records may count, but it is for the next coordinator to say so.
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        stored = Stored(error, base_offset, self._clock.now_ms())
+        self.carry_out(hosted, write.on_stored(stored))

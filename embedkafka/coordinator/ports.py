@@ -1,0 +1,108 @@
+"""What a coordinator needs from the rest of the broker, and its runtime from the coordinator."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from embedkafka.coordinator.decision import Decision
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.records.batch import Batch
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
+
+S_contra = TypeVar("S_contra", contravariant=True)
+E_contra = TypeVar("E_contra", contravariant=True)
+
+
+class PartitionLogs(Protocol):
+    """The logs of partitions that this broker leads."""
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        on_done: Callable[[ErrorCode, int], None],
+    ) -> None:
+        """Appends as with acks=all; `on_done(error, base_offset)` is called once, on any thread.
+
+        Without error the in-sync replicas have the batch. Batches of one partition are appended,
+        and answered, in the order of the calls. A batch with a producer id is transactional.
+        """
+        ...
+
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
+        """First offset of the log; raises ApiError when this broker has no such log."""
+        ...
+
+    def read(self, topic_partition: TopicPartition, offset: int) -> memoryview:
+        """Whole batches from `offset` on, up to the log end; empty there.
+
+        One call returns as much as one fetch would; the next begins after its last batch.
+        """
+        ...
+
+
+class TimerTask(Protocol):
+    def cancel(self) -> object: ...
+
+
+class CoordinatorTimer(Protocol):
+    """One-shot timers in the cluster's time (`purgatory.timer.Timer`)."""
+
+    def add(self, delay_ms: float, callback: Callable[[], object]) -> TimerTask:
+        """Calls `callback` on the timer's thread after `delay_ms`."""
+        ...
+
+
+class CoordinatorLoop(Protocol):
+    """The `coordinator` event loop: `EventLoop[Callable[[], None]]` that calls what is posted."""
+
+    def post(self, event: Callable[[], None]) -> bool:
+        """Queues `event`; False when the loop has stopped."""
+        ...
+
+    def assert_inside(self) -> None: ...
+
+
+class CoordinatorLeaders(Protocol):
+    """Who leads the partitions of a coordinator's topic, as far as this broker has heard."""
+
+    def is_elsewhere(self, partition: int) -> bool:
+        """Whether another broker is known to lead the partition."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorParts:
+    """What the coordinators of one broker share."""
+
+    loop: CoordinatorLoop
+    clock: Clock
+    timer: CoordinatorTimer
+    logs: PartitionLogs
+
+
+class CoordinatorShard(Protocol):
+    """One partition's state and rules. Any: each coordinator decides on effects of its own."""
+
+    def replay_batch(self, batch: Batch) -> None:
+        """Applies one batch of the log."""
+        ...
+
+    def on_loaded(self, *, now_ms: int) -> Decision[Any]:
+        """The log has been replayed to its end: the shard begins to answer."""
+        ...
+
+    def on_unloaded(self, *, now_ms: int) -> Decision[Any]:
+        """This broker leads the partition no longer; only answers count."""
+        ...
+
+
+class Effects(Protocol[S_contra, E_contra]):
+    """What one coordinator does besides answering and appending: timers, markers."""
+
+    def carry_out(self, partition: int, shard: S_contra, effect: E_contra) -> None: ...
+
+    def cancel(self, partition: int) -> None:
+        """The shard was let go: nothing of its effects is heard of any more."""
+        ...

@@ -1,0 +1,149 @@
+"""A coordinator as the rest of the broker sees it: leadership and requests, from any thread.
+
+Each call is posted to the `coordinator` loop; `reply` is called once, mostly on the loop.
+
+Owner: the `coordinator` loop, which all coordinators of a broker share.
+Not here: what requests look like (`group/service.py`, `txn/service.py`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Generic, TypeVar
+
+from embedkafka.coordinator.decision import Decision
+from embedkafka.coordinator.hosting import HostedShard, ShardHost
+from embedkafka.coordinator.ports import CoordinatorParts, CoordinatorShard
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.hashing import coordinator_partition
+
+R = TypeVar("R")
+S = TypeVar("S", bound=CoordinatorShard)
+E = TypeVar("E")
+
+
+class CoordinatorRuntime(Generic[S, E]):
+    """Coordinates what hashes to the partitions of one internal topic that this broker leads."""
+
+    def __init__(
+        self, host: ShardHost[S, E], parts: CoordinatorParts, *, partition_count: int
+    ) -> None:
+        self._host = host
+        self._loop, self._clock, self._timer = parts.loop, parts.clock, parts.timer
+        self._partition_count = partition_count
+        self._is_open = True
+
+    def start(self, partition_count: int | None) -> None:
+        """`partition_count` is that of the topic, if it exists; else it will be as configured."""
+        self._partition_count = partition_count or self._partition_count
+
+    def stop(self) -> None:
+        """Lets every shard go; requests that wait are told to look for another coordinator."""
+        self._loop.post(self._close)
+
+    def partition_for(self, key: str) -> int:
+        """The partition of the topic whose leader coordinates the group or transactional id."""
+        return coordinator_partition(key, self._partition_count)
+
+    # Leadership
+
+    def on_leading(self, partition: int, epoch: int) -> None:
+        """This broker leads the partition from `epoch` on: it is loaded."""
+        self._loop.post(partial(self._host.lead, partition, epoch))
+
+    def on_resigned(self, partition: int, epoch: int | None = None) -> None:
+        """This broker leads the partition no longer (since `epoch`, or whatever epoch it had)."""
+        self._loop.post(partial(self._host.resign, partition, epoch))
+
+    def on_metadata_changed(self) -> None:
+        """This broker has heard from the controller, maybe of leaders of the topic."""
+        self._loop.post(self._host.on_leaders_changed)
+
+    # Requests
+
+    def submit(
+        self,
+        key: str,
+        decide: Callable[[S, int], Decision[E]],
+        reply: Callable[[R], None],
+        refuse: Callable[[ErrorCode], R],
+        *,
+        may_wait: bool = True,
+    ) -> None:
+        """Runs `decide` with the key's shard and the time, or answers why there is none.
+
+        Whoever comes too early waits for the shard, unless what was decided there before is
+        lost anyway and the client need not wait to hear of it.
+        """
+
+        def run() -> None:
+            try:
+                hosted = self._require(key)
+            except ApiError as error:
+                reply(refuse(error.code))
+            else:
+                self._decide(hosted, decide)
+
+        if not self.post(run, keys=[key] if may_wait else []):
+            reply(refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def post(self, action: Callable[[], None], *, keys: Iterable[str] = ()) -> bool:
+        """Runs `action` on the loop, as soon as the keys' shards can answer or cannot.
+
+        False when the loop has stopped.
+        """
+
+        def run() -> None:
+            if self._is_open:
+                self._host.when_settled(map(self.partition_for, keys), action)
+            else:
+                action()
+
+        return self._loop.post(run)
+
+    def every(self, interval_ms: int, check: Callable[[S, int], Decision[E]]) -> None:
+        """Runs `check` on every active shard, again and again."""
+
+        def run() -> None:
+            if self._is_open:
+                self.decide_all(check)
+                self.every(interval_ms, check)
+
+        self._timer.add(interval_ms, partial(self._loop.post, run))
+
+    # On the loop
+
+    def require(self, key: str) -> S:
+        """The shard, to look at; else ApiError with what to tell the client."""
+        return self._require(key).shard
+
+    def active_shards(self) -> Iterator[S]:
+        """Every shard that may answer, to look at."""
+        return (hosted.shard for hosted in self._host.active())
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    @property
+    def is_loading(self) -> bool:
+        return self._host.is_loading
+
+    def decide_all(self, decide: Callable[[S, int], Decision[E]]) -> None:
+        for hosted in self._host.active():
+            self._decide(hosted, decide)
+
+    def decide(self, partition: int, decide: Callable[[S, int], Decision[E]]) -> None:
+        """What an effect of the partition's shard has led to."""
+        self._decide(self._host.require(partition), decide)
+
+    def _decide(self, hosted: HostedShard[S], decide: Callable[[S, int], Decision[E]]) -> None:
+        self._host.carry_out(hosted, decide(hosted.shard, self._clock.now_ms()))
+
+    def _require(self, key: str) -> HostedShard[S]:
+        if not self._is_open:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._host.require(self.partition_for(key))
+
+    def _close(self) -> None:
+        self._is_open = False
+        self._host.resign_all()

@@ -1,0 +1,57 @@
+"""The running timers of the groups that this broker coordinates.
+
+Owner: the `coordinator` loop; every method runs there.
+Invariants: a timer that was replaced or cancelled is never delivered, even if it is due and its
+event waits in the loop's queue.
+Not here: what a timer means (`shard.py`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from embedkafka.coordinator.ports import CoordinatorParts, TimerTask
+from embedkafka.group.decision import CancelTimer, SetTimer, TimerChange, TimerKey
+
+
+class Timers:
+    """`coordinator.ports.Effects`: sets and cancels timers, by partition and key."""
+
+    def __init__(self, parts: CoordinatorParts, on_due: Callable[[int, TimerKey], None]) -> None:
+        self._loop, self._timer = parts.loop, parts.timer
+        self._on_due = on_due
+        self._running: dict[int, dict[TimerKey, TimerTask]] = {}
+
+    def carry_out(self, partition: int, shard: object, effect: TimerChange) -> None:
+        running = self._running.setdefault(partition, {})
+        match effect:
+            case SetTimer(key=key, if_absent=True) if key in running:
+                return
+            case SetTimer():
+                self._stop(running, effect.key)
+                running[effect.key] = self._start(partition, effect)
+            case CancelTimer():
+                self._stop(running, effect.key)
+
+    def cancel(self, partition: int) -> None:
+        """The shard was let go."""
+        running = self._running.pop(partition, {})
+        for key in list(running):
+            self._stop(running, key)
+
+    def _start(self, partition: int, change: SetTimer) -> TimerTask:
+        ticket: list[TimerTask] = []
+        due = partial(self._deliver, partition, change.key, ticket)
+        task = self._timer.add(change.delay_ms, partial(self._loop.post, due))
+        ticket.append(task)
+        return task
+
+    def _stop(self, running: dict[TimerKey, TimerTask], key: TimerKey) -> None:
+        task = running.pop(key, None)
+        if task is not None:
+            task.cancel()
+
+    def _deliver(self, partition: int, key: TimerKey, ticket: list[TimerTask]) -> None:
+        running = self._running.get(partition, {})
+        if running.get(key) in ticket:
+            del running[key]
+            self._on_due(partition, key)

@@ -1,0 +1,193 @@
+"""Coordinators without threads: a queue for a loop, lists for logs, time by hand."""
+
+import heapq
+import itertools
+import struct
+from collections import deque
+
+from embedkafka.coordinator.ports import CoordinatorParts
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.records.batch import RecordBatch
+from embedkafka.runtime.clock import ManualClock
+
+
+class QueueLoop:
+    """Runs posted events when told to, one after another, on the test's thread."""
+
+    def __init__(self):
+        self.events = deque()
+        self.is_running = False
+        self.is_open = True
+
+    def post(self, event):
+        if self.is_open:
+            self.events.append(event)
+        return self.is_open
+
+    def assert_inside(self):
+        assert self.is_running, "state of the loop was touched from outside"
+
+    def run(self):
+        self.is_running = True
+        while self.events:
+            self.events.popleft()()
+        self.is_running = False
+
+
+class ManualTimer:
+    """Timers in the time of a ManualClock."""
+
+    class Task:
+        def __init__(self, callback):
+            self.callback = callback
+
+        def cancel(self):
+            self.callback = None
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.heap = []
+        self.order = itertools.count()
+
+    def add(self, delay_ms, callback):
+        task = self.Task(callback)
+        due = self.clock.now_ms() + delay_ms
+        heapq.heappush(self.heap, (due, next(self.order), task))
+        return task
+
+    def next_due(self):
+        while self.heap and self.heap[0][2].callback is None:
+            heapq.heappop(self.heap)
+        return self.heap[0][0] if self.heap else None
+
+    def fire_due(self):
+        while (due := self.next_due()) is not None and due <= self.clock.now_ms():
+            _, _, task = heapq.heappop(self.heap)
+            task.callback()
+
+
+class ListLog:
+    """PartitionLogs over lists of batches."""
+
+    def __init__(self):
+        self.batches = {}
+        self.end = {}
+        self.held = None
+        self.errors = deque()
+
+    def append(self, topic_partition, batch, on_done):
+        if self.errors:
+            on_done(self.errors.popleft(), -1)
+            return
+        base_offset = self.end.get(topic_partition, 0)
+        stored = struct.pack(">q", base_offset) + batch[8:]
+        RecordBatch(memoryview(stored)).ensure_valid()
+        self.batches.setdefault(topic_partition, []).append(stored)
+        self.end[topic_partition] = RecordBatch(memoryview(stored)).next_offset
+        if self.held is None:
+            on_done(ErrorCode.NONE, base_offset)
+        else:
+            self.held.append(lambda: on_done(ErrorCode.NONE, base_offset))
+
+    def hold(self):
+        """Keeps acknowledgements back until `release`."""
+        self.held = deque()
+
+    def release(self):
+        held, self.held = self.held, None
+        for acknowledge in held:
+            acknowledge()
+
+    def log_start_offset(self, topic_partition):
+        return 0
+
+    def read(self, topic_partition, offset):
+        for batch in self.batches.get(topic_partition, ()):
+            if RecordBatch(memoryview(batch)).last_offset >= offset:
+                return memoryview(batch)
+        return memoryview(b"")
+
+    def records(self):
+        """All records of all partitions, as (key, value)."""
+        return [
+            (record.key, record.value)
+            for batches in self.batches.values()
+            for batch in batches
+            for record in RecordBatch(memoryview(batch)).records()
+        ]
+
+
+class Reply:
+    """Keeps what a request is answered with, and insists on one answer."""
+
+    def __init__(self):
+        self.responses = []
+
+    def __call__(self, response):
+        self.responses.append(response)
+        assert len(self.responses) == 1, f"answered twice: {self.responses}"
+
+    @property
+    def is_waiting(self):
+        return not self.responses
+
+    @property
+    def response(self):
+        assert self.responses, "not answered"
+        return self.responses[0]
+
+    @property
+    def error(self):
+        return ErrorCode(self.response.error_code)
+
+    @property
+    def producer(self):
+        assert self.error is ErrorCode.NONE
+        return self.response.producer_id, self.response.producer_epoch
+
+
+class Elsewhere(set):
+    """Partitions that another broker is known to lead."""
+
+    is_elsewhere = set.__contains__
+
+
+class Bench:
+    """The parts around a service, and ways to drive it; tests add requests."""
+
+    def __init__(self, *, log=None, clock=None, elsewhere=(0,)):
+        self.clock = clock or ManualClock()
+        self.loop = QueueLoop()
+        self.timer = ManualTimer(self.clock)
+        self.log = log or ListLog()
+        self.elsewhere = Elsewhere(elsewhere)
+        self.parts = CoordinatorParts(
+            loop=self.loop, clock=self.clock, timer=self.timer, logs=self.log
+        )
+
+    def advance(self, ms):
+        """Moves time and delivers each timer at its own time."""
+        target = self.clock.now_ms() + ms
+        while (due := self.timer.next_due()) is not None and due <= target:
+            self.clock.advance(due - self.clock.now_ms())
+            self.timer.fire_due()
+            self.loop.run()
+        self.clock.advance(target - self.clock.now_ms())
+
+    def send(self, method, *args):
+        reply = Reply()
+        method(*args, reply)
+        self.loop.run()
+        return reply
+
+    def shard(self, partition=0):
+        return self.service.coordinator._host._hosted[partition].shard
+
+    def begin_loading(self):
+        """Starts to load and stops after the first read; returns what is left to do."""
+        self.service.coordinator.on_leading(0, 1)
+        self.loop.is_running = True
+        self.loop.events.popleft()()
+        self.loop.is_running = False
+        loading, self.loop.events = self.loop.events, deque()
+        return loading

@@ -1,0 +1,246 @@
+"""The runtime with a coordinator that counts: every word sent to it is one record."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from embedkafka.coordinator.decision import Decision, Decisions, LogRecord, refusal_of
+from embedkafka.coordinator.hosting import ShardHost
+from embedkafka.coordinator.runtime import CoordinatorRuntime
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.hashing import coordinator_partition
+from tests.unit.coordinator.bench import Bench, Reply
+
+
+class Shard:
+    """Counts the records of one partition; its effects are strings."""
+
+    def __init__(self, partition, epoch):
+        self.partition = partition
+        self.epoch = epoch
+        self.count = 0
+        self.waiting = []
+
+    def replay_batch(self, batch):
+        self.count += batch.record_count
+
+    def on_loaded(self, *, now_ms):
+        return Decision(effects=["loaded"])
+
+    def on_unloaded(self, *, now_ms):
+        out = Decisions()
+        for reply in self.waiting:
+            out.answer(reply, ErrorCode.NOT_COORDINATOR)
+        out.do("never")
+        return out.done()
+
+    def add(self, reply, *, delay_ms=0):
+        def on_stored(stored):
+            after = Decisions()
+            if stored.error is ErrorCode.NONE:
+                self.count += 1
+                after.do("added")
+            after.answer(reply, stored.told_as())
+            return after.done()
+
+        out = Decisions()
+        out.write([LogRecord(b"k", b"v")], on_stored, delay_ms=delay_ms)
+        return out.done()
+
+    def wait(self, reply):
+        self.waiting.append(reply)
+        return Decision()
+
+
+class Effects:
+    def __init__(self):
+        self.seen = []
+
+    def carry_out(self, partition, shard, effect):
+        self.seen.append(effect)
+
+    def cancel(self, partition):
+        self.seen.append("cancelled")
+
+
+class Counter(Bench):
+    def __init__(self, *, is_bound_to_epoch=False, **parts):
+        super().__init__(**parts)
+        self.effects = Effects()
+        host = ShardHost(
+            "__counts",
+            self.parts,
+            leaders=self.elsewhere,
+            new_shard=Shard,
+            effects=self.effects,
+            is_bound_to_epoch=is_bound_to_epoch,
+        )
+        self.coordinator = CoordinatorRuntime(host, self.parts, partition_count=1)
+        self.service = SimpleNamespace(coordinator=self.coordinator)
+
+    def lead(self, epoch=0):
+        self.coordinator.on_leading(0, epoch)
+        self.loop.run()
+        return self
+
+    def submit(self, method=Shard.add, *, may_wait=True, **options):
+        reply = Reply()
+
+        def decide(shard, now_ms):
+            return method(shard, reply, **options)
+
+        self.coordinator.submit("key", decide, reply, lambda error: error, may_wait=may_wait)
+        self.loop.run()
+        return reply
+
+
+@pytest.fixture
+def counter():
+    return Counter().lead()
+
+
+def test_an_answer_waits_for_the_append_and_effects_follow(counter):
+    counter.log.hold()
+    reply = counter.submit()
+    assert reply.is_waiting
+    counter.log.release()
+    counter.loop.run()
+    assert reply.response is ErrorCode.NONE
+    assert counter.effects.seen == ["loaded", "added"]
+
+
+def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter):
+    counter.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    own = {ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.REBALANCE_IN_PROGRESS}
+    assert refusal_of(ErrorCode.NOT_ENOUGH_REPLICAS, own) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert refusal_of(ErrorCode.INVALID_TOPIC_EXCEPTION) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_delayed_append_takes_its_time(counter):
+    reply = counter.submit(delay_ms=20)
+    counter.advance(19)
+    assert reply.is_waiting
+    counter.advance(1)
+    assert reply.response is ErrorCode.NONE
+
+
+def test_a_shard_answers_when_its_log_is_replayed(counter):
+    counter.submit()
+    counter.submit()
+    other = Counter(log=counter.log)
+    loading = other.begin_loading()
+    early = other.submit()
+    assert early.is_waiting
+    assert other.submit(may_wait=False).response is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert other.coordinator.is_loading
+    other.loop.events = loading
+    other.loop.run()
+    assert early.response is ErrorCode.NONE
+    assert other.shard().count == 3
+
+
+def test_who_comes_before_the_leadership_waits_for_it():
+    counter = Counter(elsewhere=())
+    early = counter.submit()
+    counter.coordinator.on_metadata_changed()
+    counter.loop.run()
+    assert early.is_waiting
+    counter.lead()
+    assert early.response is ErrorCode.NONE
+
+
+def test_who_waits_hears_of_another_leader_at_once():
+    counter = Counter(elsewhere=())
+    early = counter.submit()
+    counter.elsewhere.add(0)
+    counter.coordinator.on_metadata_changed()
+    counter.loop.run()
+    assert early.response is ErrorCode.NOT_COORDINATOR
+    assert counter.submit().response is ErrorCode.NOT_COORDINATOR
+
+
+def test_who_waits_for_a_leader_that_never_comes_is_sent_away():
+    counter = Counter(elsewhere=())
+    early = counter.submit()
+    counter.advance(500)
+    assert early.response is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter):
+    waiting = counter.submit(Shard.wait)
+    counter.log.hold()
+    appending = counter.submit()
+    counter.coordinator.on_resigned(0)
+    counter.loop.run()
+    assert waiting.response is ErrorCode.NOT_COORDINATOR
+    counter.log.release()
+    counter.loop.run()
+    assert appending.response is ErrorCode.NOT_COORDINATOR
+    assert counter.effects.seen == ["loaded", "cancelled"]
+
+
+def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter):
+    reply = counter.submit(delay_ms=20)
+    counter.coordinator.on_resigned(0)
+    counter.advance(20)
+    assert reply.response is ErrorCode.NOT_COORDINATOR
+    assert not counter.log.batches
+
+
+def test_a_late_resignation_of_an_older_epoch_is_ignored(counter):
+    counter.lead(5)
+    counter.coordinator.on_resigned(0, 4)
+    assert counter.submit().response is ErrorCode.NONE
+    counter.coordinator.on_resigned(0, 6)
+    assert counter.submit().response is ErrorCode.NOT_COORDINATOR
+    counter.lead(7)
+    assert counter.shard().count == 1
+
+
+def test_a_newer_epoch_is_noted_or_begins_a_new_life():
+    steady = Counter().lead(1).lead(2)
+    assert steady.shard().epoch == 1
+    bound = Counter(is_bound_to_epoch=True).lead(1).lead(2).lead(1)
+    assert bound.shard().epoch == 2
+    assert bound.effects.seen == ["loaded", "cancelled", "loaded"]
+
+
+def test_a_log_that_cannot_be_read_leaves_no_coordinator():
+    def fail(*_):
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    for method in ("read", "log_start_offset"):
+        counter = Counter()
+        setattr(counter.log, method, fail)
+        counter.lead()
+        assert counter.submit().response is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_stopped_coordinator_is_not_available(counter):
+    counter.coordinator.every(1_000, Shard.add)
+    counter.coordinator.stop()
+    assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    counter.advance(2_000)
+    assert counter.timer.next_due() is None
+    counter.loop.is_open = False
+    assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_checks_come_again_and_again(counter):
+    replies = []
+
+    def check(shard, now_ms):
+        replies.append(Reply())
+        return shard.add(replies[-1])
+
+    counter.coordinator.every(1_000, check)
+    counter.advance(3_500)
+    assert [reply.response for reply in replies] == [ErrorCode.NONE] * 3
+
+
+def test_the_topic_says_how_many_partitions_there_are(counter):
+    counter.coordinator.start(None)
+    assert counter.coordinator.partition_for("key") == 0
+    counter.coordinator.start(50)
+    assert counter.coordinator.partition_for("key") == coordinator_partition("key", 50)
