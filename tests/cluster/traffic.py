@@ -25,6 +25,9 @@ QUICK = {
 }
 
 
+ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
+
+
 def make_producer(kafka, **settings):
     return confluent_kafka.Producer(
         {
@@ -94,14 +97,16 @@ class Sender:
     `acked` has what was acknowledged, in order, by partition: triples of offset, name and number.
     A `strict` sender has one request at a time under way to each broker. A client that gives up
     for good, as librdkafka does when a broker that was cut off surprises it, is replaced by one
-    with another name.
+    with another name, and strict.
+
+    A sender that is not strict makes itself known to every partition first. A log takes any
+    sequence number from a producer that it does not know (KIP-360): if the first of several
+    requests under way is refused and the second is not, librdkafka counts both as written.
     """
 
     def __init__(
         self, kafka, topic, partitions=1, pause_s=0.001, name="s", strict=True, **settings
     ):
-        if strict:
-            settings["max.in.flight.requests.per.connection"] = 1
         self.strict = strict
         self.topic = topic
         self.name = name
@@ -110,14 +115,20 @@ class Sender:
         self.deaths = []
         self.sent = 0
         self._partitions = partitions
-        self._make = lambda: make_producer(kafka, error_cb=self._on_error, **settings)
-        self._producer = self._make()
+        self._make = lambda **more: make_producer(
+            kafka, error_cb=self._on_error, **settings, **more
+        )
+        self._producer = self._make(**ONE_IN_FLIGHT) if strict else self._make()
         self._pause_s = pause_s
         self._ended = threading.Event()
         self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"sender-{name}", daemon=True)
 
     def start(self):
+        if not self.strict:
+            for _ in range(self._partitions):
+                self._send()
+            self._producer.flush(20)
         self._thread.start()
         return self
 
@@ -146,20 +157,23 @@ class Sender:
 
     def _run(self):
         while not self._ended.wait(self._pause_s):
-            number = self.sent
             try:
-                self._producer.produce(
-                    self.topic,
-                    f"{self.life}:{number}",
-                    partition=number % self._partitions,
-                    on_delivery=self._on_delivery,
-                )
-                self.sent += 1
+                self._send()
             except BufferError:
                 pass
             except confluent_kafka.KafkaException:
-                self._producer = self._make()
+                self._producer = self._make(**ONE_IN_FLIGHT)
             self._producer.poll(0)
+
+    def _send(self):
+        number = self.sent
+        self._producer.produce(
+            self.topic,
+            f"{self.life}:{number}",
+            partition=number % self._partitions,
+            on_delivery=self._on_delivery,
+        )
+        self.sent += 1
 
     def _on_error(self, error):
         if error.fatal():
