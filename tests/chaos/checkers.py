@@ -272,10 +272,11 @@ def check_acknowledged(senders, seen, complain):
 def check_copies(ledger, seen, ends, complain):
     """Each record of the source was copied once, in order, and transactions are whole."""
     for (_, partition), end in ends.items():
-        copies = [number for _, number in seen[SINK, partition]]
-        if copies != list(range(end)):
-            wrong = next((i for i, n in enumerate(copies) if n != i), len(copies))
-            complain(f"{SINK}-{partition}: copy {wrong} is of {copies[wrong : wrong + 3]}")
+        copies = seen[SINK, partition]
+        if [number for _, number in copies] != list(range(end)):
+            wrong = next((i for i, (_, n) in enumerate(copies) if n != i), len(copies))
+            found = copies[max(0, wrong - 1) : wrong + 3]
+            complain(f"{SINK}-{partition}: {found} at {wrong}, {len(copies)} copies of {end}")
     counted = {
         txn: count for (topic, _), got in seen.items() if topic == AUDIT for txn, count in got
     }

@@ -163,7 +163,8 @@ class Worker:
     def _take_turn(self):
         if self._consumer is None:
             self._subscribe()
-        if self._producer is None and not self._succeed():
+        if self._producer is None:
+            self._succeed()
             return
         messages = self._read()
         if not messages:
@@ -242,7 +243,7 @@ class Worker:
             self._close_consumer()
 
     def _succeed(self):
-        """A new producer takes over; whether it could."""
+        """A new producer takes over, if it can."""
         for txn, _, _ in self._dead:
             self._ledger.close(txn)
         producer = make_producer(
@@ -255,11 +256,10 @@ class Worker:
         except (GaveUp, KafkaException) as refusal:
             self._timeline.note(f"worker {self.name} has no successor yet: {refusal}")
             self._dead.append((None, producer, False))
-            return False
+            return
         self._producer = producer
         self._haunt()
         self._rewind()
-        return True
 
     def _haunt(self):
         """The last dead producer wakes up, unaware that it has a successor."""
@@ -294,6 +294,7 @@ class Worker:
         # gone to another worker, the offsets of what was read before must be refused.
         self._group = consumer.consumer_group_metadata()
         self._expected.clear()
+        self._timeline.note(f"{self.name} is given {[p.partition for p in partitions]}")
 
     def _on_revoke(self, consumer, partitions):
         self._expected.clear()
@@ -308,7 +309,9 @@ class Worker:
 
     def _check_order(self, message):
         partition, offset = message.partition(), message.offset()
-        if offset != self._expected.get(partition, offset):
+        if partition not in self._expected:
+            self._timeline.note(f"{self.name} reads {SOURCE}-{partition} from {offset}")
+        elif offset != self._expected[partition]:
             self._timeline.complain(
                 f"worker {self.name} read {offset} of {SOURCE}-{partition} instead of "
                 f"{self._expected[partition]}"
@@ -325,6 +328,7 @@ class Worker:
                 place.offset = max(place.offset, 0)
                 self._consumer.seek(place)
                 self._expected[place.partition] = place.offset
+            self._timeline.note(f"{self.name} reads on from {self._expected}")
         except (GaveUp, KafkaException) as refusal:
             self._timeline.note(f"worker {self.name} needs another consumer: {refusal}")
             self._close_consumer()
