@@ -105,8 +105,11 @@ class EmbeddedKafka:
             kept = {status.topic for status in self._facts.partitions()}
             new = [name for name in self.config.topics if name not in kept]
             self._create({name: self.config.topic_spec(name) for name in new})
-        except BaseException:
-            self.close()
+        except BaseException as failure:
+            try:
+                self.close()
+            except OSError as error:
+                failure.add_note(f"Nor could its state be written down: {error}")
             raise
         return self
 
@@ -116,11 +119,13 @@ class EmbeddedKafka:
             self._clients.close()
             self._clients = None
         nodes, self._nodes = self._nodes, None
-        if nodes is not None:
-            nodes.close(keep=self.config.data_dir is not None)
-        self._put_interval_back()
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        try:
+            if nodes is not None:
+                nodes.close(keep=self.config.data_dir is not None)
+        finally:
+            self._put_interval_back()
+            if self._directory is not None:
+                shutil.rmtree(self._directory, ignore_errors=True)
 
     def check(self) -> None:
         """Raises `BackgroundFailure` if a thread of the cluster failed since the last check."""
@@ -356,10 +361,13 @@ class EmbeddedKafka:
         self._await(f"every broker to know the leaders of {', '.join(counts)}", known)
 
     def _await_leaders(self) -> None:
-        """Waits until all brokers know the leaders of topics that have one for each partition."""
+        """Waits until all brokers know the leaders of topics that have one for each partition.
+
+        A leader that has lost a disk may have lost the partition with it.
+        """
         counts: dict[str, int] = {}
         leaderless: set[str] = set()
-        alive = {handle.id for handle in self._require_nodes().running()}
+        alive = {handle.id for handle in self._require_nodes().running() if handle.has_all_disks}
         for status in self._facts.partitions():
             counts[status.topic] = counts.get(status.topic, 0) + 1
             if status.leader not in alive:

@@ -53,7 +53,10 @@ class MemoryEnsemble:
     def __init__(self, directory: Path, *, files: Files, clock: Clock, failures: Failures) -> None:
         self._path = directory / ZOOKEEPER_FILE
         self._files = files
-        files.make_directory(directory)
+        try:
+            files.make_directory(directory)
+        except OSError as error:
+            raise ConfigError(f"the directory {directory} cannot be made: {error}") from error
         self._zookeeper = MemoryZk(clock, failures, self._saved_tree())
 
     def observe(self) -> MemorySession:

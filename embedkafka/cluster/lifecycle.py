@@ -118,6 +118,15 @@ class BrokerHandle:
         return self._state is BrokerState.RUNNING and not (life is None or life.session.is_cut)
 
     @property
+    def has_all_disks(self) -> bool:
+        """Whether it runs, and none of its log directories has failed."""
+        life = self.life
+        if life is None:
+            return False
+        logs = life.broker.logs
+        return len(logs.live_directories) == len(logs.directories)
+
+    @property
     def address(self) -> str:
         """Where clients connect, as `host:port`; an error while it is not running."""
         return self.require_broker().address

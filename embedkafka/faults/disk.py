@@ -1,7 +1,7 @@
-"""A disk that a test fills up or breaks. Each broker has its own, of one or several directories.
+"""A disk that a test fills, breaks or protects. Each broker has one, of one or more directories.
 
-Owner: the thread that calls `fill`, `fail` and `heal`; brokers read the faults, which are replaced
-whole.
+Owner: the thread that calls `fill`, `fail`, `protect` and `heal`; brokers read the faults, which
+are replaced whole.
 Invariants: a write that fails may have written its first half, as on a real disk. What was read
 before a fault, and what the kernel sends straight from a file, is not touched by it.
 """
@@ -9,6 +9,7 @@ before a fault, and what the kernel sends straight from a file, is not touched b
 import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,11 +25,15 @@ class Disk:
 
     def fill(self, directory: int | None = None) -> None:
         """Lets every write fail for want of space, in one directory (from 1 on) or in all."""
-        self._break(directory, _Fault(errno.ENOSPC, writes_only=True))
+        self._break(directory, _Fault(errno.ENOSPC, _Access.WRITE))
 
     def fail(self, directory: int | None = None) -> None:
         """Lets every access fail with an I/O error, in one directory (from 1 on) or in all."""
-        self._break(directory, _Fault(errno.EIO, writes_only=False))
+        self._break(directory, _Fault(errno.EIO, _Access.READ))
+
+    def protect(self, directory: int | None = None) -> None:
+        """Lets every change fail, as on a file system that was mounted anew for reading only."""
+        self._break(directory, _Fault(errno.EROFS, _Access.CHANGE))
 
     def heal(self) -> None:
         """Lets everything work again; a broker uses a directory that failed after a restart."""
@@ -43,20 +48,30 @@ class Disk:
         chosen = paths if directory is None else [paths[directory - 1]]
         self._faults = MappingProxyType({**self._faults, **dict.fromkeys(chosen, fault)})
 
-    def _check(self, path: Path, *, writes: bool) -> None:
+    def _check(self, path: Path, access: "_Access") -> None:
         if not self._faults:
             return
         for directory, fault in self._faults.items():
-            if (writes or not fault.writes_only) and path.is_relative_to(directory):
+            if access >= fault.first and path.is_relative_to(directory):
                 raise OSError(fault.code, os.strerror(fault.code), str(path))
 
 
-class _Fault:
-    __slots__ = ("code", "writes_only")
+class _Access(IntEnum):
+    """What a file is used for, each asking more of the disk than the one before."""
 
-    def __init__(self, code: int, *, writes_only: bool) -> None:
+    READ = 1
+    CHANGE = 2  # renamed, cut or removed: no room is needed
+    WRITE = 3
+
+
+class _Fault:
+    """Fails what asks as much as `first` of the disk, or more."""
+
+    __slots__ = ("code", "first")
+
+    def __init__(self, code: int, first: _Access) -> None:
         self.code = code
-        self.writes_only = writes_only
+        self.first = first
 
 
 class _DiskFiles:
@@ -67,56 +82,59 @@ class _DiskFiles:
         self._files = files
 
     def open(self, path: Path) -> File:
-        self._disk._check(path, writes=not self._files.exists(path))
+        self._disk._check(path, self._opening(path))
         return _DiskFile(self._disk, self._files.open(path), path)
 
     def read(self, path: Path) -> bytes:
-        self._disk._check(path, writes=False)
+        self._disk._check(path, _Access.READ)
         return self._files.read(path)
 
     def replace(self, path: Path, data: BytesLike) -> None:
-        self._disk._check(path, writes=True)
+        self._disk._check(path, _Access.WRITE)
         self._files.replace(path, data)
 
     def size(self, path: Path) -> int:
-        self._disk._check(path, writes=False)
+        self._disk._check(path, _Access.READ)
         return self._files.size(path)
 
     def exists(self, path: Path) -> bool:
-        self._disk._check(path, writes=False)
+        self._disk._check(path, _Access.READ)
         return self._files.exists(path)
 
     def names(self, directory: Path) -> Sequence[str]:
-        self._disk._check(directory, writes=False)
+        self._disk._check(directory, _Access.READ)
         return self._files.names(directory)
 
     def make_directory(self, directory: Path) -> None:
-        self._disk._check(directory, writes=not self._files.exists(directory))
+        self._disk._check(directory, self._opening(directory))
         self._files.make_directory(directory)
 
     def rename(self, old: Path, new: Path) -> None:
-        self._disk._check(new, writes=False)
+        self._disk._check(new, _Access.CHANGE)
         self._files.rename(old, new)
 
     def copy(self, old: Path, new: Path) -> None:
-        self._disk._check(new, writes=True)
+        self._disk._check(new, _Access.WRITE)
         self._files.copy(old, new)
 
     def link(self, old: Path, new: Path) -> None:
-        self._disk._check(new, writes=True)
+        self._disk._check(new, _Access.WRITE)
         self._files.link(old, new)
 
     def unshare(self, path: Path) -> bool:
-        self._disk._check(path, writes=False)
+        self._disk._check(path, _Access.READ)
         return self._files.unshare(path)
 
     def remove(self, path: Path) -> None:
-        self._disk._check(path, writes=False)
+        self._disk._check(path, _Access.CHANGE)
         self._files.remove(path)
 
     def remove_tree(self, directory: Path) -> None:
-        self._disk._check(directory, writes=False)
+        self._disk._check(directory, _Access.CHANGE)
         self._files.remove_tree(directory)
+
+    def _opening(self, path: Path) -> _Access:
+        return _Access.READ if self._files.exists(path) else _Access.WRITE
 
 
 class _DiskFile:
@@ -131,12 +149,12 @@ class _DiskFile:
         self.fileno = file.fileno
 
     def read(self, position: int, size: int) -> bytes:
-        self._disk._check(self._path, writes=False)
+        self._disk._check(self._path, _Access.READ)
         return self._file.read(position, size)
 
     def write(self, data: BytesLike, position: int) -> None:
         try:
-            self._disk._check(self._path, writes=True)
+            self._disk._check(self._path, _Access.WRITE)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 self._file.write(memoryview(data)[: len(data) // 2], position)
@@ -144,9 +162,9 @@ class _DiskFile:
         self._file.write(data, position)
 
     def truncate(self, size: int) -> None:
-        self._disk._check(self._path, writes=False)
+        self._disk._check(self._path, _Access.CHANGE)
         self._file.truncate(size)
 
     def sync(self) -> None:
-        self._disk._check(self._path, writes=True)
+        self._disk._check(self._path, _Access.WRITE)
         self._file.sync()

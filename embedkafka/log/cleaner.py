@@ -25,7 +25,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.log import Log
 from embedkafka.log.segment import Segment
 from embedkafka.log.txn_index import AbortedTransaction
-from embedkafka.protocol.errors import ApiError
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch, RecordBatch, read_batches
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
@@ -156,9 +156,10 @@ class Cleaner:
             _LOG.info("%s has changed while it was being compacted", log.topic_partition)
             return False
         except ApiError as error:
-            if not log.is_closed:
-                _LOG.error("%s cannot be compacted: %s", log.topic_partition, error)
-                self._uncleanable.add(log)
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                return log.is_closed  # else it has told of its disk; another time, perhaps
+            _LOG.error("%s cannot be compacted: %s", log.topic_partition, error)
+            self._uncleanable.add(log)
             return True
         except OSError as error:
             if not log.is_closed:

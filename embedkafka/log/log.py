@@ -52,7 +52,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.records.record import BytesLike
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.files import Files
+from embedkafka.runtime.files import Files, is_disk_failure
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK, ranked_lock
 
@@ -857,7 +857,7 @@ class Log:
     def _storage_error(self, error: OSError) -> ApiError:
         """Tells whoever watches the disk, and what to tell the client."""
         _LOG.error("Disk failure in the log of %s: %s", self.topic_partition, error)
-        if self._on_storage_error is not None:
+        if self._on_storage_error is not None and is_disk_failure(error):
             self._on_storage_error(error)
         return ApiError(
             ErrorCode.KAFKA_STORAGE_ERROR,

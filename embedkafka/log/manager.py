@@ -27,7 +27,7 @@ from embedkafka.log.ports import ScheduledTask, Tasks
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.runtime.files import Files
+from embedkafka.runtime.files import Files, is_disk_failure
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK, ranked_lock
 from embedkafka.runtime.values import dataclass
@@ -92,7 +92,7 @@ class LogManager:
         self._creation = ranked_lock("log creation", CREATION_RANK)
         self._checkpointing = ranked_lock("log checkpoints", CHECKPOINT_RANK)
         self._lock = threading.Lock()
-        self._offline: set[Path] = set()
+        self._offline: dict[Path, OSError] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._tasks: list[ScheduledTask] = []
         self._preferred: dict[TopicPartition, Path] = {}
@@ -115,7 +115,7 @@ class LogManager:
             try:
                 found = self._read_or_write_meta(directory, meta)
             except OSError as error:
-                self.fail_directory(directory, error)
+                self._begin_without(directory, error)
                 continue
             if found.broker_id != meta.broker_id or (
                 None not in (found.cluster_id, meta.cluster_id)
@@ -137,8 +137,9 @@ class LogManager:
             try:
                 left_moves += self._load_directory(directory)
             except OSError as error:
-                self.fail_directory(directory, error)
-        self._require_live()
+                self._begin_without(directory, error)
+        if not self.live_directories:
+            raise ConfigError(f"no log directory can be used: {self._describe_offline()}")
         for path, is_clean in left_moves:
             self._resume_move(path, is_clean=is_clean)
         self._start_tasks()
@@ -269,11 +270,14 @@ class LogManager:
             return [path for path in self.directories if path not in self._offline]
 
     def fail_directory(self, directory: Path, error: OSError) -> None:
-        """Takes a directory out of use, with the logs in it."""
+        """Takes a directory out of use, with the logs in it, if it is its disk that failed."""
+        if not is_disk_failure(error):
+            _LOG.error("Log directory %s stays in use: %s", directory, error)
+            return
         with self._lock:
             if directory in self._offline:
                 return
-            self._offline.add(directory)
+            self._offline[directory] = error
             lost = [log for log in self._logs.values() if log.directory.parent == directory]
             for log in lost:
                 del self._logs[log.topic_partition]
@@ -321,6 +325,12 @@ class LogManager:
 
     # -- loading and making
 
+    def _begin_without(self, directory: Path, error: OSError) -> None:
+        """Leaves out a directory that cannot be used; no start at all for want of descriptors."""
+        if not is_disk_failure(error):
+            raise error
+        self.fail_directory(directory, error)
+
     def _load_directory(self, directory: Path) -> Sequence[tuple[Path, bool]]:
         """Opens the logs; returns where copies for a move are, and whether they are in order."""
         self._files.make_directory(directory)
@@ -363,7 +373,7 @@ class LogManager:
         try:
             self._moves.resume(log, path, is_clean=is_clean)
         except OSError as error:
-            self.fail_directory(path.parent, error)
+            self._begin_without(path.parent, error)
 
     def _create(
         self,
@@ -422,9 +432,14 @@ class LogManager:
         directories = self.live_directories
         if not directories:
             raise ApiError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"no log directory of {self.directories} is in use"
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"no log directory is in use: {self._describe_offline()}",
             )
         return directories
+
+    def _describe_offline(self) -> str:
+        with self._lock:
+            return "; ".join(f"{path}: {error}" for path, error in self._offline.items())
 
     # -- moving (`moves.Disks`)
 

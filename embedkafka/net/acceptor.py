@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from embedkafka.net.limits import ConnectionQuota
-from embedkafka.net.transport import Listener, Stream
+from embedkafka.net.transport import Listener, OutOfDescriptors, Stream
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,7 +43,10 @@ class Acceptor:
         self._numbers = itertools.count()
 
     def accept(self, when_room: Callable[[], None]) -> bool:
-        """Accepts what waits. False when the broker is full: stop until `when_room` is called."""
+        """Accepts what waits. False when the broker is full: stop until `when_room` is called.
+
+        Raises `OutOfDescriptors` when it has to wait for others to close theirs.
+        """
         for _ in range(_BATCH):
             if not self._quota.has_room(when_room):
                 return False
@@ -51,7 +54,9 @@ class Acceptor:
                 stream = self.listener.accept()
             except BlockingIOError:
                 return True
-            except OSError as error:  # that client has gone already, or descriptors ran out
+            except OutOfDescriptors:
+                raise
+            except OSError as error:  # that client has gone already, or was turned away
                 _LOG.warning("%s could not accept a connection: %s", self.name, error)
                 return True
             self._hand_over(stream)

@@ -25,7 +25,7 @@ from embedkafka.net.channel import Channel
 from embedkafka.net.connection import CHUNK_BYTES, BadFrame
 from embedkafka.net.limits import ConnectionQuota, Limits
 from embedkafka.net.request_channel import Request, RequestChannel
-from embedkafka.net.transport import Stream
+from embedkafka.net.transport import OutOfDescriptors, Stream
 from embedkafka.net.waker import Waker
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.clock import Clock
@@ -41,6 +41,9 @@ _WRITE: Final = selectors.EVENT_WRITE
 # them takes something in this time. That is real time, because the clock may stand still.
 _DRAIN_TURNS: Final = 1000
 _DRAIN_TURN_S: Final = 0.1
+
+# Nothing tells when descriptors are free again, so an acceptor without any looks again after this.
+_REST_MS: Final = 50
 
 Sink = Callable[[Request], None] | RequestChannel
 
@@ -87,6 +90,7 @@ class Processor:
         self._resumed = threading.Event()
         self._resumed.set()
         self._acceptors: list[Acceptor] = []
+        self._resting: dict[Acceptor, float] = {}
         self._adopted: deque[tuple[Stream, str, int]] = deque()
         self._channels: set[Channel] = set()
         self._serving: Channel | None = None
@@ -201,6 +205,8 @@ class Processor:
             self._guard(self._unread.popleft(), self._serve_buffered)
         if self._idle_check_ms is not None and self._now_ms >= self._idle_check_ms:
             self._close_idle()
+        if self._resting:
+            self._accept_again()
 
     def _select(self, timeout_s: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         self._selecting = True
@@ -212,9 +218,12 @@ class Processor:
         return events
 
     def _timeout_s(self) -> float | None:
-        if self._idle_check_ms is None:
+        due_ms = self._idle_check_ms
+        if self._resting:
+            due_ms = min([*self._resting.values()] + ([] if due_ms is None else [due_ms]))
+        if due_ms is None:
             return None
-        return max(0.0, self._idle_check_ms - self._clock.monotonic_ms()) / 1000
+        return max(0.0, due_ms - self._clock.monotonic_ms()) / 1000
 
     def _on_wake(self, mask: int) -> None:
         self._waker.drain()
@@ -240,9 +249,20 @@ class Processor:
         if self._phase is Phase.RUNNING:
             self._watch(acceptor)
 
+    def _accept_again(self) -> None:
+        for acceptor, at_ms in list(self._resting.items()):
+            if at_ms <= self._now_ms:
+                del self._resting[acceptor]
+                self._watch(acceptor)
+
     def _on_acceptable(self, acceptor: Acceptor, mask: int) -> None:
         try:
             goes_on = acceptor.accept(partial(self.post, partial(self._watch_again, acceptor)))
+        except OutOfDescriptors as error:
+            _LOG.warning("%s lets connections wait: %s", acceptor.name, error)
+            self._selector.unregister(acceptor.listener)
+            self._resting[acceptor] = self._now_ms + _REST_MS
+            return
         except Exception as error:  # the thread serves others, too; the failure is recorded
             self._failures.record(f"{self.name} accepting on {acceptor.name}", error)
             return

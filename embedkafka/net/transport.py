@@ -70,7 +70,10 @@ class Listener(Protocol):
     def fileno(self) -> int: ...
 
     def accept(self) -> Stream:
-        """The next waiting connection; `BlockingIOError` when there is none."""
+        """The next waiting connection; `BlockingIOError` when there is none.
+
+        `OutOfDescriptors` when it has to go on waiting.
+        """
         ...
 
     def abort(self) -> None:
@@ -88,6 +91,10 @@ class Transport(Protocol):
     def listen(self, host: str, port: int, *, backlog: int) -> Listener: ...
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Stream: ...
+
+
+class OutOfDescriptors(OSError):
+    """A connection waits that can be neither accepted nor turned away for now."""
 
 
 class TcpTransport:
@@ -117,7 +124,8 @@ class TcpListener:
     """A listening TCP socket, with one descriptor in reserve.
 
     Out of descriptors a waiting connection can neither be accepted nor got rid of, and the selector
-    would report it for ever; the reserve is spent to accept and close it.
+    would report it for ever; the reserve is spent to accept and close it. Another thread may be
+    quicker to take the descriptor that this frees: then there is no reserve until one is free.
     """
 
     __slots__ = ("_aborted", "_reserve", "_socket", "host", "port")
@@ -126,7 +134,7 @@ class TcpListener:
         self._socket = listening
         self._aborted = False
         self.host, self.port = listening.getsockname()[:2]
-        self._reserve = os.dup(listening.fileno())
+        self._reserve: int | None = os.dup(listening.fileno())
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -137,8 +145,8 @@ class TcpListener:
         try:
             accepted, _ = self._socket.accept()
         except OSError as error:
-            if error.errno in _OUT_OF_DESCRIPTORS:
-                self._turn_one_away()
+            if error.errno in _OUT_OF_DESCRIPTORS and not self._turn_one_away():
+                raise OutOfDescriptors(error.errno, error.strerror) from error
             raise
         accepted.setblocking(False)
         return TcpStream(accepted)
@@ -149,15 +157,22 @@ class TcpListener:
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
-            os.close(self._reserve)
+            self._spend_reserve()
             self._socket.close()
 
-    def _turn_one_away(self) -> None:
-        os.close(self._reserve)
+    def _turn_one_away(self) -> bool:
+        self._spend_reserve()
         try:
             self._socket.accept()[0].close()
-        finally:
             self._reserve = os.dup(self._socket.fileno())
+        except OSError:
+            return False
+        return True
+
+    def _spend_reserve(self) -> None:
+        reserve, self._reserve = self._reserve, None
+        if reserve is not None:
+            os.close(reserve)
 
 
 class TcpStream:

@@ -311,9 +311,8 @@ class ReplicaFetcher:
     def _on_own_error(self, followed: Followed, error: ApiError, left: Round) -> None:
         if error.code in _OVERTAKEN:
             self._fail(followed, "it was given another part")
-        elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            self._fail(followed, "its disk failed")
         else:
+            # That of a disk, too: if it has failed, nobody will ask for this partition any more.
             _LOG.warning("%s cannot take its leader's records: %s", followed.topic_partition, error)
             left.put_off.append(followed.topic_partition)
 

@@ -16,6 +16,7 @@ BytesLike = bytes | bytearray | memoryview
 
 #: A file system without links, another file system, one that allows no more of them.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP})
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _COPY_SIZE: Final = 1024 * 1024
 
 
@@ -88,6 +89,11 @@ class Files(Protocol):
     def remove_tree(self, directory: Path) -> None:
         """Removes a directory and all in it, if it is there."""
         ...
+
+
+def is_disk_failure(error: OSError) -> bool:
+    """Whether it tells of a broken or full disk; a want of descriptors does not, and passes."""
+    return error.errno not in _OUT_OF_DESCRIPTORS
 
 
 class FileRegion:

@@ -1,10 +1,25 @@
-"""Disks that fill up or break: replicas go offline, leaders move, a broker without a disk dies."""
+"""Disks that fill up or break: replicas go offline, leaders move, a broker without a disk dies.
+
+Through the seam of files first, then with limits that the kernel sets (`scarcity`).
+"""
+
+import functools
+import os
+import subprocess
+import sys
 
 import pytest
 
 from embedkafka import ConfigError, EmbeddedKafka
 from embedkafka.cluster.lifecycle import BrokerState
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from tests.cluster.scarcity import connect, error_of
 from tests.cluster.traffic import assert_nothing_lost, sending
+from tests.wire.one_partition import batch, fetch, produce
+
+#: A name space in which mounting is allowed and others do not see it.
+PRIVATELY = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "-r"]
 
 
 def await_state(kafka, broker_id, state):
@@ -15,7 +30,7 @@ def await_state(kafka, broker_id, state):
     )
 
 
-@pytest.mark.parametrize("fault", ["fill", "fail"])
+@pytest.mark.parametrize("fault", ["fill", "fail", "protect"])
 def test_a_broker_whose_only_disk_fails_dies_and_comes_back_when_it_is_healed(kafka, fault):
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
@@ -56,6 +71,38 @@ def test_a_broker_with_another_directory_goes_on_with_what_is_there():
         assert_nothing_lost(kafka, sender)
 
 
+@pytest.mark.parametrize("fault", ["fill", "fail", "protect"])
+def test_clients_are_told_of_a_lost_directory_and_served_from_the_other(fault):
+    with EmbeddedKafka(log_dirs=2) as kafka:
+        kafka.topic("orders", partitions=2)
+        ((lost,), (kept,)) = (
+            [log.topic_partition.partition for log in logs_in(kafka, 1, directory=number)]
+            for number in (2, 1)
+        )
+        with connect(kafka.broker(1)) as client:
+            for partition in (lost, kept):
+                produce(client, "orders", batch(b"before"), partition=partition)
+            getattr(kafka.faults.disk(1), fault)(directory=2)
+            refused = produce(client, "orders", batch(b"after"), partition=lost)
+            assert error_of(refused) is ErrorCode.KAFKA_STORAGE_ERROR
+            refused = fetch(client, "orders", 0, partition=lost)
+            assert error_of(refused) is ErrorCode.KAFKA_STORAGE_ERROR
+            taken = produce(client, "orders", batch(b"after"), partition=kept)
+            assert error_of(taken) is ErrorCode.NONE
+            described = client.call(DescribeLogDirsRequest(topics=None), 4).results
+            assert [error_of(directory) for directory in described] == [
+                ErrorCode.NONE,
+                ErrorCode.KAFKA_STORAGE_ERROR,
+            ]
+            gone = kafka.broker(1).require_broker().spec.log_dirs[1]
+            assert move(client, kept, str(gone)) is ErrorCode.KAFKA_STORAGE_ERROR
+            assert move(client, kept, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
+        kafka.faults.disk(1).heal()
+        kafka.broker(1).restart()
+        texts = [(m.partition, m.text) for m in kafka.existing_topic("orders").read()]
+        assert sorted(texts) == sorted([(lost, "before"), (kept, "before"), (kept, "after")])
+
+
 def test_a_full_disk_leaves_what_was_written_readable():
     with EmbeddedKafka() as kafka:
         topic = kafka.topic("orders")
@@ -79,3 +126,48 @@ def logs_in(kafka, broker_id, *, directory):
         for log in broker.logs.all_logs()
         if log.directory.parent == root and log.topic_partition.topic == "orders"
     ]
+
+
+def move(client, partition, path):
+    wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name="orders", partitions=[partition])
+    directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
+    answer = client.call(AlterReplicaLogDirsRequest(dirs=[directory]), 2)
+    return error_of(answer.results[0].partitions[0])
+
+
+# -- limits of the kernel
+
+
+@functools.cache
+def can_mount():
+    tried = [*PRIVATELY, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    try:
+        return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def run_scarcity(way, data_dir, prefix=()):
+    subprocess.run(
+        [*prefix, sys.executable, "-m", "tests.cluster.scarcity", way, data_dir],
+        check=True,
+        timeout=110,
+    )
+
+
+@pytest.mark.parametrize("way", ["descriptors", "small-files"])
+def test_a_cluster_gets_over_a_limit_of_its_process(way, tmp_path):
+    run_scarcity(way, tmp_path / "data")
+
+
+@pytest.mark.parametrize("way", ["full-disk", "full-second-disk", "read-only-disk"])
+def test_a_cluster_gets_over_a_limit_of_a_real_disk(way, tmp_path):
+    if not can_mount():
+        pytest.skip("nobody may mount here; the seam and the limits of a process tell the same")
+    run_scarcity(way, tmp_path / "data", PRIVATELY)
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"file/data cannot be made: .*Not a directory"):
+        EmbeddedKafka(data_dir=tmp_path / "file" / "data").start()

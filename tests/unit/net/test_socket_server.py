@@ -18,7 +18,15 @@ from embedkafka.net.socket_server import ListenerConfig, ServerConfig, SocketSer
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.runtime.files import FileRegion, SystemFiles
-from tests.unit.net.conftest import CONTROL, WAIT_S, Inbox, connect, echo, open_descriptors
+from tests.unit.net.conftest import (
+    CONTROL,
+    DATA,
+    WAIT_S,
+    Inbox,
+    connect,
+    echo,
+    open_descriptors,
+)
 
 MEBIBYTE = 1024 * 1024
 
@@ -341,6 +349,24 @@ def test_without_descriptors_a_connection_is_turned_away_and_the_next_one_served
             unlucky.assert_hung_up()
         with connect(server) as lucky:
             assert lucky.ask(b"x") == b"re:x"
+
+
+def test_a_connection_waits_that_cannot_even_be_turned_away(bench, monkeypatch):
+    """Another thread has taken the descriptor that the listener gave up to accept and close it."""
+    rests = threading.Event()
+    logger = logging.getLogger("embedkafka.net.processor")
+    monkeypatch.setattr(logger, "warning", lambda *_: rests.set())
+    server = bench.serve(echo)
+    server.pause()
+    with connect(server) as patient:
+        with no_descriptors_left():
+            server._listeners[DATA]._spend_reserve()
+            stolen = os.dup(0)
+            server.resume()
+            assert rests.wait(WAIT_S)
+        os.close(stolen)
+        bench.clock.advance(seconds=1)
+        assert patient.ask(b"x") == b"re:x"
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A log directory that fails takes its partitions offline, and nothing else."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,11 @@ class BreakableFiles(SystemFiles):
     def __init__(self):
         super().__init__()
         self.broken = set()
+        self.code = errno.EIO
 
     def check(self, path):
         if any(directory in path.parents for directory in self.broken):
-            raise OSError(errno.EIO, "the disk is broken", str(path))
+            raise OSError(self.code, os.strerror(self.code), str(path))
 
     def open(self, path):
         self.check(path)
@@ -92,6 +94,19 @@ def test_followed_partitions_of_the_broken_disk_are_given_up(cluster, files):
     assert cluster[2].manager.hosted.offline()
     assert cluster[2].manager.fetchers.find_state(TP) is None
     assert cluster[3].values() == ["a"]
+
+
+def test_a_follower_without_descriptors_goes_on_when_there_are_some(cluster, files):
+    files.code = errno.EMFILE
+    break_disk(cluster, files, 2)
+    cluster[1].produce("a", acks=1)
+    cluster.settle()
+    assert not cluster[2].manager.hosted.offline()
+    assert cluster[2].values() == []
+    files.broken.clear()
+    cluster.clock.advance(seconds=1)
+    cluster.settle()
+    assert cluster[2].values() == ["a"]
 
 
 def test_offline_partition_refuses_leadership_and_deletion(cluster, files):
