@@ -54,8 +54,9 @@ spark: setup ## Spark's own connector against embedkafka
 slow: setup ## what takes minutes or many JVMs: real Kafka brokers under our controller and the like
 	$(PYTEST) -m slow tests
 
-docs: setup ## docs/compatibility.md, from the handler table
+docs: setup ## docs/compatibility.md and docs/states.md, from the tables in the code
 	@$(BIN)/python -m tests.tidy.compatibility
+	@$(BIN)/python -m tests.tidy.states
 
 chaos: setup ## brokers killed, paused and cut off under load; SEED=… ROUNDS=…
 	$(PYTEST) tests/chaos $(if $(SEED),--chaos-seed=$(SEED)) $(if $(ROUNDS),--chaos-rounds=$(ROUNDS))

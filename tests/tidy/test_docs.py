@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedkafka.server.api_table import HANDLERS, load_handler
-from tests.tidy import compatibility
+from tests.tidy import compatibility, states
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(ROOT.glob("*.md"))
@@ -20,6 +20,10 @@ def python_blocks(document: Path) -> list[str]:
 
 def test_the_compatibility_table_is_current():
     assert compatibility.PAGE.read_text() == compatibility.render(), "run `make docs`"
+
+
+def test_the_state_diagrams_are_current():
+    assert states.PAGE.read_text() == states.render(), "run `make docs`"
 
 
 def test_every_row_of_the_handler_table_has_a_handler_that_explains_itself():

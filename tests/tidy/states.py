@@ -1,0 +1,82 @@
+"""Writes docs/states.md from the state machines' own tables: `python -m tests.tidy.states`."""
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from embedkafka.controller import partition_machine, replica_machine
+from embedkafka.group import states as group_states
+from embedkafka.txn import states as txn_states
+
+PAGE = Path(__file__).parents[2] / "docs" / "states.md"
+
+HEAD = """# State machines
+
+Drawn from the tables in the code by `make docs`; the tests check that it is current. An arrow is a
+move that the table allows; any other raises and changes nothing. What each state means, and what it
+answers to requests, stands at the top of the module.
+"""
+
+
+class Machine(NamedTuple):
+    title: str
+    module: str
+    predecessors: Mapping[Enum, Collection[Enum]]
+    first: Enum
+
+
+MACHINES = (
+    Machine(
+        "A classic group",
+        "embedkafka/group/states.py",
+        group_states.PREDECESSORS,
+        group_states.GroupState.EMPTY,
+    ),
+    Machine(
+        "A transactional id",
+        "embedkafka/txn/states.py",
+        txn_states.PREDECESSORS,
+        txn_states.TxnState.EMPTY,
+    ),
+    Machine(
+        "A partition, to the controller",
+        "embedkafka/controller/partition_machine.py",
+        partition_machine.PREDECESSORS,
+        partition_machine.PartitionState.NON_EXISTENT,
+    ),
+    Machine(
+        "A replica, to the controller",
+        "embedkafka/controller/replica_machine.py",
+        replica_machine.PREDECESSORS,
+        replica_machine.ReplicaState.NON_EXISTENT,
+    ),
+)
+
+
+def render() -> str:
+    return HEAD + "".join(_section(machine) for machine in MACHINES)
+
+
+def _section(machine: Machine) -> str:
+    states = list(type(machine.first))
+    moves = [
+        f"    {_name(source)} --> {_name(target)}\n"
+        for source in states
+        for target in states
+        if source in machine.predecessors[target]
+    ]
+    return (
+        f"\n## {machine.title}\n\n{len(states)} states, `{machine.module}`.\n\n"
+        "```mermaid\nstateDiagram-v2\n"
+        f"    [*] --> {_name(machine.first)}\n{''.join(moves)}```\n"
+    )
+
+
+def _name(state: Enum) -> str:
+    """What clients or logs show, where that is not the value itself."""
+    return str(getattr(state, "label", state.value))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
