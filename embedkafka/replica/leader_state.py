@@ -116,6 +116,17 @@ class LeaderState:
 
     # -- followers
 
+    def note_append(self, now_ms: float) -> None:
+        """The log is about to grow: who is at its end has caught up until now.
+
+        A follower in this process does not fetch while there is nothing new. The time of its last
+        fetch would make it lag from the moment a record comes after a pause.
+        """
+        end_offset = self._log.log_end_offset
+        for follower in self.followers.values():
+            if follower.log_end_offset == end_offset:
+                follower.last_caught_up_ms = now_ms
+
     def note_fetch(
         self, follower: FollowerProgress, request: PartitionFetch, now_ms: float
     ) -> FollowerEffects:

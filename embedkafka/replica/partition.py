@@ -131,8 +131,10 @@ class Partition:
                     f"{self.topic_partition}: {len(leading.isr)} in-sync replicas "
                     f"({', '.join(map(str, leading.isr))}), {leading.min_isr} required",
                 )
+            now_ms = self._clock.monotonic_ms()
+            leading.note_append(now_ms)
             info = log.append_as_leader(records, leader_epoch=self.leader_epoch, origin=origin)
-            moved = leading.advance_high_watermark(self._clock.monotonic_ms())
+            moved = leading.advance_high_watermark(now_ms)
             return info, moved, log.high_watermark > info.last_offset
 
     def find_ack(self, required_offset: int) -> ErrorCode | None:

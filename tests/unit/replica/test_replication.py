@@ -194,6 +194,18 @@ def test_silent_follower_without_anything_to_fetch_stays_in_the_set(cluster):
     assert cluster[1].partition().isr == (1, 2, 3)
 
 
+def test_follower_that_had_nothing_to_fetch_has_the_full_lag_time_when_records_come(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster.clock.advance(LAG_MS * 4)
+    cluster[1].produce("a")
+    cluster[1].tasks.run_due()
+    assert cluster[1].partition().isr == (1, 2, 3)
+    cluster.clock.advance(LAG_MS + LAG_MS // 2)
+    cluster[1].tasks.run_due()
+    assert cluster[1].partition().isr == (1,)
+
+
 def test_follower_that_catches_up_joins_the_set_and_the_controller_hears(cluster):
     cluster.elect(1, isr=[1])
     cluster[1].produce("a", acks=1)
