@@ -9,7 +9,7 @@ failure prints the seed and the timeline of what was done and seen.
 import random
 
 import pytest
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
 from embedkafka import EmbeddedKafka
 from tests.chaos.chaos import HEALING_S, Chaos, Timeline
@@ -59,12 +59,23 @@ def check_rest(kafka, ends, complain):
                     f"{topic}-{partition} is stable up to {log.last_stable_offset} only, "
                     f"committed up to {log.high_watermark}: {log.active_producers()}"
                 )
-    consumer = make_consumer(kafka, GROUP, **{"isolation.level": "read_committed"})
-    places = [TopicPartition(*place) for place in ends]
-    committed = {(p.topic, p.partition): p.offset for p in consumer.committed(places, 20)}
-    consumer.close()
+    committed = committed_offsets(kafka, ends)
     if committed != ends:
         complain(f"the group has committed {committed}, the source ends at {ends}")
+
+
+def committed_offsets(kafka, places, tries=20):
+    consumer = make_consumer(kafka, GROUP, **{"isolation.level": "read_committed"})
+    wanted = [TopicPartition(*place) for place in places]
+    for left in reversed(range(tries)):
+        try:
+            found = consumer.committed(wanted, 20)
+            break
+        except KafkaException:
+            if not left:  # the coordinator may be moving to its preferred place
+                raise
+    consumer.close()
+    return {(p.topic, p.partition): p.offset for p in found}
 
 
 def check_again(kafka, seen, complain):
