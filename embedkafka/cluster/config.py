@@ -9,6 +9,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass, field
 from embedkafka.server.broker_config import idle_settings, parse_broker_settings
 from embedkafka.server.config_def import ConfigValue
+from embedkafka.server.listeners import Advertised, parse_advertised
 from embedkafka.server.topic_config import parse_topic_settings
 
 _LOG = logging.getLogger(__name__)
@@ -40,9 +41,7 @@ REMOTE_DEFAULTS: Final[Mapping[str, object]] = {
 
 DECIDED_HERE: Final[Mapping[str, str]] = {
     # A properties file of Kafka, or of Spark's own tests, names all of these.
-    "broker.id": "brokers are numbered from 1",
     "listeners": "`host` and `port` say where brokers listen",
-    "advertised.listeners": "`host` and `port` say where brokers listen",
     "log.dir": "`data_dir` says where logs are kept",
     "log.dirs": "`data_dir` says where logs are kept",
     "zookeeper.connect": "`zookeeper` says which one to use",
@@ -71,7 +70,9 @@ class ClusterConfig:
     """A cluster to start.
 
     `config` holds broker settings by Kafka's names and goes to every broker. `port` 0 lets the
-    kernel choose; otherwise broker n listens on `port + n - 1`. `racks` has one entry per broker.
+    kernel choose; otherwise brokers listen on `port`, `port + 1` and so on. Their ids count from
+    `broker.id`, else from 1. `advertised.listeners` is what clients are told: its host, and when
+    `port` is given its port, counted up in the same way. `racks` has one entry per broker.
     `data_dir` None means a private directory that `close()` removes. `zookeeper` is a real one at
     `host:port,...[/chroot]`, of which this cluster is the only user; None is one in this process.
     Each broker spreads its logs over `log_dirs` directories.
@@ -97,9 +98,21 @@ class ClusterConfig:
         if self.racks is not None and len(self.racks) != self.brokers:
             raise ConfigError(f"{len(self.racks)} racks for {self.brokers} brokers")
         parse_broker_settings(self.config)
+        self.advertised(self.first_id)
         warn_of_idle_settings(self.config, decided=DECIDED_HERE)
         for name in self.topics:
             self.topic_spec(name)
+
+    @property
+    def first_id(self) -> int:
+        given = int(str(self.config.get("broker.id", -1)))
+        return given if given >= 0 else 1
+
+    def advertised(self, broker_id: int) -> Advertised:
+        """What one broker tells clients; a free port is not known beforehand."""
+        given = parse_advertised(str(self.config.get("advertised.listeners") or ""))
+        port = given.port + broker_id - self.first_id if given.port and self.port else 0
+        return given._replace(port=port)
 
     def topic_spec(self, name: str) -> TopicSpec:
         spec = self.topics[name]

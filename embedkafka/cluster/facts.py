@@ -39,8 +39,9 @@ class PartitionStatus:
     replicas: tuple[int, ...]
 
     def __str__(self) -> str:
+        leader = "none" if self.leader is None else self.leader
         return (
-            f"{self.topic}-{self.partition} with leader {self.leader or 'none'} in epoch "
+            f"{self.topic}-{self.partition} with leader {leader} in epoch "
             f"{self.leader_epoch}, ISR {list(self.isr)}, replicas {list(self.replicas)}"
         )
 
@@ -201,7 +202,7 @@ class Facts:
     def _find_unsettled_controller(self) -> str | None:
         controller = self.find_controller()
         if controller not in {handle.id for handle in self._reachable()}:
-            return f"controller {controller or 'none'}"
+            return f"controller {'none' if controller is None else controller}"
         for handle, snapshot in self._snapshots():
             if snapshot.controller_id != controller:
                 return (

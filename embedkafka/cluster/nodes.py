@@ -83,7 +83,8 @@ class Nodes:
 
     def boot_all(self) -> None:
         """Starts the brokers of the configuration, and returns when they know each other."""
-        self.boot([BrokerId(number) for number in range(1, self._config.brokers + 1)])
+        first = self._config.first_id
+        self.boot([BrokerId(number) for number in range(first, first + self._config.brokers)])
 
     def boot(self, broker_ids: Collection[BrokerId]) -> None:
         """Starts brokers that are new or dead, and returns when all know each other."""
@@ -218,14 +219,21 @@ class Nodes:
         return handle
 
     def _port(self, broker_id: BrokerId) -> int:
-        return self._config.port + broker_id - 1 if self._config.port else ANY_PORT
+        return self._config.port + self._place(broker_id) if self._config.port else ANY_PORT
+
+    def _place(self, broker_id: BrokerId) -> int:
+        """How many brokers of the configuration come before this one."""
+        return broker_id - self._config.first_id
 
     def _spec(self, broker_id: BrokerId, port: int) -> BrokerSpec:
         settings = self._config.broker_settings()
         racks = self._config.racks
-        if racks and broker_id <= len(racks):
-            settings["broker.rack"] = racks[broker_id - 1]
+        place = self._place(broker_id)
+        if racks and place < len(racks):
+            settings["broker.rack"] = racks[place]
         settings["broker.id"] = broker_id
+        if "advertised.listeners" in settings:
+            settings["advertised.listeners"] = str(self._config.advertised(broker_id))
         settings["log.dirs"] = ",".join(map(str, self.log_dirs(broker_id)))
         return BrokerSpec(
             id=broker_id, host=self._config.host, port=port, config=BrokerConfig(settings)

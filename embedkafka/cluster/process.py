@@ -40,7 +40,6 @@ _CONNECT_TIMEOUT_MS: Final = 18_000
 _DECIDED_HERE: Final = {
     "broker.id": "it is given by itself",
     "listeners": "`host` and `port` say where the broker listens",
-    "advertised.listeners": "`host` and `port` say where the broker listens",
     "zookeeper.connect": "the ZooKeeper is given by itself",
 }
 
@@ -49,7 +48,8 @@ class BrokerProcess:
     """A broker used in a `with`, or with `start` and `close`; other processes run its peers.
 
     `zookeeper` is `host:port,...[/chroot]`. `config` takes broker settings by Kafka's names, over
-    defaults for tests. Logs are kept in `data_dir`, or where `log.dirs` says, or nowhere.
+    defaults for tests; clients are told `advertised.listeners`, else `host` and the port. Logs are
+    kept in `data_dir`, or where `log.dirs` says, or nowhere.
     """
 
     def __init__(

@@ -57,6 +57,7 @@ from embedkafka.server.delayed_topics import DelayedTopics
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.dynamic_config import DynamicConfig
 from embedkafka.server.handler_pool import HandlerPool
+from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER, parse_advertised
 from embedkafka.server.markers import MarkerSender
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topic_admin import DEFAULT, TopicAdmin
@@ -265,7 +266,7 @@ class Broker:
             ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.controller.broker_epoch),
             zk=self.zk,
             connect=self._connect,
-            listener=settings.CONTROL_LISTENER,
+            listener=CONTROL_LISTENER,
             clock=self.clock,
             policy=ShutdownPolicy(
                 max_retries=self.spec.config.integer("controlled.shutdown.max.retries"),
@@ -317,12 +318,12 @@ class Broker:
 
     # -- where it is
 
-    def port(self, listener: str = settings.CLIENT_LISTENER) -> int:
+    def port(self, listener: str = CLIENT_LISTENER) -> int:
         return self._server.bound_port(listener)
 
     def ports(self) -> list[int]:
         """All ports it listens on."""
-        return [self.port(settings.CLIENT_LISTENER), self.port(settings.CONTROL_LISTENER)]
+        return [self.port(CLIENT_LISTENER), self.port(CONTROL_LISTENER)]
 
     @property
     def address(self) -> str:
@@ -432,7 +433,7 @@ class Broker:
         )
 
     def _connect_to_leader(self, leader: BrokerId) -> BrokerClient:
-        endpoint = self.metadata.snapshot.find_endpoint(leader, settings.CLIENT_LISTENER)
+        endpoint = self.metadata.snapshot.find_endpoint(leader, CLIENT_LISTENER)
         if endpoint is None:
             raise LeaderUnavailable(f"broker {leader} is not known to be alive")
         return BrokerClient(
@@ -458,7 +459,7 @@ class Broker:
         return BrokerChannels(
             f"ek-b{self.id}-{purpose}",
             self.metadata,
-            settings.CLIENT_LISTENER,
+            CLIENT_LISTENER,
             self.clock,
             self._failures,
             self._transport,
@@ -469,11 +470,20 @@ class Broker:
         return None if found is None else len(found.partitions)
 
     def _info(self) -> BrokerInfo:
+        advertised = parse_advertised(self.spec.config.text("advertised.listeners"))
         return BrokerInfo(
             id=self.id,
-            endpoints=tuple(
-                BrokerEndpoint(host=self.spec.host, port=self.port(name), listener=name)
-                for name in (settings.CLIENT_LISTENER, settings.CONTROL_LISTENER)
+            endpoints=(
+                BrokerEndpoint(
+                    host=advertised.host or self.spec.host,
+                    port=advertised.port or self.port(),
+                    listener=CLIENT_LISTENER,
+                ),
+                BrokerEndpoint(
+                    host=self.spec.host,
+                    port=self.port(CONTROL_LISTENER),
+                    listener=CONTROL_LISTENER,
+                ),
             ),
             rack=self.spec.rack,
         )

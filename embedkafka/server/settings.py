@@ -8,10 +8,8 @@ from embedkafka.net.limits import Limits
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER
 from embedkafka.txn.config import TxnConfig
-
-CLIENT_LISTENER = "PLAINTEXT"
-CONTROL_LISTENER = "CONTROLLER"
 
 _MINUTE_MS = 60_000
 

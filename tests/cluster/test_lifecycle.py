@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from embedkafka import BackgroundFailure, ConfigError, EmbeddedKafka, EmbedKafkaError, TopicSpec
 from tests.cluster.footprint import our_directories, our_threads
@@ -99,6 +100,21 @@ def test_a_fixed_port_is_used_by_the_brokers_in_turn():
         port = probe.getsockname()[1]
     with EmbeddedKafka(port=port) as kafka:
         assert kafka.bootstrap_servers == f"127.0.0.1:{port}"
+
+
+def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker():
+    config = {"broker.id": 0, "advertised.listeners": "PLAINTEXT://localhost:9092"}
+    with EmbeddedKafka(brokers=2, config=config) as kafka:
+        orders = kafka.topic("orders", partitions=2, replication=2)
+        assert [handle.id for handle in kafka.brokers] == [0, 1]
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        ports = [int(handle.address.rpartition(":")[2]) for handle in kafka.brokers]
+        told = {b.id: (b.host, b.port) for b in admin.list_topics(timeout=30).brokers.values()}
+        assert told == {0: ("localhost", ports[0]), 1: ("localhost", ports[1])}
+        kafka.broker(kafka.leader_of("orders", 0)).kill()
+        kafka.await_isr("orders", 0, size=1)
+        orders.send("after", partition=0)
+        assert "leader none" not in str(kafka.describe_partition("orders", 0))
 
 
 def test_a_port_in_use_is_an_error_and_leaves_nothing_behind():

@@ -46,7 +46,39 @@ def test_a_setting_that_does_nothing_is_told_once(caplog):
     for _ in range(3):
         config.broker_settings()
     told = sorted(record.args[0] for record in caplog.records)
-    assert told == ["broker.id", "delete.retention.ms", "listeners", "log.dir", "zookeeper.connect"]
+    assert told == ["delete.retention.ms", "listeners", "log.dir", "zookeeper.connect"]
+
+
+@pytest.mark.parametrize(
+    ("given", "first"), [({}, 1), ({"broker.id": "0"}, 0), ({"broker.id": -1}, 1)]
+)
+def test_ids_count_from_the_one_that_is_given(given, first):
+    assert ClusterConfig(config=given).first_id == first
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("PLAINTEXT://kafka.test:29092", "PLAINTEXT://kafka.test:29093"),
+        ("SSL://a:1,PLAINTEXT://b:2", "PLAINTEXT://b:3"),
+        ("CLIENTS://a:1,INTERNAL://b:2", "PLAINTEXT://a:2"),
+        ("PLAINTEXT://[::1]:9092", "PLAINTEXT://[::1]:9093"),
+        ("PLAINTEXT://:0", "PLAINTEXT://:0"),
+    ],
+)
+def test_the_second_broker_advertises_the_next_port(text, told):
+    config = ClusterConfig(brokers=2, port=9092, config={"advertised.listeners": text})
+    assert str(config.advertised(2)) == told
+
+
+def test_nobody_forwards_to_a_port_that_is_not_known_beforehand():
+    config = ClusterConfig(config={"advertised.listeners": "PLAINTEXT://kafka.test:9092"})
+    assert str(config.advertised(1)) == "PLAINTEXT://kafka.test:0"
+
+
+def test_a_listener_that_cannot_be_read_is_refused():
+    with pytest.raises(ConfigError, match=r"advertised\.listeners: 'localhost:9092'"):
+        ClusterConfig(config={"advertised.listeners": "localhost:9092"})
 
 
 def test_an_unknown_setting_is_refused():
