@@ -18,6 +18,7 @@ from typing import Self
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.config import ClusterConfig, TopicSpec
+from embedkafka.cluster.emptying import empty
 from embedkafka.cluster.facts import Facts, PartitionStatus
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.nodes import Nodes
@@ -234,6 +235,19 @@ class EmbeddedKafka:
         if self._clients is not None:
             self._clients.close()  # its producer would go on with numbers nobody knows
         self._await_leaders()
+
+    def reset(self) -> None:
+        """Empties the cluster to what `start` left, in the time of a deletion.
+
+        Topics, groups, offsets, transactions and changed settings are gone; the `topics` that the
+        cluster was made with are there again, empty. Brokers run on, on their ports, and clients
+        stay connected; a broker that was down is started, and every fault is over. The clock is
+        not turned back.
+        """
+        empty(self._require_nodes())
+        if self._clients is not None:
+            self._clients.close()  # its producer knows topics that are gone
+        self._create({name: self.config.topic_spec(name) for name in self.config.topics})
 
     # -- leaders and replicas
 

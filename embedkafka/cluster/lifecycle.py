@@ -216,9 +216,14 @@ class BrokerHandle:
                 self.kill()
 
     def hush(self) -> None:
-        """Takes no more requests, because the whole cluster is about to end."""
+        """Takes no more requests, while the whole cluster is looked at or about to end."""
         if self._state is BrokerState.RUNNING:
             self.require_broker().pause()
+
+    def stand_down(self) -> None:
+        """Does not care any more who is controller, for the whole cluster is about to end."""
+        if self._state is BrokerState.RUNNING:
+            self.require_broker().stand_down()
 
     def unhush(self) -> None:
         """Takes requests again."""
@@ -237,13 +242,16 @@ class BrokerHandle:
             life.session.session.close()
             self._network.rejoin(self.id)
 
-    def shut_down(self) -> None:
-        """Stops without asking the controller first; nothing to do when it is not running."""
+    def shut_down(self, *, keep: bool = True) -> None:
+        """Stops without asking the controller first; nothing to do when it is not running.
+
+        What is on its disk is left in good order only if somebody wants to `keep` it.
+        """
         with self._lock:
             if self._state is BrokerState.PAUSED:
                 self._go_on()
             if self.life is not None:
-                self._end(BrokerState.STOPPED).broker.stop()
+                self._end(BrokerState.STOPPED).broker.stop(keep=keep)
 
     # -- how
 

@@ -7,7 +7,8 @@ Not here: one broker's life (`lifecycle`), topics (`admin`), what a user calls (
 
 import random
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 from embedkafka.cluster.config import ClusterConfig
@@ -31,6 +32,7 @@ from embedkafka.runtime.threads import start_thread
 from embedkafka.server.broker import Broker, BrokerSpec
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.store import WatchEvent
 
 
 class Nodes:
@@ -57,12 +59,12 @@ class Nodes:
         self._handles: dict[BrokerId, BrokerHandle] = {}
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self.ensemble = self._make_ensemble()
-        self._zk = KafkaZk(self.ensemble.observe(), clock)
+        self.zk = KafkaZk(self.ensemble.observe(), clock)
         self._requests = RequestFaults(clock, failures)
         self._disks: dict[BrokerId, Disk] = {}
         self._halting: list[threading.Thread] = []
         self.faults = Faults(self._requests, self._disk)
-        self.facts = Facts(self._zk, self.all, self.network, self.on_change)
+        self.facts = Facts(self.zk, self.all, self.network, self.on_change)
 
     # -- the brokers
 
@@ -125,19 +127,33 @@ class Nodes:
 
     def close(self, *, keep: bool) -> None:
         """Stops every broker; with `keep`, writes down what the next cluster here must know."""
-        handles = self.all()
-        # No request is taken once the tree is written: nobody is told what is not kept.
-        for handle in handles:
+
+        def rest(handle: BrokerHandle) -> None:
+            """No request is taken once the tree is written: nobody is told what is not kept.
+
+            Nor does anybody elect leaders or a controller because others leave first.
+            """
             handle.hush()
+            handle.stand_down()
+
+        self.at_once(rest)
         if keep:
             self.ensemble.save()
         self._requests.close()
-        for handle in handles:
-            handle.shut_down()
+        self.at_once(lambda handle: handle.shut_down(keep=keep))
         for thread in self._halting:
             thread.join()
-        self._zk.store.close()
+        self.zk.store.close()
         self.ensemble.close()
+
+    def at_once(self, act: Callable[[BrokerHandle], None]) -> None:
+        """Does something to all brokers together, for most of it is waiting for their threads."""
+        acting = [
+            start_thread(f"ek-b{handle.id}-end", partial(act, handle), self._failures)
+            for handle in self.all()
+        ]
+        for thread in acting:
+            thread.join()
 
     def describe(self) -> str:
         return describe_cluster(self.all(), self.facts.find_controller())
@@ -169,6 +185,19 @@ class Nodes:
             life.session.cut(Cut.PARTITIONED)
         else:
             life.session.mend(Cut.PARTITIONED)
+
+    def bring_back(self) -> None:
+        """Ends every fault: all brokers run, reach each other, and have whole disks."""
+        self.faults.clear()
+        for disk in list(self._disks.values()):
+            disk.heal()
+        self.heal()
+        for handle in self.all():
+            if handle.is_paused:
+                handle.resume()
+            elif not handle.is_running:
+                handle.start()
+        self.waiting.await_fact("all brokers to know each other", self.facts.membership())
 
     # -- `lifecycle.Surroundings`
 
@@ -209,6 +238,9 @@ class Nodes:
 
     def on_change(self) -> None:
         self.waiting.on_change()
+
+    def on_watch(self, event: WatchEvent) -> None:
+        self.on_change()
 
     # -- how
 

@@ -61,8 +61,7 @@ class Snapshots:
         """Ends all brokers, puts everything back, and starts those that ran then."""
         if snapshot.directory.parent != self._directory:
             raise EmbedKafkaError("this is a snapshot of another cluster")
-        for handle in self._nodes.all():
-            handle.abandon()
+        self._nodes.at_once(BrokerHandle.abandon)
         self._nodes.heal()
         self._nodes.forget({handle.id for handle in self._nodes.all()} - set(snapshot.brokers))
         self._nodes.ensemble.restore(snapshot.zookeeper)

@@ -274,9 +274,17 @@ class Broker:
             ),
         )
 
-    def stop(self) -> None:
-        """Says goodbye: leaves the cluster, answers whoever waits, flushes and checkpoints."""
-        self._end(clean=True)
+    def stand_down(self) -> None:
+        """Takes no part in elections any more, because the whole cluster is about to end."""
+        if self.controller is not None:
+            self.controller.stop()
+
+    def stop(self, *, keep: bool = True) -> None:
+        """Says goodbye: leaves the cluster, answers whoever waits, flushes and checkpoints.
+
+        Not `keep` spares the disk: the log directories are about to be removed.
+        """
+        self._end(leave=True, keep=keep)
 
     def pause(self) -> None:
         """Reads and answers nothing until `resume`; connections stay open."""
@@ -291,27 +299,26 @@ class Broker:
         Whoever owns the session has cut it off before, so that nothing more is written there.
         """
         self._server.kill()
-        self._end(clean=False)
+        self._end(leave=False, keep=False)
 
-    def _end(self, *, clean: bool) -> None:
-        if self.controller is not None:
-            self.controller.stop()
-        if clean:
+    def _end(self, *, leave: bool, keep: bool) -> None:
+        self.stand_down()
+        if leave:
             self._zk_store.close()
-        self.topic_purgatory.shutdown(complete=clean)
+        self.topic_purgatory.shutdown(complete=leave)
         self.groups.stop()
         self.txns.stop()
-        self.replicas.shutdown(checkpoint=clean)
+        self.replicas.shutdown(checkpoint=keep)
         self._markers.close()
         self._verifications.close()
-        self._coordinator.stop(drain=clean)
-        if clean:
+        self._coordinator.stop(drain=leave)
+        if leave:
             self._server.stop()
         self._channel.close()
         self._pool.join()
         self._background.shutdown()
         self.timer.shutdown()
-        if clean:
+        if keep:
             self.logs.shutdown()
         else:
             self.logs.kill()

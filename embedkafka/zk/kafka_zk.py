@@ -219,6 +219,11 @@ class KafkaZk:
             if node is not None
         }
 
+    def topic_ids(self, watch: Watch | None = None) -> dict[str, uuid.UUID | None]:
+        """Every topic's id; the watch is for topics that come and go."""
+        found = self.topic_assignments(self.topics(watch))
+        return {name: assignment.topic_id for name, assignment in found.items()}
+
     def find_topic(self, topic: str, watch: Watch | None = None) -> TopicAssignment | None:
         data = self._find(paths.topic(topic), watch)
         return None if data is None else payloads.decode_topic(topic, data)
@@ -373,6 +378,12 @@ class KafkaZk:
         """Asks the controller to delete `topic`; raises `NodeExists` if it was asked already."""
         self._create_with_parents(paths.delete_topic(topic), None)
 
+    def request_topic_deletions(self, topics: Iterable[str]) -> None:
+        """Asks for many at once; those asked for already are fine."""
+        missing = set(topics) - self.topic_deletions()
+        for chunk in _chunks(sorted(missing), _OPS_PER_MULTI):
+            self.store.multi([CreateOp(paths.delete_topic(topic)) for topic in chunk])
+
     def is_marked_for_deletion(self, topic: str) -> bool:
         return self.store.exists(paths.delete_topic(topic)) is not None
 
@@ -480,6 +491,17 @@ class KafkaZk:
     def configured_entities(self, entity_type: str) -> list[str]:
         return self._children(f"{paths.CONFIG}/{entity_type}", None)
 
+    def configured_everywhere(self) -> list[tuple[str, str]]:
+        """Every entity that has overrides, but for topics, as type and name."""
+        skipped = f"{paths.CONFIG_CHANGES}/", f"{paths.CONFIG}/topics/"
+        found = [path for path in self._below(paths.CONFIG) if not path.startswith(skipped)]
+        return [
+            (entity_type, name)
+            for path, node in zip(found, self.store.get_many(found), strict=True)
+            for entity_type, _, name in [path.removeprefix(f"{paths.CONFIG}/").partition("/")]
+            if name and node is not None and node[0] and payloads.decode_config(node[0])
+        ]
+
     def set_config(self, entity_type: str, entity_name: str, config: Mapping[str, str]) -> None:
         """Replaces the overrides and tells every broker (see `notifications`)."""
         path = paths.config(entity_type, entity_name)
@@ -527,6 +549,12 @@ class KafkaZk:
             self.store.set(path, data)
         except NoNode:
             self._create_with_parents(path, data, exist_ok=True)
+
+    def delete_consumer_offsets(self) -> None:
+        """Forgets all of them."""
+        for path in self._below(paths.CONSUMERS):
+            if path != paths.CONSUMERS:
+                self.store.delete(path)
 
     # --- how ---
 

@@ -1,0 +1,134 @@
+"""A cluster is emptied between tests, while brokers and clients stay."""
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
+from tests.cluster.traffic import make_consumer, make_producer, send
+
+PATIENT = {"session.timeout.ms": 10_000}  # a busy machine is no reason to rebalance
+
+
+def open_transaction(kafka, topic):
+    producer = make_producer(kafka, **{"transactional.id": "t"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, "never committed")
+    producer.flush(20)
+    return producer
+
+
+def commit(kafka, group, topic, offset):
+    consumer = make_consumer(kafka, group, **PATIENT)
+    consumer.subscribe([topic])
+    next_text(consumer)
+    consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(kafka, group, topic):
+    consumer = make_consumer(kafka, group)
+    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
+    consumer.close()
+    return found.offset
+
+
+def change_broker_setting(kafka, name, value):
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    for resource in ("1", "2"):
+        wanted = ConfigResource(ResourceType.BROKER, resource, incremental_configs=[entry])
+        for done in admin.incremental_alter_configs([wanted]).values():
+            done.result(20)
+
+
+def test_nothing_is_left_but_the_brokers(kafka):
+    orders = kafka.topic("orders", partitions=3, replication=3, config={"retention.ms": 123_456})
+    orders.send("a", partition=0)
+    commit(kafka, "readers", "orders", 1)
+    open_transaction(kafka, "orders")
+    change_broker_setting(kafka, "log.retention.ms", "123456")
+    addresses = kafka.bootstrap_servers
+
+    kafka.reset()
+
+    assert kafka.describe().endswith("no topics")
+    assert kafka.bootstrap_servers == addresses
+    for handle in kafka.brokers:
+        assert handle.require_broker().config.broker["log.retention.ms"] is None
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    assert admin.list_consumer_groups().result(20).valid == []
+    again = kafka.topic("orders", replication=3)
+    again.send("b")
+    assert [(message.offset, message.text) for message in again.read()] == [(0, "b")]
+    assert committed(kafka, "readers", "orders") == confluent_kafka.OFFSET_INVALID
+    assert kafka.broker(1).require_broker().config.overrides("topics", "orders") == {}
+
+
+def test_clients_that_were_connected_go_on(kafka):
+    kafka.topic("orders", replication=3)
+    producer = make_producer(kafka)
+    consumer = make_consumer(kafka, "readers", **PATIENT)
+    consumer.subscribe(["orders"])
+    send(producer, "orders", "before")
+    assert next_text(consumer) == "before"
+
+    kafka.reset()
+    kafka.topic("orders", replication=3)
+    send(producer, "orders", "after")
+
+    assert next_text(consumer) == "after"
+    consumer.close()
+
+
+def test_an_open_transaction_is_nobodys_any_more(kafka):
+    kafka.topic("orders", replication=3)
+    former = open_transaction(kafka, "orders")
+
+    kafka.reset()
+    orders = kafka.topic("orders", replication=3)
+    with pytest.raises(confluent_kafka.KafkaException):
+        former.commit_transaction(20)
+    producer = open_transaction(kafka, "orders")
+    producer.commit_transaction(20)
+
+    assert [message.text for message in orders.read()] == ["never committed"]
+
+
+def test_brokers_come_back_and_topics_of_the_beginning_too():
+    topics = {"orders": 2, "prices": TopicSpec(config={"cleanup.policy": "compact"})}
+    with EmbeddedKafka(brokers=3, topics=topics) as kafka:
+        kafka.existing_topic("orders").send("a")
+        kafka.broker(2).kill()
+        kafka.broker(3).pause()
+
+        kafka.reset()
+
+        assert [handle.is_reachable for handle in kafka.brokers] == [True, True, True]
+        assert kafka.existing_topic("orders").read() == []
+        assert len(kafka.describe_partition("orders", 1).isr) == 1
+        overrides = kafka.broker(1).require_broker().config.overrides("topics", "prices")
+        assert overrides == {"cleanup.policy": "compact"}
+
+
+def test_a_cluster_that_may_not_delete_says_so():
+    with EmbeddedKafka(config={"delete.topic.enable": False}, topics={"orders": 1}) as kafka:
+        with pytest.raises(EmbedKafkaError, match=r"delete\.topic\.enable"):
+            kafka.reset()
+        assert kafka.leader_of("orders") == 1
+
+
+def next_text(consumer):
+    """The next record; errors while the topic is away are the client's to get over."""
+    while True:
+        message = consumer.poll(20)
+        assert message is not None, "nothing came in 20 s"
+        if message.error() is None:
+            return message.value().decode()
