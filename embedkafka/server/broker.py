@@ -128,40 +128,32 @@ class Broker:
         self.id = spec.id
         self.spec = spec
         self.cluster_id = ""
-        self._transport = transport
-        self._on_halt = on_halt
         self.clock = clock
         self._failures = failures
         self._rng = rng
+        self._transport = transport
         self._find_peer = find_peer
+        self._on_halt = on_halt
         self._zk_store = store
         self.zk = KafkaZk(store, clock)
-        self._background = Scheduler(f"ek-b{spec.id}-background", clock, failures)
-        self.timer = Timer(clock, failures, f"ek-b{spec.id}-timer")
+        self.controller: Controller | None = None
+
+        self._background = Scheduler(f"ek-b{self.id}-background", clock, failures)
+        self.timer = Timer(clock, failures, f"ek-b{self.id}-timer")
+        self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
+            f"ek-b{self.id}-coordinator", lambda event: event(), failures
+        )
+
         self.metadata = MetadataCache()
-        self.config = DynamicConfig(spec.id, spec.config, self.zk, self._background)
+        self.config = DynamicConfig(self.id, spec.config, self.zk, self._background)
         self.topics = TopicAdmin(self.zk, self.metadata, rng)
         self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer)
-        self.logs = LogManager(
-            spec.log_dirs,
-            clock=clock,
-            scheduler=self._background,
-            files=files,
-            random=rng,
-            config=settings.log_manager_config(spec.config),
-            cleaner_config=settings.cleaner_config(spec.config),
-            topic_config=self.config.log_config,
-            on_dir_failure=self._on_log_dir_failure,
-        )
-        self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
-            f"ek-b{spec.id}-coordinator", lambda event: event(), failures
-        )
+        self.logs = self._make_logs(files)
         self.replicas = self._make_replicas()
         self.fetches = FetchManager(
-            clock,
-            rng,
-            slots=spec.config.integer("max.incremental.fetch.session.cache.slots"),
+            clock, rng, slots=spec.config.integer("max.incremental.fetch.session.cache.slots")
         )
+
         self._markers = self._channels_for("markers")
         self._verifications = self._channels_for("verification")
         coordinator_parts = CoordinatorParts(
@@ -170,53 +162,18 @@ class Broker:
             timer=self.timer,
             logs=LocalPartitions(lambda: self.replicas),
         )
-        self.groups = GroupService(
-            settings.group_config(spec.config),
-            coordinator_parts,
-            random=rng,
-            topics=CachedMetadata(self.metadata),
-            leaders=CoordinatorLeaders(spec.id, self.metadata, GROUP_METADATA_TOPIC),
-            overrides=self.config,
-        )
+        self.groups = self._make_groups(coordinator_parts)
+        self.txns = self._make_txns(coordinator_parts)
         self.metadata.subscribe(self.groups.coordinator.on_metadata_changed)
-        self.txns = TxnService(
-            settings.txn_config(spec.config),
-            coordinator_parts,
-            producer_id_blocks=StoredProducerIds(spec.id, self.zk),
-            markers=MarkerSender(self.metadata, self._markers),
-            leaders=CoordinatorLeaders(spec.id, self.metadata, TRANSACTION_STATE_TOPIC),
-        )
         self.metadata.subscribe(self.txns.coordinator.on_metadata_changed)
-        self.txn_verification = TxnVerification(
-            spec.id,
-            self.config,
-            replicas=self.replicas,
-            metadata=self.metadata,
-            txns=self.txns,
-            channels=self._verifications,
-            scheduler=self._background,
-            clock=clock,
-        )
-        self.controller: Controller | None = None
+        self.txn_verification = self._make_txn_verification()
+
         handle: Handle = Dispatcher(self).handle
         if around is not None:
             handle = around(handle, self.metadata)
         self._channel = RequestChannel(spec.config.integer("queued.max.requests"))
-        self._pool = HandlerPool(
-            f"ek-b{spec.id}-handler",
-            spec.config.integer("num.io.threads"),
-            self._channel,
-            handle,
-            failures,
-        )
-        self._server = SocketServer(
-            settings.server_config(spec.config, host=spec.host, port=spec.port),
-            self._channel if spec.config.integer("num.io.threads") else handle,
-            clock,
-            failures,
-            spec.id,
-            control_handle=handle,
-        )
+        self._pool = self._make_pool(handle)
+        self._server = self._make_server(handle)
 
     # -- lifecycle
 
@@ -401,6 +358,71 @@ class Broker:
                 _LOG.warning("broker %d cannot create topic %s: %s", self.id, name, error)
 
     # -- how the parts are joined
+
+    def _make_logs(self, files: Files) -> LogManager:
+        return LogManager(
+            self.spec.log_dirs,
+            clock=self.clock,
+            scheduler=self._background,
+            files=files,
+            random=self._rng,
+            config=settings.log_manager_config(self.spec.config),
+            cleaner_config=settings.cleaner_config(self.spec.config),
+            topic_config=self.config.log_config,
+            on_dir_failure=self._on_log_dir_failure,
+        )
+
+    def _make_groups(self, parts: CoordinatorParts) -> GroupService:
+        return GroupService(
+            settings.group_config(self.spec.config),
+            parts,
+            random=self._rng,
+            topics=CachedMetadata(self.metadata),
+            leaders=CoordinatorLeaders(self.id, self.metadata, GROUP_METADATA_TOPIC),
+            overrides=self.config,
+        )
+
+    def _make_txns(self, parts: CoordinatorParts) -> TxnService:
+        return TxnService(
+            settings.txn_config(self.spec.config),
+            parts,
+            producer_id_blocks=StoredProducerIds(self.id, self.zk),
+            markers=MarkerSender(self.metadata, self._markers),
+            leaders=CoordinatorLeaders(self.id, self.metadata, TRANSACTION_STATE_TOPIC),
+        )
+
+    def _make_txn_verification(self) -> TxnVerification:
+        return TxnVerification(
+            self.id,
+            self.config,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            txns=self.txns,
+            channels=self._verifications,
+            scheduler=self._background,
+            clock=self.clock,
+        )
+
+    def _make_pool(self, handle: Handle) -> HandlerPool:
+        return HandlerPool(
+            f"ek-b{self.id}-handler",
+            self.spec.config.integer("num.io.threads"),
+            self._channel,
+            handle,
+            self._failures,
+        )
+
+    def _make_server(self, handle: Handle) -> SocketServer:
+        """Without handler threads its processors run the requests themselves."""
+        spec = self.spec
+        return SocketServer(
+            settings.server_config(spec.config, host=spec.host, port=spec.port),
+            self._channel if spec.config.integer("num.io.threads") else handle,
+            self.clock,
+            self._failures,
+            self.id,
+            control_handle=handle,
+        )
 
     def _make_replicas(self) -> ReplicaManager:
         leadership = Leadership(
