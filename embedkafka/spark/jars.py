@@ -140,13 +140,18 @@ class _Search:
                 return found
         for store in self._others:
             if found := self._find_lower_in(store):
-                return found
+                # What no repository has is not asked for again; a network may be back next time.
+                return self._keep(found) if any(lower.values()) else found
         for tool, wanted in lower.items():
             while wanted:
                 found, wanted = self._try_download(tool, wanted, progress)
                 if found:
                     return found
         return None
+
+    def _keep(self, found: Connector) -> Connector:
+        kept = self._cache.publish(found.jars)
+        return replace(found, jars=kept, found_in=f"{found.found_in}, now in {self._cache.folder}")
 
     def _try_download(
         self, tool: Downloader, wanted: Wanted, progress: Progress

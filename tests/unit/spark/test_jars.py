@@ -178,7 +178,17 @@ def test_a_lower_release_at_hand_is_better_than_fetching_one(machine, find):
     machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
     machine.fill_maven_store("4.0.0")
     assert find().release == "4.0.0"
-    assert machine.maven_calls == 1
+    assert find().release == "4.0.0"
+    assert machine.maven_calls == 1, "what is nowhere is asked for once"
+
+
+def test_a_lower_release_at_hand_serves_only_until_the_network_is_back(machine, find):
+    machine.install_spark("4.2.0")
+    machine.fill_maven_store("4.0.0")
+    machine.install_maven()
+    assert find().release == "4.0.0"
+    machine.install_maven(f"{CONNECTOR}-4.2.0", f"{TOKENS}-4.2.0")
+    assert find().release == "4.2.0"
 
 
 def test_another_major_line_never_stands_in(machine, find):
