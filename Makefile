@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos slow docs bench clean
+.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos slow docs bench bench-quick clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -61,8 +61,11 @@ docs: setup ## docs/compatibility.md and docs/states.md, from the tables in the 
 chaos: setup ## brokers killed, paused and cut off under load; SEED=… ROUNDS=…
 	$(PYTEST) tests/chaos $(if $(SEED),--chaos-seed=$(SEED)) $(if $(ROUNDS),--chaos-rounds=$(ROUNDS))
 
-bench: setup ## beside Apache Kafka, as ratios
-	$(BIN)/python -m benchmarks
+bench: setup ## beside Apache Kafka, as ratios: a quarter of an hour; ARGS="--themes groups --rounds 3"
+	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-quick: setup ## the same with less of everything: four minutes
+	$(BIN)/python -m benchmarks --quick $(ARGS)
 
 clean: ## removes what the targets above made
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

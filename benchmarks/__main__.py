@@ -1,76 +1,63 @@
 """`python -m benchmarks`: embedkafka and Apache Kafka side by side, in one run, as ratios.
 
-All clusters run at once, each idle while another is measured; rounds alternate between them, so
-that a busy moment of the machine meets them all. Figures of different runs must not be compared.
+Rounds alternate between the clusters, so that a busy moment of the machine meets them all, and the
+table shows medians. Figures of different runs must not be compared. CPU times say more than
+wall-clock times when others use the machine as well.
 """
 
 import argparse
-import contextlib
+import signal
 import sys
 
 from benchmarks.report import Report
-from benchmarks.rivals import ApacheRival, EmbeddedRival, ProcessesRival, Rival, memory_mib
-from benchmarks.workloads import FRESH, REPEATED, Row, Scale, Workload
-
-EMBEDDED, PROCESSES = "embedded", "processes"
-DEFAULT = (EMBEDDED, "shipped", "tuned")
-CHOICES = (*DEFAULT, PROCESSES)
+from benchmarks.rows import FULL, QUICK
+from benchmarks.run import Run
+from benchmarks.themes import CLUSTERS, THEMES
 
 
-def main() -> None:
+def main() -> int:
     options = _options()
-    replication = min(3, options.brokers)
-    scale = (
-        Scale(records=50_000, acks=200, groups=2, topics=3, replication=replication)
-        if options.quick
-        else Scale(records=1_000_000, acks=1000, groups=5, topics=10, replication=replication)
+    report = Report()
+    run = Run(
+        report,
+        scale=QUICK if options.quick else FULL,
+        brokers=options.brokers,
+        rounds=options.rounds,
+        only=options.only,
+        match=options.match,
     )
-    rivals = [_rival(choice, options.brokers) for choice in options.only]
-    report = Report([rival.name for rival in rivals])
-    with contextlib.ExitStack() as running:
-        for rival in rivals:
-            _say(f"starting {rival.name}")
-            running.enter_context(rival)
-            _run(rival, FRESH, scale, report)
-        for number in range(options.rounds):
-            for workload in REPEATED:
-                for rival in rivals:
-                    _say(f"round {number + 1} of {options.rounds}: {rival.name}")
-                    _run(rival, (workload,), scale, report)
-        for rival in rivals:
-            report.add(rival.name, Row(name="memory after load MiB", value=memory_mib(rival)))
-            rival.stop()
-            report.add_facts(rival.name, rival.facts)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
+    for theme in THEMES:
+        if theme.name in options.themes:
+            run.measure(theme)
     print(report.table(ours="embedkafka"))
     print(f"written to {report.write(vars(options))}")
+    return 1 if report.failures else 0
 
 
 def _options() -> argparse.Namespace:
+    names = [theme.name for theme in THEMES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the records")
-    parser.add_argument("--brokers", type=int, default=1, help="3 measures replication as well")
+    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument(
+        "--brokers", type=int, default=1, help="of basics and groups; replication has three"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="the table shows medians")
-    parser.add_argument("--only", nargs="+", choices=CHOICES, default=DEFAULT, metavar="CLUSTER")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=CLUSTERS,
+        metavar="CLUSTER",
+        help=f"these instead of those that a theme has: {', '.join(CLUSTERS)}",
+    )
+    parser.add_argument(
+        "--themes", nargs="+", choices=names, default=names, metavar="THEME", help=", ".join(names)
+    )
+    parser.add_argument(
+        "--match", default="", metavar="TEXT", help="only workloads with this in their name"
+    )
     return parser.parse_args()
 
 
-def _rival(choice: str, brokers: int) -> Rival:
-    if choice == EMBEDDED:
-        return EmbeddedRival(brokers=brokers)
-    if choice == PROCESSES:
-        return ProcessesRival(brokers=brokers)
-    return ApacheRival("shipped" if choice == "shipped" else "tuned", brokers=brokers)
-
-
-def _run(rival: Rival, workloads: tuple[Workload, ...], scale: Scale, report: Report) -> None:
-    for workload in workloads:
-        for row in workload(rival, scale):
-            report.add(rival.name, row)
-
-
-def _say(progress: str) -> None:
-    print(progress, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

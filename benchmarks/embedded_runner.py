@@ -1,22 +1,37 @@
 """One embedded cluster in a process of its own: says when it is ready, ends when its input does.
 
-Prints two lines of JSON with the rows it measured: imports, start and the address; then the stop.
+Each line of its output is JSON: first what importing and starting took, and the address; then one
+answer to every order (`kill 1`, `start 1`); at the end what the stop took and, without a data
+directory, what starts and stops take in a process that has done it before.
 """
 
+import argparse
 import json
+import statistics
 import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from embedkafka import EmbeddedKafka
+
+#: Lives of further clusters after the one that was measured.
+WARM_LIVES: Final = 5
 
 
 def main() -> None:
-    brokers = int(sys.argv[1])
+    options = _options()
     began = time.perf_counter()
     import embedkafka
 
     imported = time.perf_counter()
     cluster_class = embedkafka.EmbeddedKafka
     loaded = time.perf_counter()
-    cluster = cluster_class(brokers=brokers)
+    cluster = cluster_class(
+        brokers=options.brokers, data_dir=options.data_dir, config=dict(options.config)
+    )
     with cluster:
         ready = time.perf_counter()
         _tell(
@@ -27,12 +42,56 @@ def main() -> None:
                 "bootstrap_servers": cluster.bootstrap_servers,
             }
         )
-        sys.stdin.read()
+        _obey(cluster)
         stopping = time.perf_counter()
-    _tell({"stop ms": (time.perf_counter() - stopping) * 1000})
+    stop_ms = (time.perf_counter() - stopping) * 1000
+    warm = _measure_warm_lives(options.brokers) if options.data_dir is None else {}
+    _tell({"stop ms": stop_ms, **warm})
 
 
-def _tell(facts: dict[str, object]) -> None:
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.embedded_runner")
+    parser.add_argument("--brokers", type=int, default=1)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--config", action="append", default=[], type=_setting)
+    return parser.parse_args()
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _obey(cluster: "EmbeddedKafka") -> None:
+    """Does what the lines of standard input say, until they end."""
+    for line in sys.stdin:
+        order, broker_id = line.split()
+        broker = cluster.broker(int(broker_id))
+        broker.kill() if order == "kill" else broker.start()
+        running = [each.address for each in cluster.brokers if each.is_running]
+        _tell({"bootstrap_servers": ",".join(running)})
+
+
+def _measure_warm_lives(brokers: int) -> dict[str, float]:
+    """Medians of what a test session sees that starts cluster after cluster."""
+    from embedkafka import EmbeddedKafka
+
+    starts, stops = [], []
+    for _ in range(WARM_LIVES):
+        cluster = EmbeddedKafka(brokers=brokers)
+        began = time.perf_counter()
+        cluster.start()
+        ready = time.perf_counter()
+        cluster.close()
+        starts.append((ready - began) * 1000)
+        stops.append((time.perf_counter() - ready) * 1000)
+    return {
+        "start in a warm process ms": statistics.median(starts),
+        "stop in a warm process ms": statistics.median(stops),
+    }
+
+
+def _tell(facts: Mapping[str, object]) -> None:
     print(json.dumps(facts), flush=True)
 
 

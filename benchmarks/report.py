@@ -5,52 +5,52 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks.workloads import Row
+from benchmarks.rows import Row
 
 RESULTS: Final = Path(__file__).parent / "results"
+_NOTHING: Final = "-"
 
 
 class Report:
-    """Collects rows by cluster, in the order in which they first appear."""
+    """Collects rows by theme, name and cluster, in the order in which they first appear."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = columns
-        self._values: dict[str, dict[str, list[float]]] = {}
+    def __init__(self) -> None:
+        self._values: dict[str, dict[str, dict[str, list[float]]]] = {}
         self._more_is_better: dict[str, bool] = {}
+        self._clusters: list[str] = []
+        self.failures: list[str] = []
 
-    def add(self, column: str, row: Row) -> None:
-        self._values.setdefault(row.name, {}).setdefault(column, []).append(row.value)
+    def add(self, theme: str, cluster: str, row: Row) -> None:
+        rows = self._values.setdefault(theme, {})
+        rows.setdefault(row.name, {}).setdefault(cluster, []).append(row.value)
         self._more_is_better[row.name] = row.more_is_better
+        if cluster not in self._clusters:
+            self._clusters.append(cluster)
 
-    def add_facts(self, column: str, facts: Mapping[str, float]) -> None:
+    def add_facts(self, theme: str, cluster: str, facts: Mapping[str, float]) -> None:
         for name, value in facts.items():
-            self.add(column, Row(name=name, value=value))
+            self.add(theme, cluster, Row(name=name, value=value))
+
+    def add_failure(self, theme: str, what: str, cluster: str, error: Exception) -> None:
+        self.failures.append(f"{theme}: {what}: {cluster}: {error!r}")
 
     def table(self, *, ours: str) -> str:
         """Medians per cluster, and how many times better ours is than each (below 1: worse)."""
-        rivals = [column for column in self._columns if column != ours]
-        heads = ["", *self._columns, *(f"vs {rival}" for rival in rivals)]
-        lines = [heads]
-        for name in self._values:
-            medians = self.medians(name)
-            cells = [_number(medians.get(column)) for column in self._columns]
-            ratios = [_ratio(self._advantage(name, medians, ours, rival)) for rival in rivals]
-            lines.append([name, *cells, *ratios])
-        widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in lines
-        )
-
-    def medians(self, name: str) -> dict[str, float]:
-        return {column: statistics.median(seen) for column, seen in self._values[name].items()}
+        rivals = [cluster for cluster in self._clusters if cluster != ours]
+        lines = [["", *self._clusters, *(f"vs {rival}" for rival in rivals)]]
+        for theme, rows in self._values.items():
+            lines.append([theme.upper(), *("" for _ in lines[0][1:])])
+            for name, values in rows.items():
+                medians = {cluster: statistics.median(seen) for cluster, seen in values.items()}
+                cells = [_number(medians.get(cluster)) for cluster in self._clusters]
+                ratios = [_ratio(self._advantage(name, medians, ours, rival)) for rival in rivals]
+                lines.append([name, *cells, *ratios])
+        failures = [f"FAILED {failure}" for failure in self.failures]
+        return "\n".join([*_aligned(lines), *failures])
 
     def write(self, settings: Mapping[str, object]) -> Path:
         """Every single value, with what is needed to read it later."""
@@ -62,6 +62,7 @@ class Report:
             "cores": os.cpu_count(),
             "load": os.getloadavg(),
             "rows": self._values,
+            "failures": self.failures,
         }
         path.write_text(json.dumps(document, indent=1))
         return path
@@ -76,11 +77,22 @@ class Report:
         return better / worse if worse else None
 
 
+def _aligned(lines: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
 def _number(value: float | None) -> str:
     if value is None:
-        return "-"
+        return _NOTHING
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}x" if value < 100 else f"{value:.0f}x"
+    return _NOTHING if value is None else f"{value:.2g}x" if value < 100 else f"{value:.0f}x"

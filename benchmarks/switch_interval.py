@@ -13,7 +13,8 @@ import sys
 import time
 from typing import Final
 
-from benchmarks.workloads import measure_acks, percentile
+from benchmarks.clients import percentile
+from benchmarks.workloads.basics import measure_acks
 
 INTERVALS: Final = (0.005, 0.002, 0.001, 0.0005)
 TOPIC: Final = "acks"

@@ -51,7 +51,8 @@ class ApacheKafka:
     """A cluster of real brokers for the length of a `with` block.
 
     `jvm` is "shipped" (the flags of Kafka's own scripts), "tuned" (those that suit short runs), or
-    the very flags to pass.
+    the very flags to pass. `parent` is where its temporary directory is made, if not where such
+    directories usually are.
     """
 
     def __init__(
@@ -61,11 +62,13 @@ class ApacheKafka:
         version: str = VERSIONS[0],
         config: Mapping[str, object] | None = None,
         jvm: Jvm | Sequence[str] = "tuned",
+        parent: Path | None = None,
     ) -> None:
         self._config = {name: str(value) for name, value in (config or {}).items()}
         self._broker_count = brokers
         self._version = version
         self._jvm = jvm
+        self._parent = parent
         self._directory = Path()
         self._flags: Sequence[str] = ()
         self._nodes: list[KafkaTool] = []
@@ -76,7 +79,7 @@ class ApacheKafka:
     def __enter__(self) -> Self:
         self._version = kafka_version(self._version)
         self._flags = _jvm_flags(self._jvm, self._version)
-        self._directory = Path(tempfile.mkdtemp(prefix="ek-apache-kafka-"))
+        self._directory = Path(tempfile.mkdtemp(prefix="ek-apache-kafka-", dir=self._parent))
         try:
             self._ports = self._format()
             self._start()
@@ -103,7 +106,8 @@ class ApacheKafka:
 
     @property
     def pids(self) -> list[int]:
-        return [node.pid for node in self._nodes]
+        """The brokers that run now."""
+        return [node.pid for node in self._nodes if node.is_running]
 
     @property
     def cpu_seconds(self) -> float:
@@ -125,11 +129,28 @@ class ApacheKafka:
         for node in self._nodes:
             node.stop()
 
-    def kill(self) -> None:
-        """Ends the brokers at once and removes everything they wrote."""
+    def crash(self) -> None:
+        """Ends the brokers at once; what they wrote stays as it is."""
         for node in self._nodes:
             node.kill()
+
+    def restart(self) -> None:
+        """Starts all brokers again, after `stop` or `crash`, on what they wrote."""
+        self._start()
+
+    def kill(self) -> None:
+        """Ends the brokers at once and removes everything they wrote."""
+        self.crash()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def kill_broker(self, broker: int) -> None:
+        """Ends one broker at once; the first is broker 1."""
+        self._nodes[broker - 1].kill()
+
+    def start_broker(self, broker: int) -> None:
+        """Starts a killed broker again; returns when it knows all others."""
+        self._nodes[broker - 1] = self._spawn("kafka.Kafka", broker, self._flags, [])
+        self._await_broker(broker)
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines each broker logged, for the report of a failed test."""
@@ -182,13 +203,17 @@ class ApacheKafka:
             self._spawn("kafka.Kafka", node, self._flags, [])
             for node in range(1, self._broker_count + 1)
         ]
-        for node, port in zip(self._nodes, self._ports, strict=True):
-            node.await_answer(
-                partial(lists_brokers, port, self._broker_count),
-                what=f"Apache Kafka {self._version} on port {port}",
-                timeout_s=START_TIMEOUT_SECONDS,
-            )
+        for broker in range(1, self._broker_count + 1):
+            self._await_broker(broker)
         self.start_seconds = time.monotonic() - began
+
+    def _await_broker(self, broker: int) -> None:
+        port = self._ports[broker - 1]
+        self._nodes[broker - 1].await_answer(
+            partial(lists_brokers, port, self._broker_count),
+            what=f"Apache Kafka {self._version} on port {port}",
+            timeout_s=START_TIMEOUT_SECONDS,
+        )
 
     def _spawn(
         self, main_class: str, node: int, flags: Sequence[str], arguments: Sequence[str]

@@ -1,0 +1,159 @@
+"""The stock client, confluent-kafka, as the workloads use it."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.rivals.rival import Rival
+
+VALUE: Final = b"x" * 100
+DEADLINE_SECONDS: Final = 120
+_QUIET: Final = {"log_level": 0}
+
+
+def admin(rival: Rival) -> AdminClient:
+    """A client that has to be kept while something that it was asked for is awaited."""
+    return AdminClient({"bootstrap.servers": rival.bootstrap_servers, **_QUIET})
+
+
+def create_topic(
+    rival: Rival,
+    *,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> str:
+    """A new topic with three replicas, or as many as there are brokers."""
+    name = f"bench-{uuid.uuid4().hex[:12]}"
+    replicas = min(3, rival.bootstrap_servers.count(",") + 1)
+    wanted = NewTopic(name, partitions, replicas, config=dict(config or {}))
+    client = admin(rival)
+    created = client.create_topics([wanted], operation_timeout=60, request_timeout=DEADLINE_SECONDS)
+    created[name].result(DEADLINE_SECONDS)
+    return name
+
+
+def await_true(is_so: Callable[[], bool], what: str, *, pause_s: float = 0.01) -> None:
+    """Asks again and again; for facts that no client is told of."""
+    began = time.perf_counter()
+    while not is_so():
+        check_deadline(began, what)
+        time.sleep(pause_s)
+
+
+def check_deadline(began: float, what: str) -> None:
+    if time.perf_counter() - began > DEADLINE_SECONDS:
+        raise TimeoutError(f"no {what} in {DEADLINE_SECONDS} s")
+
+
+def new_consumer(
+    rival: Rival, group: str | None = None, *, settings: Mapping[str, object] | None = None
+) -> Consumer:
+    """A consumer that begins at the start of its partitions, in a group of its own if not told."""
+    return Consumer(
+        {
+            "bootstrap.servers": rival.bootstrap_servers,
+            "group.id": group or new_name(),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **_QUIET,
+            **(settings or {}),
+        }
+    )
+
+
+def new_name() -> str:
+    return uuid.uuid4().hex
+
+
+def consume_many(consumer: Consumer, count: int) -> None:
+    """Takes `count` records from an assigned consumer."""
+    began = time.perf_counter()
+    seen = 0
+    while seen < count:
+        seen += len(consumer.consume(10_000, timeout=1.0))
+        check_deadline(began, f"record {seen} of {count}")
+
+
+def produce_many(
+    rival: Rival,
+    topic: str,
+    count: int,
+    *,
+    value: bytes = VALUE,
+    keys: int = 0,
+    partitions: int = 1,
+    settings: Mapping[str, object] | None = None,
+) -> None:
+    """Sends and awaits `count` records, in turn to each partition, in turn with each of `keys`."""
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": rival.bootstrap_servers,
+            "acks": "all",
+            "linger.ms": 5,
+            "batch.num.messages": 10_000,
+            "queue.buffering.max.messages": 500_000,
+            "queue.buffering.max.kbytes": 128 * 1024,
+            "delivery.report.only.error": True,
+            "on_delivery": delivered,
+            **_QUIET,
+            **(settings or {}),
+        }
+    )
+    send: Any = producer.produce  # Any: a lookup less per record, and its stub wants all arguments
+    for number in range(count):
+        key = b"%d" % (number % keys) if keys else None
+        while True:
+            try:
+                send(topic, value, key, number % partitions)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    assert producer.flush(DEADLINE_SECONDS) == 0, "records were neither acked nor refused"
+    assert not failures, failures[0]
+
+
+class OneByOne:
+    """A producer that waits for every acknowledgement of all replicas."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "linger.ms": 0,
+                "acks": "all",
+                "socket.nagle.disable": True,
+                **_QUIET,
+            }
+        )
+
+    def send(self, topic: str) -> float:
+        """Sends one record to partition 0; the seconds until it was acknowledged."""
+        outcome: list[KafkaError | None] = []
+        began = time.perf_counter()
+        self._producer.produce(topic, VALUE, partition=0, on_delivery=partial(_note, outcome))
+        while not outcome:
+            self._producer.poll(1.0)
+            check_deadline(began, "acknowledgement")
+        took = time.perf_counter() - began
+        assert outcome[0] is None, outcome[0]
+        return took
+
+
+def percentile(values: list[float], percent: int) -> float:
+    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
+
+
+def _note(outcome: list[KafkaError | None], error: KafkaError | None, _: Message) -> None:
+    outcome.append(error)

@@ -1,0 +1,94 @@
+"""What every cluster under measurement can be asked, and what it costs."""
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+import psutil
+
+#: For a process to end that was asked to.
+STOP_TIMEOUT_SECONDS: Final = 60
+
+
+class Rival(Protocol):
+    """A cluster in processes of its own; entering starts it, leaving ends it and its data.
+
+    Brokers are numbered from 1.
+    """
+
+    name: str
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run its brokers now."""
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What start and stop have told by themselves: row name to value."""
+
+    @property
+    def log_dir(self) -> Path:
+        """The directory with the partitions of broker 1."""
+
+    def stop(self) -> None:
+        """Ends in good order, and keeps the data."""
+
+    def crash(self) -> None:
+        """Ends without a goodbye, and keeps the data as it is."""
+
+    def restart(self) -> None:
+        """Starts again on its data, and returns when all brokers know each other."""
+
+    def kill_broker(self, broker_id: int) -> None: ...
+    def start_broker(self, broker_id: int) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Meter:
+    """Wall-clock time, and CPU time of a cluster's brokers, in the length of a `with` block."""
+
+    def __init__(self, rival: Rival) -> None:
+        self._rival = rival
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._cpu_before = cpu_seconds(self._rival)
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.seconds = time.perf_counter() - self._began
+        self.cpu_seconds = cpu_seconds(self._rival) - self._cpu_before
+
+    @property
+    def ms(self) -> float:
+        return self.seconds * 1000
+
+
+def cpu_seconds(rival: Rival) -> float:
+    """User and system time of all processes of a cluster since they started."""
+    times = [psutil.Process(pid).cpu_times() for pid in rival.pids]
+    return float(sum(each.user + each.system for each in times))
+
+
+def memory_mib(rival: Rival) -> float:
+    return float(sum(psutil.Process(pid).memory_info().rss for pid in rival.pids)) / 2**20
+
+
+def threads(rival: Rival) -> int:
+    return sum(psutil.Process(pid).num_threads() for pid in rival.pids)
