@@ -39,6 +39,10 @@ class Disk:
         """Lets everything work again; a broker uses a directory that failed after a restart."""
         self._faults = MappingProxyType({})
 
+    @property
+    def has_faults(self) -> bool:
+        return bool(self._faults)
+
     def files(self, files: Files) -> Files:
         """The way in which a broker uses this disk."""
         return _DiskFiles(self, files)
@@ -82,8 +86,12 @@ class _DiskFiles:
         self._files = files
 
     def open(self, path: Path) -> File:
-        self._disk._check(path, self._opening(path))
+        self._check_opening(path)
         return _DiskFile(self._disk, self._files.open(path), path)
+
+    def create(self, path: Path) -> File:
+        self._disk._check(path, _Access.WRITE)
+        return _DiskFile(self._disk, self._files.create(path), path)
 
     def read(self, path: Path) -> bytes:
         self._disk._check(path, _Access.READ)
@@ -106,7 +114,7 @@ class _DiskFiles:
         return self._files.names(directory)
 
     def make_directory(self, directory: Path) -> None:
-        self._disk._check(directory, self._opening(directory))
+        self._check_opening(directory)
         self._files.make_directory(directory)
 
     def rename(self, old: Path, new: Path) -> None:
@@ -133,8 +141,10 @@ class _DiskFiles:
         self._disk._check(directory, _Access.CHANGE)
         self._files.remove_tree(directory)
 
-    def _opening(self, path: Path) -> _Access:
-        return _Access.READ if self._files.exists(path) else _Access.WRITE
+    def _check_opening(self, path: Path) -> None:
+        if self._disk.has_faults:
+            access = _Access.READ if self._files.exists(path) else _Access.WRITE
+            self._disk._check(path, access)
 
 
 class _DiskFile:

@@ -133,6 +133,7 @@ class Log:
         )
         self._first_unstable_offset: int | None = None
         self._is_stored = False
+        self._stored_topic_id: uuid.UUID | None = None
         self._is_closed = False
         self._truncations = 0
         self._lowest_truncation = MAX_OFFSET
@@ -152,25 +153,30 @@ class Log:
     def create(self) -> None:
         """Makes an empty log in a new directory.
 
-        Its first segment gets a file with the first batch: a file costs up to a millisecond, and
-        of a topic's many partitions most may stay empty.
+        There are no files in it before the first batch or a proper end: one costs up to a
+        millisecond, and of a topic's many partitions most may stay empty.
         """
         with self._lock:
             self._local.begin()
-            if self.topic_id is not None:
-                checkpoints.write_topic_id(self._files, self.directory, self.topic_id)
 
     def _store(self) -> None:
-        """Makes the file of the first segment."""
+        """Makes the first files: whose log this is, and the first segment."""
+        self._store_topic_id()
         self._local.active.create()
         self._is_stored = True
+
+    def _store_topic_id(self) -> None:
+        if self.topic_id is not None and self.topic_id != self._stored_topic_id:
+            checkpoints.write_topic_id(self._files, self.directory, self.topic_id)
+            self._stored_topic_id = self.topic_id
 
     def load(
         self, *, log_start_offset: int = 0, recovery_point: int = 0, is_clean: bool = False
     ) -> None:
         """Opens the directory as it is, and repairs it unless it was closed properly."""
         with self._lock:
-            self.topic_id = checkpoints.read_topic_id(self._files, self.directory) or self.topic_id
+            self._stored_topic_id = checkpoints.read_topic_id(self._files, self.directory)
+            self.topic_id = self._stored_topic_id or self.topic_id
             loader = Loader(
                 self._files,
                 self.directory,
@@ -206,6 +212,8 @@ class Log:
                     self._local.active.retire()
                     self._flush(sync=False)
                     self._producers.take_snapshot()
+                self._store_topic_id()
+                self._epochs.save()
             finally:
                 self._local.segments.release()
 
@@ -263,6 +271,7 @@ class Log:
             self._local.on_storage_error = self._storage_error
             self._on_storage_error = on_storage_error
             self._is_stored = future._is_stored
+            self._stored_topic_id = future._stored_topic_id
             self.recovery_point = min(self.recovery_point, future.recovery_point)
             self._truncations += 1  # what is being compacted is of no use any more
             self._epochs.rewrite(directory)
@@ -277,11 +286,12 @@ class Log:
         self._guarded(move)
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Writes the topic id down, for a log that was made without one."""
+        """Names the topic, for a log that was made without its id."""
 
         def assign() -> None:
-            checkpoints.write_topic_id(self._files, self.directory, topic_id)
             self.topic_id = topic_id
+            if self._is_stored:
+                self._store_topic_id()
 
         if self.topic_id is None:
             self._guarded(assign)
@@ -676,11 +686,15 @@ class Log:
         return True
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
-        """Notes that a leader of `epoch` begins at `offset`, before it appends anything."""
+        """Notes that a leader of `epoch` begins at `offset`, before it appends anything.
+
+        That of a log without files need not outlive a crash: there is nothing to disagree on.
+        """
 
         def assign() -> None:
             self._epochs.assign(epoch, offset)
-            self._epochs.save()
+            if self._is_stored:
+                self._epochs.save()
 
         self._guarded(assign)
 

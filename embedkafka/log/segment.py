@@ -103,11 +103,11 @@ class Segment:
 
     def create(self) -> None:
         """Starts an empty file, and takes the place of whatever had its name."""
-        self.offset_index.file.remove()
-        self.time_index.file.remove()
-        self.txn_index.remove()
-        self._own_file()
-        self.file.truncate(0)
+        try:
+            self._file = self._files.create(self.path)
+        except FileExistsError:
+            self.remove()
+            self._file = self._files.create(self.path)
         self.begin()
 
     def begin(self) -> None:

@@ -45,6 +45,10 @@ class Files(Protocol):
         """Opens for reading and writing, creating the file when it does not exist."""
         ...
 
+    def create(self, path: Path) -> File:
+        """Opens a new file; FileExistsError when there is one of that name."""
+        ...
+
     def read(self, path: Path) -> bytes: ...
 
     def replace(self, path: Path, data: BytesLike) -> None:
@@ -122,6 +126,10 @@ class SystemFiles:
 
     def open(self, path: Path) -> File:
         return _SystemFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+    def create(self, path: Path) -> File:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return _SystemFile(os.open(path, flags, 0o644))
 
     def read(self, path: Path) -> bytes:
         with open(path, "rb") as file:

@@ -69,6 +69,9 @@ class FaultyFiles(SystemFiles):
     def open(self, path: Path) -> File:
         return FaultyFile(super().open(path), path, self)
 
+    def create(self, path: Path) -> File:
+        return FaultyFile(super().create(path), path, self)
+
     def replace(self, path: Path, data: BytesLike) -> None:
         self.check(path)
         super().replace(path, data)

@@ -1,6 +1,7 @@
 """Opening a log after a proper shutdown, after a crash, and after damage."""
 
 import shutil
+import uuid
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from embedkafka.records.compression import Compression
 from embedkafka.runtime.files import FileRegion
 
 SMALL = {"segment_bytes": 400, "index_interval_bytes": 100}
+TOPIC_ID = uuid.UUID("b8d131c5-2a3d-4b3f-9f1e-0a0b0c0d0e0f")
 
 
 def fill(kit, log: Log, count: int = 30) -> None:
@@ -57,15 +59,38 @@ def test_a_killed_log_is_recovered_whole(kit) -> None:
     assert kit.append(log, b"more", epoch=3).first_offset == 30
 
 
+def test_a_log_with_records_knows_its_topic_even_after_a_crash(kit) -> None:
+    log = kit.new()
+    log.assign_topic_id(TOPIC_ID)
+    kit.append(log, b"a")
+    log.kill()
+    assert kit.load().topic_id == TOPIC_ID
+
+
+def test_a_new_segment_takes_the_place_of_what_has_its_name(kit) -> None:
+    log = kit.new()
+    for suffix in (".log", ".index", ".timeindex", ".txnindex"):
+        (kit.directory / f"{0:020d}{suffix}").write_bytes(b"left by somebody")
+    kit.append(log, b"a")
+    assert kit.values(log) == [b"a"]
+    log.kill()
+    log = kit.load()
+    assert kit.values(log) == [b"a"]
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_an_empty_log_has_no_files_of_its_own_and_is_loaded_all_the_same(
     kit, is_clean: bool
 ) -> None:
     log = kit.new()
+    log.assign_topic_id(TOPIC_ID)
+    log.assign_epoch_start(3, 0)
     log.flush()
     assert kit.names() == []
     log.close() if is_clean else log.kill()
+    assert kit.names() == (["leader-epoch-checkpoint", "partition.metadata"] if is_clean else [])
     log = kit.load(is_clean=is_clean)
+    assert log.topic_id == (TOPIC_ID if is_clean else None)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
     assert kit.append(log, b"a").first_offset == 0
 

@@ -31,6 +31,10 @@ class BreakableFiles(SystemFiles):
         self.check(path)
         return BreakableFile(self, path, super().open(path))
 
+    def create(self, path):
+        self.check(path)
+        return BreakableFile(self, path, super().create(path))
+
     def replace(self, path, data):
         self.check(path)
         super().replace(path, data)
@@ -119,6 +123,8 @@ def test_offline_partition_refuses_leadership_and_deletion(cluster, files):
 
 
 def test_election_may_be_what_finds_the_disk_broken(cluster, files):
+    cluster[1].produce("a")
+    cluster.settle()
     break_disk(cluster, files, 3)
     assert cluster.elect(3) == {
         1: ErrorCode.NONE,
