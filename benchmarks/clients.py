@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -138,22 +137,29 @@ class OneByOne:
             }
         )
 
-    def send(self, topic: str) -> float:
-        """Sends one record to partition 0; the seconds until it was acknowledged."""
-        outcome: list[KafkaError | None] = []
+        self._outcomes: list[KafkaError | None] = []
+
+    def send(self, topic: str) -> None:
+        """Sends one record to partition 0 and waits until it is acknowledged."""
+        self.begin(topic)
+        self.wait()
+
+    def begin(self, topic: str) -> None:
+        """Sends the record only."""
+        self._producer.produce(topic, VALUE, partition=0, on_delivery=self._note)
+
+    def wait(self) -> None:
+        """Waits for the acknowledgement of what was sent last."""
         began = time.perf_counter()
-        self._producer.produce(topic, VALUE, partition=0, on_delivery=partial(_note, outcome))
-        while not outcome:
+        while not self._outcomes:
             self._producer.poll(1.0)
             check_deadline(began, "acknowledgement")
-        took = time.perf_counter() - began
-        assert outcome[0] is None, outcome[0]
-        return took
+        error = self._outcomes.pop()
+        assert error is None, error
+
+    def _note(self, error: KafkaError | None, _: Message) -> None:
+        self._outcomes.append(error)
 
 
 def percentile(values: list[float], percent: int) -> float:
     return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
-
-
-def _note(outcome: list[KafkaError | None], error: KafkaError | None, _: Message) -> None:
-    outcome.append(error)
