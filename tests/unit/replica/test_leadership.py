@@ -47,6 +47,7 @@ def test_another_topic_of_the_same_name_is_refused(cluster):
 
 def test_log_of_a_deleted_topic_is_not_taken_for_the_new_one(cluster):
     cluster.elect(1)
+    cluster[1].produce("a")
     cluster.kill(1)
     cluster.start(1)
     other = uuid.UUID(int=77)
