@@ -6,7 +6,7 @@ go; leaders shrink and grow their ISRs from what they were last told, which may 
 and events are delayed for any time, but keep their order within a channel and a broker.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -29,19 +29,24 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.cluster = Cluster(brokers=len(BROKERS))
+        self.cluster = self.make_cluster()
         self.stuck: set[int] = set()
         self.history: list[str] = []
         self.writers: dict[int, set[int]] = {}
         self._last_epoch = 0
+        self._checked_zxid = -1
         self._last_states: dict[TopicPartition, tuple[object, LeaderAndIsr]] = {}
         for node in self.cluster.nodes.values():
             self._observe(node)
 
+    def make_cluster(self) -> Cluster:
+        return Cluster(brokers=len(BROKERS))
+
     # --- running ---
 
-    def run(self, steps: int) -> None:
-        actions = [
+    def actions(self) -> list[tuple[Callable[[], None], int]]:
+        """All that may happen, and how often."""
+        return [
             (self.handle_event, 30),
             (self.deliver_request, 30),
             (self.change_isr, 12),
@@ -61,6 +66,9 @@ class World:
             (self.get_stuck, 1),
             (self.get_unstuck, 3),
         ]
+
+    def run(self, steps: int) -> None:
+        actions = self.actions()
         chosen = self.random.choices(
             [action for action, _ in actions], [weight for _, weight in actions], k=steps
         )
@@ -275,6 +283,10 @@ class World:
 
     def check_always(self) -> None:
         self.cluster.failures.check()
+        zxid = self.cluster.server._tree.zxid
+        if zxid == self._checked_zxid:
+            return  # nobody has written since
+        self._checked_zxid = zxid
         admin = self.cluster.admin
         epoch, _ = admin.controller_epoch()
         assert epoch >= self._last_epoch, "the controller epoch went back"
@@ -378,8 +390,8 @@ class World:
     def _pick(self, nodes: Sequence[Node]) -> Node | None:
         return self.random.choice(nodes) if nodes else None
 
-    def _some_replicas(self) -> list[int]:
-        return self.random.sample(BROKERS, self.random.randint(1, 3))
+    def _some_replicas(self, count: int | None = None) -> list[int]:
+        return self.random.sample(BROKERS, count or self.random.randint(1, 3))
 
     def _note(self, what: str) -> None:
         self.history.append(what)

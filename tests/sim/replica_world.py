@@ -1,0 +1,379 @@
+"""A whole cluster but for its sockets and threads: controllers, replicas, their logs, one store.
+
+`World` moves the controllers; here the brokers behind them are real ones as well. Records are
+appended wherever a broker takes itself for a leader, followers fetch one batch at a time, leaders
+change their in-sync sets in the store, and all of it is interleaved with elections, moves of
+replicas, kills, lost sessions, delayed requests and the passing of time, from one seed.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from embedkafka.controller.request_batch import ControlResponse
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import FetchIsolation, Log
+from embedkafka.log.manager import LogManager
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.brokers import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from embedkafka.records.batch import read_batches
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetch import bytes_of
+from embedkafka.replica.leader_endpoint import LeaderEndPoint, OnNews
+from embedkafka.replica.local_leader import LocalLeader
+from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.partition import ACKS_ALL, LATEST_TIMESTAMP, Partition
+from embedkafka.replica.ports import LeaderChange
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.zk.payloads import BrokerInfo
+from tests.sim.world import BROKERS, World
+from tests.unit.controller.harness import Cluster, Node, broker_info
+from tests.unit.replica.conftest import ManualTasks, Produced, records
+
+TOPIC = "a"
+PARTITIONS = 2
+LAG_MS = 30_000
+FOREVER_MS = 10_000_000_000
+
+
+class ReplicaNode(Node):
+    """A broker with its replicas. `cluster.cannot_reach` says whose logs it can read."""
+
+    def __init__(self, cluster: "ReplicaCluster", info: BrokerInfo) -> None:
+        self.replica_cluster = cluster
+        self.tasks = ManualTasks(cluster.clock)
+        self.logs = LogManager(
+            [cluster.directory / f"broker-{info.id}"],
+            clock=cluster.clock,
+            scheduler=self.tasks,
+            files=SystemFiles(),
+            random=Random(1),
+            on_dir_failure=_no_disk_fails,
+        )
+        super().__init__(cluster, info, cluster.config)
+        self.manager = ReplicaManager(
+            BrokerId(info.id),
+            config=ReplicaConfig(fetch_max_bytes=1, lag_time_max_ms=LAG_MS),
+            logs=self.logs,
+            configs=self,
+            metadata=self,
+            isr_store=self,
+            leadership_listener=self,
+            log_dir_events=self,
+            connect=self._connect,
+            one_fetcher_thread=True,
+            timer=self.tasks,
+            tasks=self.tasks,
+            clock=cluster.clock,
+            failures=cluster.failures,
+            fetcher_threads=False,
+        )
+        self.logs.startup()
+        self.manager.start()
+
+    def handle(self, request: object) -> ControlResponse:
+        modelled = super().handle(request)
+        if modelled.error_code:
+            return modelled
+        if isinstance(request, LeaderAndIsrRequest):
+            return self.manager.become_leader_or_follower(request)
+        if isinstance(request, StopReplicaRequest):
+            return self.manager.stop_replicas(request)
+        assert isinstance(request, UpdateMetadataRequest)
+        self.manager.on_brokers_changed()
+        return modelled
+
+    def die(self) -> None:
+        """What was written stays, what was in memory goes."""
+        self.manager.shutdown(checkpoint=False)
+        self.logs.kill()
+
+    def find_log(self, partition: TopicPartition) -> Log | None:
+        hosted = self.manager.find_partition(partition)
+        return None if hosted is None else hosted.log
+
+    # --- what replication needs ---
+
+    def log_config(self, topic: str) -> LogConfig:
+        return self.replica_cluster.topic_config
+
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self.metadata
+
+    def is_alive(self, broker_id: BrokerId) -> bool:
+        return broker_id in self.live_brokers
+
+    def rack(self, broker_id: BrokerId) -> str | None:
+        return None
+
+    def update_isr_as_leader(self, partition: TopicPartition, state: Any) -> int | None:
+        return self.zk.update_isr_as_leader(partition, state)
+
+    def notify_isr_changes(self, partitions: Any) -> None:
+        self.zk.notify_isr_changes(partitions)
+
+    def on_leadership_change(
+        self, leading: Sequence[LeaderChange], following: Sequence[LeaderChange]
+    ) -> None:
+        """There are no coordinators here."""
+
+    def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
+        _no_disk_fails(directory, offline)
+
+    def _connect(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
+        return LocalLeader(leader, BrokerId(self.info.id), self._find_leader, on_news)
+
+    def _find_leader(self, leader: BrokerId) -> ReplicaManager | None:
+        node = self.replica_cluster.nodes.get(leader)
+        if node is None or self.replica_cluster.cannot_reach(self.info.id, leader):
+            return None
+        assert isinstance(node, ReplicaNode)
+        return node.manager
+
+
+class ReplicaCluster(Cluster):
+    """Controllers with replicas; `topic_config` is every topic's."""
+
+    def __init__(self, brokers: int, directory: Path, topic_config: LogConfig) -> None:
+        self.directory = directory
+        self.topic_config = topic_config
+        self.cannot_reach: Callable[[int, int], bool] = lambda one, other: False
+        super().__init__(brokers)
+
+    def start(self, broker_id: int) -> Node:
+        info = broker_info(broker_id)
+        self.nodes[broker_id] = ReplicaNode(self, info)
+        return self.nodes[broker_id]
+
+    def kill(self, broker_id: int) -> None:
+        node = self.nodes[broker_id]
+        assert isinstance(node, ReplicaNode)
+        super().kill(broker_id)
+        node.die()
+
+
+class ReplicaWorld(World):
+    """The brokers' logs and what was acknowledged, in the hands of one `Random`."""
+
+    def __init__(self, seed: int, directory: Path) -> None:
+        self._min_isr = 1 + seed % 2
+        self._directory = directory
+        self.cut_off: set[int] = set()
+        self.values = 0
+        self.waiting: list[tuple[TopicPartition, bytes, Produced]] = []
+        self.committed: dict[TopicPartition, list[bytes]] = {}
+        self._marks: dict[tuple[int, TopicPartition], tuple[Log, int]] = {}
+        self._told: dict[TopicPartition, tuple[int, int]] = {}
+        super().__init__(seed)
+        assignment = {n: self._some_replicas(3) for n in range(PARTITIONS)}
+        self.partitions = [TopicPartition(TOPIC, n) for n in assignment]
+        self.cluster.create_topic(TOPIC, assignment)
+
+    def make_cluster(self) -> Cluster:
+        config = LogConfig(min_insync_replicas=self._min_isr, retention_ms=-1)
+        cluster = ReplicaCluster(len(BROKERS), self._directory, config)
+        cluster.cannot_reach = self._cannot_reach
+        return cluster
+
+    def actions(self) -> list[tuple[Callable[[], None], int]]:
+        return [
+            (self.handle_event, 20),
+            (self.deliver_request, 20),
+            (self.produce, 30),
+            (self.fetch, 60),
+            (self.work, 15),
+            (self.pass_time, 6),
+            (self.reassign, 1),
+            (self.cancel_reassignment, 1),
+            (self.elect, 2),
+            (self.shut_down, 1),
+            (self.kill, 2),
+            (self.start, 4),
+            (self.bounce, 1),
+            (self.expire_session, 2),
+            (self.depose_controller, 1),
+            (self.get_stuck, 1),
+            (self.get_unstuck, 2),
+            (self.cut, 2),
+            (self.mend, 3),
+        ]
+
+    def close(self) -> None:
+        for broker in list(self.cluster.nodes):
+            self.cluster.kill(broker)
+
+    # --- what clients and brokers do ---
+
+    def produce(self) -> None:
+        """One record to any broker that takes itself for the leader."""
+        leading = [
+            (node, partition)
+            for node in self._replicas()
+            for partition in self.partitions
+            if (hosted := node.manager.find_partition(partition)) is not None and hosted.is_leader
+        ]
+        if not leading:
+            return
+        node, partition = self.random.choice(leading)
+        self.values += 1
+        value, answer = str(self.values), Produced()
+        acks = self.random.choice([ACKS_ALL, ACKS_ALL, ACKS_ALL, 1])
+        node.manager.append_records(
+            timeout_ms=FOREVER_MS,
+            required_acks=acks,
+            entries={partition: records(value)},
+            on_done=answer.take,
+        )
+        self._note(f"broker {node.info.id} is sent {value} for {partition} with acks={acks}")
+        if acks == ACKS_ALL:
+            self.waiting.append((partition, value.encode(), answer))
+
+    def fetch(self) -> None:
+        """A follower asks its leaders once."""
+        node = self._pick_replicas()
+        if node is not None and node.manager.fetchers.run_once():
+            self._note(f"broker {node.info.id} fetches")
+
+    def work(self) -> None:
+        """What a broker does in the background: in-sync sets, checkpoints, delays that are over."""
+        node = self._pick_replicas()
+        if node is not None and node.tasks.run_due():
+            self._note(f"broker {node.info.id} works in the background")
+
+    def pass_time(self) -> None:
+        ms = self.random.choice([100, 1_000, LAG_MS // 2, LAG_MS + 1])
+        self._note(f"{ms} ms pass")
+        self.cluster.clock.advance(ms)
+
+    def cut(self) -> None:
+        """The brokers next to it cannot reach it, though ZooKeeper and the controller can."""
+        broker = self.random.choice(BROKERS)
+        self._note(f"broker {broker} is cut off")
+        self.cut_off.add(broker)
+
+    def mend(self) -> None:
+        self.cut_off.clear()
+
+    # --- rules ---
+
+    def check_always(self) -> None:
+        super().check_always()
+        for node in self._replicas(stuck=True):
+            for partition in self.partitions:
+                hosted = node.manager.find_partition(partition)
+                if hosted is not None and hosted.log is not None:
+                    self._check_log(node.info.id, partition, hosted.log)
+                    self._check_told(partition, hosted)
+        self._check_answers()
+
+    def _check_answers(self) -> None:
+        """What is acknowledged is committed by then."""
+        for partition, value, answer in [waits for waits in self.waiting if waits[2].is_done]:
+            self.waiting.remove((partition, value, answer))
+            if answer.error is ErrorCode.NONE:
+                offset = answer.response.base_offset
+                committed = self.committed.get(partition, [])
+                assert committed[offset : offset + 1] == [value], (
+                    f"{partition}: {value!r} was acknowledged at {offset}, there is "
+                    f"{committed[offset : offset + 1]}"
+                )
+
+    def _check_log(self, broker: int, partition: TopicPartition, log: Log) -> None:
+        """What a replica knows to be committed is the same on all of them, for ever."""
+        mark = log.high_watermark
+        known_log, known_mark = self._marks.get((broker, partition), (log, 0))
+        if known_log is not log:
+            known_mark = 0  # another life, or a replica that was moved away and came back
+        if mark > known_mark:
+            committed = self.committed.setdefault(partition, [])
+            values = _values(log, known_mark, mark)
+            expected = committed[known_mark:mark]
+            assert values[: len(expected)] == expected, (
+                f"{partition} from {known_mark} on: broker {broker} has {values}, {expected} was "
+                "committed"
+            )
+            committed += values[len(expected) :]
+        self._marks[broker, partition] = log, mark
+
+    def _check_told(self, partition: TopicPartition, hosted: Partition) -> None:
+        """The end that consumers are told never goes back (KIP-207).
+
+        A follower's may: it takes its new leader's word, who may have been behind in hearing.
+        """
+        if not hosted.is_leader:
+            return
+        epoch, end = self._told.get(partition, (0, 0))
+        try:
+            told = hosted.find_offset(LATEST_TIMESTAMP, isolation=FetchIsolation.HIGH_WATERMARK)
+        except ApiError as error:
+            if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
+                raise
+            return
+        assert told is not None
+        if told.leader_epoch >= epoch:
+            assert told.offset >= end, (
+                f"{partition} was said to end at {end} in epoch {epoch}, now at {told.offset} in "
+                f"epoch {told.leader_epoch}"
+            )
+            self._told[partition] = told.leader_epoch, told.offset
+
+    def check_at_rest(self) -> None:
+        super().check_at_rest()
+        for partition in self.partitions:
+            committed = self.committed.get(partition, [])
+            for broker in self.cluster.state(partition).isr:
+                node = self.cluster.nodes[broker]
+                assert isinstance(node, ReplicaNode)
+                log = node.find_log(partition)
+                assert log is not None
+                values = _values(log, 0, log.log_end_offset)
+                assert values == committed, f"{partition} differs on broker {broker}"
+            assert len(set(committed)) == len(committed), f"{partition} has a record twice"
+
+    # --- how ---
+
+    def _catch_up(self) -> None:
+        """Followers fetch and leaders review until nothing changes any more."""
+        self.mend()
+        for _ in range(6):
+            busy = True
+            while busy:
+                busy = False
+                for node in self._replicas():
+                    busy |= node.manager.fetchers.run_until_idle()
+                    busy |= node.tasks.run_due()
+                    self.check_always()
+                busy |= self.cluster.step()
+            self.cluster.clock.advance(LAG_MS)
+
+    def _replicas(self, *, stuck: bool = False) -> list[ReplicaNode]:
+        nodes = self.cluster.nodes.values() if stuck else self._running()
+        return [node for node in nodes if isinstance(node, ReplicaNode)]
+
+    def _pick_replicas(self) -> ReplicaNode | None:
+        nodes = self._replicas()
+        return self.random.choice(nodes) if nodes else None
+
+    def _cannot_reach(self, one: int, other: int) -> bool:
+        away = self.cut_off | self.stuck
+        return one in away or other in away
+
+
+def _values(log: Log, start: int, end: int) -> list[bytes]:
+    """The values from one offset to another."""
+    values: list[bytes] = []
+    while start < end:
+        for batch in read_batches(bytes_of(log.read(start, max_bytes=1 << 20).records)):
+            values += [bytes(r.value) for r in batch.records() if start <= r.offset < end]
+            start = batch.next_offset
+    return values
+
+
+def _no_disk_fails(directory: object, lost: object) -> None:
+    raise AssertionError(f"a disk failed: {directory}, {lost}")
