@@ -72,17 +72,21 @@ class VerifyingConsumer:
         ]
         self._consumer.assign(self._places)
         self.seen = defaultdict(list)
+        self._moved = threading.Condition()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="verifier", daemon=True)
         self._thread.start()
 
     def _run(self):
         while not self._ended.is_set():
-            for message in self._consumer.consume(500, 0.1):
-                if message.error():
-                    self._on_error(message.error())
-                else:
-                    self._take(message)
+            messages = self._consumer.consume(500, 0.1)
+            with self._moved:
+                for message in messages:
+                    if message.error():
+                        self._on_error(message.error())
+                    else:
+                        self._take(message)
+                self._moved.notify_all()
 
     def _take(self, message):
         where = (message.topic(), message.partition())
@@ -97,14 +101,14 @@ class VerifyingConsumer:
 
     def await_end(self, ends, timeout_s=30.0):
         """Reads on until it has all up to `ends`, and stops."""
-        for where, end in ends.items():
-            done = threading.Event()
-            waited = 0.0
-            while len(self.seen[where]) < end and waited < timeout_s:
-                done.wait(0.02)
-                waited += 0.02
-            if len(self.seen[where]) < end:
-                self._complain(f"a consumer of {where} got {len(self.seen[where])} of {end}")
+
+        def missing():
+            return {w: end for w, end in ends.items() if len(self.seen[w]) < end}
+
+        with self._moved:
+            self._moved.wait_for(lambda: not missing(), timeout_s)
+        for where, end in missing().items():
+            self._complain(f"a consumer of {where} got {len(self.seen[where])} of {end}")
         self.stop()
 
     def stop(self):
