@@ -22,6 +22,7 @@ from embedkafka.cluster.emptying import empty
 from embedkafka.cluster.facts import Facts, PartitionStatus
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.nodes import Nodes
+from embedkafka.cluster.requests import SeenRequest
 from embedkafka.cluster.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.switching import shorten_interval
 from embedkafka.cluster.topic import Topic
@@ -166,6 +167,28 @@ class EmbeddedKafka:
     def describe(self) -> str:
         """Brokers, leaders, ISRs and offsets, to be read by a person."""
         return "the cluster is not running" if self._nodes is None else self._nodes.describe()
+
+    def report(self) -> str:
+        """`describe`, and groups with their lag, open transactions, the last records and requests.
+
+        It asks the brokers for some of it; pytest shows it below a test that failed.
+        """
+        from embedkafka.cluster.report import report  # most clusters end without
+
+        return "the cluster is not running" if self._nodes is None else report(self._nodes)
+
+    def requests(
+        self, api: str | None = None, *, client_id: str | None = None
+    ) -> list[SeenRequest]:
+        """The requests that clients sent lately, a thousand at most, oldest first.
+
+        `api` is Kafka's name in any case, such as "fetch".
+        """
+        return [
+            seen
+            for seen in self._require_nodes().request_log.all()
+            if api in (None, seen.api.lower(), seen.api) and client_id in (None, seen.client_id)
+        ]
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory that is removed with the cluster, for checkpoints and the like."""

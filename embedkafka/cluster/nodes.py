@@ -15,6 +15,7 @@ from embedkafka.cluster.config import ClusterConfig
 from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
 from embedkafka.cluster.facts import Facts
 from embedkafka.cluster.lifecycle import ANY_PORT, BrokerHandle, Life
+from embedkafka.cluster.requests import RequestLog
 from embedkafka.cluster.views import describe_cluster
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
 from embedkafka.faults.controls import Faults
@@ -29,8 +30,9 @@ from embedkafka.runtime.failures import EmbedKafkaError, Failures
 from embedkafka.runtime.files import Files, SystemFiles
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.threads import start_thread
-from embedkafka.server.broker import Broker, BrokerSpec
+from embedkafka.server.broker import Broker, BrokerSpec, Handle
 from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 
@@ -51,7 +53,7 @@ class Nodes:
         self.network = Network()
         self._config = config
         self._directory = directory
-        self._clock = clock
+        self.clock = clock
         self._failures = failures
         self._rng = rng
         self._files: Files = SystemFiles()
@@ -60,6 +62,7 @@ class Nodes:
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self.ensemble = self._make_ensemble()
         self.zk = KafkaZk(self.ensemble.observe(), clock)
+        self.request_log = RequestLog()
         self._requests = RequestFaults(clock, failures)
         self._disks: dict[BrokerId, Disk] = {}
         self._halting: list[threading.Thread] = []
@@ -210,7 +213,7 @@ class Nodes:
         session = self.ensemble.connect(
             broker_id, spec.config.integer("zookeeper.session.timeout.ms")
         )
-        clock = StandstillClock(self._clock)
+        clock = StandstillClock(self.clock)
         broker = Broker(
             spec,
             store=session,
@@ -220,9 +223,7 @@ class Nodes:
             rng=random.Random(self._rng.getrandbits(64)),
             find_peer=self.network.peers(broker_id, self._find_replicas),
             transport=self.network.transport(broker_id),
-            around=lambda handle, metadata: self._requests.around(
-                broker_id, handle, lambda topic_id: metadata.snapshot.topic_names.get(topic_id)
-            ),
+            around=lambda handle, metadata: self._around(broker_id, handle, metadata),
             on_halt=lambda: self._halt(broker),
         )
         broker.metadata.subscribe(self.on_change)
@@ -293,6 +294,13 @@ class Nodes:
             halting = start_thread(name, lambda: handle.halt(broker), self._failures)
             self._halting.append(halting)
 
+    def _around(self, broker_id: BrokerId, handle: Handle, metadata: MetadataCache) -> Handle:
+        """Requests are noted first, and then may meet a fault."""
+        failing = self._requests.around(
+            broker_id, handle, lambda topic_id: metadata.snapshot.topic_names.get(topic_id)
+        )
+        return self.request_log.around(broker_id, failing)
+
     def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
         handle = self._handles.get(broker_id)
         life = None if handle is None else handle.life
@@ -302,5 +310,5 @@ class Nodes:
         if self._config.zookeeper is not None:
             return RealEnsemble(self._config.zookeeper, self._failures)
         return MemoryEnsemble(
-            self._directory, files=self._files, clock=self._clock, failures=self._failures
+            self._directory, files=self._files, clock=self.clock, failures=self._failures
         )

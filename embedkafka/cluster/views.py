@@ -22,7 +22,8 @@ def describe_cluster(handles: Sequence[BrokerHandle], controller: int | None) ->
         )
         for handle, life in zip(handles, lives, strict=True)
     ]
-    rows = [_HEADER, *_partition_rows([life.broker for life in lives if life is not None])]
+    views = find_views(life.broker for life in lives if life is not None)
+    rows = [_HEADER, *(_row(view, led=led) for view, led in views)]
     if len(rows) == 1:
         return "\n".join([*lines, "no topics"])
     return "\n".join([*lines, *_aligned(rows)])
@@ -31,8 +32,8 @@ def describe_cluster(handles: Sequence[BrokerHandle], controller: int | None) ->
 _HEADER = ("partition", "leader", "epoch", "replicas", "isr", "start", "stable", "high", "end")
 
 
-def _partition_rows(brokers: Iterable[Broker]) -> list[tuple[str, ...]]:
-    """One row per partition, from its leader where it has one, else from the freshest replica."""
+def find_views(brokers: Iterable[Broker]) -> list[tuple[PartitionView, bool]]:
+    """Each partition as its leader sees it, else as its freshest replica does, and which it is."""
     best: dict[TopicPartition, tuple[bool, int, PartitionView]] = {}
     for broker in brokers:
         for view in broker.replicas.views():
@@ -40,7 +41,7 @@ def _partition_rows(brokers: Iterable[Broker]) -> list[tuple[str, ...]]:
             known = best.get(view.topic_partition)
             if known is None or rank[:2] > known[:2]:
                 best[view.topic_partition] = rank
-    return [_row(view, led=led) for _, (led, _, view) in sorted(best.items())]
+    return [(view, led) for _, (led, _, view) in sorted(best.items())]
 
 
 def _row(view: PartitionView, *, led: bool) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The fixtures: a cluster for the session, a topic for a test, Spark for the session.
 
 Each pytest process has a cluster and a Spark session of its own, so tests may run in parallel
-under pytest-xdist. Nothing of embedkafka is imported before a fixture is used.
+under pytest-xdist; `sharing` gives all of them one cluster. Nothing of embedkafka is imported
+before a fixture is used.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_embedkafka.live import LIVE
-from pytest_embedkafka.options import Settings, read_settings
+from pytest_embedkafka.options import read_settings
+from pytest_embedkafka.sharing import find_shared
 from pytest_embedkafka.sweeping import Sweeper, listed_topics
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> "Iterator[EmbeddedKafka]":
     """A Kafka cluster, started once; topics that a test body creates are deleted after it."""
-    settings, live = read_settings(request.config), request.config.stash[LIVE]
-    with _session_cluster(settings) as (cluster, topic_names):
+    live = request.config.stash[LIVE]
+    with _session_cluster(request.config) as (cluster, topic_names):
         live.clusters.append(cluster)
         live.sweeper = Sweeper(cluster, topic_names)
         yield cluster
@@ -72,12 +74,15 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
 
 
 @contextmanager
-def _session_cluster(settings: Settings) -> "Iterator[tuple[Any, Callable[[], set[str]]]]":
+def _session_cluster(config: pytest.Config) -> "Iterator[tuple[Any, Callable[[], set[str]]]]":
     """The cluster and its topics. Any: an external one offers what it has of an embedded one."""
-    if settings.bootstrap_servers:
+    settings = read_settings(config)
+    shared = find_shared(config)
+    if settings.bootstrap_servers or shared:
         from pytest_embedkafka.external import ExternalKafka
 
-        with ExternalKafka(settings.bootstrap_servers) as external:
+        servers, worker = shared or (settings.bootstrap_servers or "", None)
+        with ExternalKafka(servers, worker=worker) as external:
             yield external, external.created_topics
         return
     from embedkafka import EmbeddedKafka

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 DEFAULT_BROKERS = 3
+_OWN, _SHARED = _XDIST = ("own", "shared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,11 @@ def add_options(parser: pytest.Parser) -> None:
         help="run `kafka` tests on this cluster instead of an embedded one",
     )
     group.addoption(
+        "--kafka-xdist",
+        choices=_XDIST,
+        help="whether each worker of pytest-xdist has a `kafka` of its own, or all share one (own)",
+    )
+    group.addoption(
         "--kafka-config",
         action="append",
         default=[],
@@ -45,6 +51,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
+    parser.addini("kafka_xdist", "as --kafka-xdist", default=_OWN)
     parser.addini("kafka_config", "as --kafka-config, one in each line", type="linelist")
     parser.addini("spark_config", "as --spark-config, one in each line", type="linelist")
 
@@ -59,6 +66,14 @@ def read_settings(config: pytest.Config) -> Settings:
         kafka_config=_pairs("kafka_config", config),
         spark_config=_pairs("spark_config", config),
     )
+
+
+def is_shared(config: pytest.Config) -> bool:
+    """Whether workers of pytest-xdist are to have one cluster in common."""
+    given = config.getoption("kafka_xdist") or config.getini("kafka_xdist")
+    if given not in _XDIST:
+        raise pytest.UsageError(f"kafka_xdist must be {' or '.join(_XDIST)}, not {given!r}")
+    return bool(given == _SHARED)
 
 
 def _brokers(config: pytest.Config) -> int:

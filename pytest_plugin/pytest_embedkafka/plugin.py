@@ -11,7 +11,8 @@ import pytest
 
 from pytest_embedkafka.fixtures import kafka, kafka_cluster, kafka_topic, spark
 from pytest_embedkafka.live import LIVE, Live, uses_kafka, uses_spark
-from pytest_embedkafka.options import add_options
+from pytest_embedkafka.options import add_options, is_shared
+from pytest_embedkafka.sharing import SharedCluster
 
 __all__ = ["kafka", "kafka_cluster", "kafka_topic", "spark"]
 
@@ -22,6 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LIVE] = Live()
+    if is_shared(config):
+        config.pluginmanager.register(SharedCluster(config), "embedkafka-shared")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -74,7 +77,7 @@ def _sections(item: pytest.Item, live: Live) -> Iterator[tuple[str, str]]:
     if uses_kafka(item):
         for cluster in live.clusters:
             try:
-                yield "Kafka cluster", cluster.describe()
+                yield "Kafka cluster", cluster.report()
             except Exception as error:  # a report must not be lost to a cluster in ruins
                 yield "Kafka cluster", f"cannot be described: {error!r}"
     if uses_spark(item) and live.spark_log is not None:

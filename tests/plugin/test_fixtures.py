@@ -171,6 +171,106 @@ def test_the_report_of_a_failure_describes_the_cluster(pytester, run):
     assert result.stdout.str().count("- Kafka cluster -") == 1
 
 
+def test_the_report_tells_of_groups_transactions_records_and_requests(pytester, run):
+    pytester.makepyfile(
+        """
+        from confluent_kafka import Consumer, Producer
+
+        def test_wrong(kafka):
+            orders = kafka.topic("orders")
+            for number in range(5):
+                orders.send(f"order {number}", key="k")
+            here = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
+            consumer = Consumer(
+                here | {"group.id": "readers", "client.id": "r1", "auto.offset.reset": "earliest"}
+            )
+            consumer.subscribe(["orders"])
+            consumer.commit(consumer.poll(20), asynchronous=False)
+            producer = Producer(here | {"transactional.id": "t1"})
+            producer.init_transactions(20)
+            producer.begin_transaction()
+            producer.produce("orders", "undecided")
+            producer.flush()
+            assert False
+        """
+    )
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines(
+        [
+            r"partition +leader +epoch +replicas +isr +start +stable +high +end",
+            r"orders-0 +\d +0 +\d +\d +0 +5 +6 +6",
+            r"groups:",
+            r"  readers  Stable",
+            r"    orders-0 committed 1, lag 5",
+            r"open transactions:",
+            r"  t1  Ongoing  producer \d+ epoch 0  orders-0",
+            r"last records:",
+            r"  orders-0 at 4: key 'k', value 'order 4'",
+            r"  orders-0 at 5: key none, value 'undecided'",
+            r"last requests:",
+            r"  .* s ago  broker \d  rdkafka  PRODUCE v\d+",
+        ]
+    )
+
+
+def test_workers_may_share_one_cluster(pytester, run):
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_orders(kafka, kafka_topic, number, tmp_path_factory):
+            orders = kafka.topic("orders")
+            orders.send(str(number))
+            kafka.add_partitions("orders", 2)
+            found = kafka.existing_topic("orders").read()
+            assert [message.text for message in found] == [str(number)]
+            kafka_topic.send("mine")
+            assert len(kafka_topic.read()) == 1
+            shared = tmp_path_factory.getbasetemp().parent
+            worker = os.environ["PYTEST_XDIST_WORKER"]
+            (shared / f"{worker}.servers").write_text(kafka.bootstrap_servers)
+            assert orders.name == f"orders-{worker}"
+        """
+    )
+    shared = ["--kafka-xdist=shared", "--kafka-brokers=1"]
+    run(*shared, "-n", "2", "--basetemp", "base").assert_outcomes(passed=4)
+    servers = [file.read_text() for file in pytester.path.glob("base/*.servers")]
+    assert len(servers) == 2
+    assert len(set(servers)) == 1
+
+
+def test_what_fails_in_a_shared_cluster_fails_the_run(pytester, run):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.hookimpl(optionalhook=True, trylast=True)
+        def pytest_configure_node(node):
+            cluster = node.config.pluginmanager.get_plugin("embedkafka-shared")._cluster
+            cluster._failures.record("ek-b1-fetcher", RuntimeError("the fetcher died"))
+        """
+    )
+    pytester.makepyfile("def test_topic(kafka_topic): kafka_topic.send('fine')")
+    result = run("--kafka-xdist=shared", "-n", "1")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*= Kafka cluster of all workers =*", "*the fetcher died"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_sharing_without_workers_changes_nothing(pytester, run):
+    pytester.makepyfile(
+        """
+        def test_orders(kafka):
+            assert kafka.topic("orders").name == "orders"
+            assert len(kafka.brokers) == 3
+        """
+    )
+    run("--kafka-xdist=shared").assert_outcomes(passed=1)
+
+
 def test_workers_have_clusters_of_their_own(pytester, run):
     pytester.makepyfile(
         """

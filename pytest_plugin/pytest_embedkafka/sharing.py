@@ -1,0 +1,63 @@
+"""One cluster for all workers of pytest-xdist, in the process that hands the tests out.
+
+Workers hold it as they hold any cluster of somebody else's (`external`), and put their name behind
+the names of their topics, so that tests need not know of each other.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_embedkafka.options import read_settings
+
+if TYPE_CHECKING:
+    from embedkafka import EmbeddedKafka
+
+_INPUT = "embedkafka_bootstrap_servers"
+
+
+class SharedCluster:
+    """A plugin of its own, registered where there may be workers; the first of them starts it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._cluster: EmbeddedKafka | None = None
+        self._failure: Exception | None = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tells a new worker where the cluster is. Any: xdist's class, which may not be there."""
+        settings = read_settings(self._config)
+        if settings.bootstrap_servers:
+            return
+        if self._cluster is None:
+            from embedkafka import EmbeddedKafka
+
+            self._cluster = EmbeddedKafka(
+                brokers=settings.brokers, config=settings.kafka_config
+            ).start()
+        node.workerinput[_INPUT] = self._cluster.bootstrap_servers
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Ends the cluster when all workers have; what failed in the background fails the run."""
+        if self._cluster is None:
+            return
+        cluster, self._cluster = self._cluster, None
+        cluster.close()
+        try:
+            cluster.check()
+        except Exception as error:
+            self._failure = error
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._failure is not None:
+            terminalreporter.section("Kafka cluster of all workers")
+            terminalreporter.line(str(self._failure))
+
+
+def find_shared(config: pytest.Config) -> tuple[str, str] | None:
+    """In a worker, the bootstrap servers of the shared cluster and the worker's name."""
+    given = getattr(config, "workerinput", {})
+    return (given[_INPUT], given["workerid"]) if _INPUT in given else None
