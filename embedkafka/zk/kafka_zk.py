@@ -9,18 +9,20 @@ What only the active controller may write takes `epoch_version`, the zk version 
 raises `ControllerMoved` when another controller has been elected since.
 
 Owner: nobody; it holds no state but the store.
-Not here: when to write what (`controller`, `replica`, `server`), and the bytes (`payloads`).
+Not here: when to write what (`controller`, `replica`, `server`), the bytes (`payloads`), and how
+many znodes are written at once (`znodes`, `partition_states`).
 """
 
 import logging
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.values import dataclass, replace
+from embedkafka.runtime.values import replace
 from embedkafka.zk import paths, payloads
+from embedkafka.zk.partition_states import StateUpdates, create_states, update_states
 from embedkafka.zk.payloads import (
     BrokerInfo,
     LeaderAndIsr,
@@ -31,44 +33,35 @@ from embedkafka.zk.payloads import (
 from embedkafka.zk.store import (
     ANY_VERSION,
     BadVersion,
-    CheckOp,
-    ConnectionLoss,
     CreateOp,
-    DeleteOp,
     NodeExists,
     NoNode,
-    NotEmpty,
     Op,
-    OpResult,
-    SessionExpired,
     SetOp,
     Stat,
     Watch,
     ZkError,
     ZkStore,
 )
+from embedkafka.zk.znodes import (
+    OPS_PER_MULTI,
+    ControllerMoved,
+    below,
+    children,
+    chunks,
+    create_with_parents,
+    delete_all,
+    delete_tree,
+    find,
+    notifications,
+    write_as_controller,
+)
+
+__all__ = ["PRODUCER_ID_BLOCK_SIZE", "ControllerMoved", "KafkaZk", "StateUpdates"]
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 
-_T = TypeVar("_T")
-
 _LOG = logging.getLogger(__name__)
-
-_OPS_PER_MULTI = 500
-"""Keeps a transaction well below ZooKeeper's limit of 1 MiB per request."""
-
-
-class ControllerMoved(Exception):
-    """Another broker has become controller: what this one wanted to write was not written."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateUpdates:
-    """Partition states that were written, that lost a race for the znode, and that failed."""
-
-    written: Mapping[TopicPartition, LeaderAndIsr]
-    retry: Sequence[TopicPartition]
-    failed: Mapping[TopicPartition, ZkError]
 
 
 class KafkaZk:
@@ -84,7 +77,7 @@ class KafkaZk:
         """Creates what every Kafka cluster has; quick when it is there."""
         missing = [path for path in paths.PERSISTENT if self.store.exists(path) is None]
         for path in missing:
-            self._create_with_parents(path, None, exist_ok=True)
+            create_with_parents(self.store, path, None, exist_ok=True)
 
     def create_or_get_cluster_id(self, proposed: str) -> str:
         """The cluster's id: `proposed` when it has none yet."""
@@ -92,13 +85,13 @@ class KafkaZk:
         if found is not None:
             return found
         try:
-            self._create_with_parents(paths.CLUSTER_ID, payloads.encode_cluster_id(proposed))
+            create_with_parents(self.store, paths.CLUSTER_ID, payloads.encode_cluster_id(proposed))
         except NodeExists:
             return payloads.decode_cluster_id(self.store.get(paths.CLUSTER_ID)[0])
         return proposed
 
     def find_cluster_id(self) -> str | None:
-        data = self._find(paths.CLUSTER_ID)
+        data = find(self.store, paths.CLUSTER_ID)
         return None if data is None else payloads.decode_cluster_id(data)
 
     def generate_broker_sequence_id(self) -> int:
@@ -106,7 +99,7 @@ class KafkaZk:
         try:
             return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
         except NoNode:
-            self._create_with_parents(paths.BROKER_SEQUENCE_ID, None, exist_ok=True)
+            create_with_parents(self.store, paths.BROKER_SEQUENCE_ID, None, exist_ok=True)
             return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
 
     def register_broker(self, info: BrokerInfo) -> int:
@@ -133,12 +126,12 @@ class KafkaZk:
         self.store.set(paths.broker(info.id), data)
 
     def find_broker(self, broker_id: int, watch: Watch | None = None) -> BrokerInfo | None:
-        data = self._find(paths.broker(broker_id), watch)
+        data = find(self.store, paths.broker(broker_id), watch)
         return None if data is None else payloads.decode_broker(broker_id, data)
 
     def brokers(self, watch: Watch | None = None) -> dict[int, tuple[BrokerInfo, int]]:
         """The registered brokers by id, each with its epoch."""
-        ids = sorted(int(name) for name in self._children(paths.BROKER_IDS, watch))
+        ids = sorted(int(name) for name in children(self.store, paths.BROKER_IDS, watch))
         found = self.store.get_many([paths.broker(broker_id) for broker_id in ids])
         return {
             broker_id: (payloads.decode_broker(broker_id, node[0]), node[1].czxid)
@@ -154,7 +147,7 @@ class KafkaZk:
         return self.find_controller_id()
 
     def find_controller_id(self) -> int | None:
-        data = self._find(paths.CONTROLLER)
+        data = find(self.store, paths.CONTROLLER)
         return None if data is None else payloads.decode_controller(data)
 
     def controller_epoch(self) -> tuple[int, int]:
@@ -185,16 +178,18 @@ class KafkaZk:
         return epoch + 1, stat.version
 
     def delete_controller(self, *, epoch_version: int) -> None:
-        self._controller_write([DeleteOp(paths.CONTROLLER)], epoch_version, ignore=NoNode)
+        delete_all(self.store, [paths.CONTROLLER], epoch_version)
 
     def make_feature_znode(self) -> None:
         """Every cluster since Kafka 2.7 has one; ours finalizes no features by itself."""
         if self.store.exists(paths.FEATURE) is None:
-            self._create_with_parents(paths.FEATURE, payloads.encode_features({}), exist_ok=True)
+            create_with_parents(
+                self.store, paths.FEATURE, payloads.encode_features({}), exist_ok=True
+            )
 
     def features(self) -> dict[str, int]:
         """The finalized features with their levels."""
-        data = self._find(paths.FEATURE)
+        data = find(self.store, paths.FEATURE)
         return {} if data is None else payloads.decode_features(data)
 
     def set_features(self, features: Mapping[str, int]) -> int:
@@ -205,7 +200,7 @@ class KafkaZk:
     # --- topics ---
 
     def topics(self, watch: Watch | None = None) -> set[str]:
-        return set(self._children(paths.TOPICS, watch))
+        return set(children(self.store, paths.TOPICS, watch))
 
     def topic_exists(self, topic: str) -> bool:
         return self.store.exists(paths.topic(topic)) is not None
@@ -225,7 +220,7 @@ class KafkaZk:
         return {name: assignment.topic_id for name, assignment in found.items()}
 
     def find_topic(self, topic: str, watch: Watch | None = None) -> TopicAssignment | None:
-        data = self._find(paths.topic(topic), watch)
+        data = find(self.store, paths.topic(topic), watch)
         return None if data is None else payloads.decode_topic(topic, data)
 
     def create_topic(
@@ -262,12 +257,12 @@ class KafkaZk:
     ) -> None:
         """Replaces the whole assignment: adds partitions, or records a reassignment."""
         op = SetOp(paths.topic(topic), payloads.encode_topic(topic_id, assignment))
-        self._controller_write([op], epoch_version)
+        write_as_controller(self.store, [op], epoch_version)
 
     def delete_topic_znodes(self, topic: str, *, epoch_version: int) -> None:
         """Removes every trace of a topic whose replicas are gone, the delete request last."""
         for path in (paths.topic(topic), paths.config("topics", topic)):
-            self._delete_tree(path, epoch_version)
+            delete_tree(self.store, path, epoch_version)
         self.delete_topic_requests([topic], epoch_version=epoch_version)
 
     # --- partition states ---
@@ -291,25 +286,7 @@ class KafkaZk:
         self, states: Mapping[TopicPartition, LeaderAndIsr], *, epoch_version: int
     ) -> StateUpdates:
         """Creates `state` znodes with their parents, many in one transaction."""
-        written: dict[TopicPartition, LeaderAndIsr] = {}
-        failed: dict[TopicPartition, ZkError] = {}
-        waiting = dict(states)
-        while waiting:
-            ops, owners = self._state_creations(waiting)
-            try:
-                self._controller_write(ops, epoch_version)
-            except (SessionExpired, ConnectionLoss):
-                raise  # of no operation in particular
-            except ZkError as error:
-                owner = owners[error.op_index - 1]
-                if owner is None:
-                    continue  # somebody else made the parent meanwhile
-                failed[owner] = error
-                del waiting[owner]
-                continue
-            for tp in dict.fromkeys(tp for tp in owners if tp is not None):
-                written[tp] = waiting.pop(tp)
-        return StateUpdates(written=written, retry=[], failed=failed)
+        return create_states(self.store, states, epoch_version=epoch_version)
 
     def update_partition_states(
         self,
@@ -318,41 +295,10 @@ class KafkaZk:
         controller_epoch: int,
         epoch_version: int,
     ) -> StateUpdates:
-        """Writes states whose `zk_version` is still the znode's, as the controller.
-
-        One transaction carries many partitions; a partition whose leader changed its ISR
-        meanwhile is taken out and returned in `retry`.
-        """
-        written: dict[TopicPartition, LeaderAndIsr] = {}
-        failed: dict[TopicPartition, ZkError] = {}
-        retry: list[TopicPartition] = []
-        for chunk in _chunks(list(states), _OPS_PER_MULTI):
-            waiting = {tp: replace(states[tp], controller_epoch=controller_epoch) for tp in chunk}
-            while waiting:
-                ops: list[Op] = [
-                    SetOp(
-                        paths.partition_state(tp),
-                        payloads.encode_partition_state(state),
-                        state.zk_version,
-                    )
-                    for tp, state in waiting.items()
-                ]
-                try:
-                    self._controller_write(ops, epoch_version)
-                except (SessionExpired, ConnectionLoss):
-                    raise  # of no operation in particular
-                except ZkError as error:
-                    lost = list(waiting)[error.op_index - 1]
-                    del waiting[lost]
-                    if isinstance(error, BadVersion):
-                        retry.append(lost)
-                    else:
-                        failed[lost] = error
-                    continue
-                for tp, state in waiting.items():
-                    written[tp] = replace(state, zk_version=state.zk_version + 1)
-                break
-        return StateUpdates(written=written, retry=retry, failed=failed)
+        """Writes states whose `zk_version` is still the znode's, as the controller."""
+        return update_states(
+            self.store, states, controller_epoch=controller_epoch, epoch_version=epoch_version
+        )
 
     def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
         """A leader's own change of its ISR: the new zk version, or None when it was fenced.
@@ -376,12 +322,12 @@ class KafkaZk:
 
     def request_topic_deletion(self, topic: str) -> None:
         """Asks the controller to delete `topic`; raises `NodeExists` if it was asked already."""
-        self._create_with_parents(paths.delete_topic(topic), None)
+        create_with_parents(self.store, paths.delete_topic(topic), None)
 
     def request_topic_deletions(self, topics: Iterable[str]) -> None:
         """Asks for many at once; those asked for already are fine."""
         missing = set(topics) - self.topic_deletions()
-        for chunk in _chunks(sorted(missing), _OPS_PER_MULTI):
+        for chunk in chunks(sorted(missing), OPS_PER_MULTI):
             self.store.multi([CreateOp(paths.delete_topic(topic)) for topic in chunk])
 
     def is_marked_for_deletion(self, topic: str) -> bool:
@@ -392,10 +338,10 @@ class KafkaZk:
         return self.store.exists(paths.delete_topic(topic), watch) is not None
 
     def topic_deletions(self, watch: Watch | None = None) -> set[str]:
-        return set(self._children(paths.DELETE_TOPICS, watch))
+        return set(children(self.store, paths.DELETE_TOPICS, watch))
 
     def delete_topic_requests(self, topics: Iterable[str], *, epoch_version: int) -> None:
-        self._delete_all([paths.delete_topic(topic) for topic in topics], epoch_version)
+        delete_all(self.store, [paths.delete_topic(topic) for topic in topics], epoch_version)
 
     # --- reassignment and preferred election, the old ways through ZooKeeper ---
 
@@ -404,7 +350,7 @@ class KafkaZk:
         return self.store.exists(paths.REASSIGN_PARTITIONS, watch) is not None
 
     def reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
-        data = self._find(paths.REASSIGN_PARTITIONS)
+        data = find(self.store, paths.REASSIGN_PARTITIONS)
         if data is None:
             return {}
         try:
@@ -415,32 +361,33 @@ class KafkaZk:
 
     def create_reassignment(self, wanted: Mapping[TopicPartition, Sequence[int]]) -> None:
         data = payloads.encode_reassignment(wanted)
-        self._create_with_parents(paths.REASSIGN_PARTITIONS, data)
+        create_with_parents(self.store, paths.REASSIGN_PARTITIONS, data)
 
     def set_reassignment(
         self, wanted: Mapping[TopicPartition, Sequence[int]], *, epoch_version: int
     ) -> None:
         """What is still to do; an empty one removes the znode."""
         if not wanted:
-            self._delete_all([paths.REASSIGN_PARTITIONS], epoch_version)
+            delete_all(self.store, [paths.REASSIGN_PARTITIONS], epoch_version)
             return
         op = SetOp(paths.REASSIGN_PARTITIONS, payloads.encode_reassignment(wanted))
-        self._controller_write([op], epoch_version, ignore=NoNode)
+        with suppress(NoNode):
+            write_as_controller(self.store, [op], epoch_version)
 
     def watch_preferred_election(self, watch: Watch) -> bool:
         """Leaves a watch for `/admin/preferred_replica_election`; whether it is there."""
         return self.store.exists(paths.PREFERRED_REPLICA_ELECTION, watch) is not None
 
     def preferred_election(self) -> list[TopicPartition]:
-        data = self._find(paths.PREFERRED_REPLICA_ELECTION)
+        data = find(self.store, paths.PREFERRED_REPLICA_ELECTION)
         return [] if data is None else payloads.decode_partitions(data)
 
     def create_preferred_election(self, partitions: Iterable[TopicPartition]) -> None:
         data = payloads.encode_partitions(partitions)
-        self._create_with_parents(paths.PREFERRED_REPLICA_ELECTION, data)
+        create_with_parents(self.store, paths.PREFERRED_REPLICA_ELECTION, data)
 
     def delete_preferred_election(self, *, epoch_version: int) -> None:
-        self._delete_all([paths.PREFERRED_REPLICA_ELECTION], epoch_version)
+        delete_all(self.store, [paths.PREFERRED_REPLICA_ELECTION], epoch_version)
 
     # --- notifications to the controller ---
 
@@ -453,11 +400,11 @@ class KafkaZk:
         """Pending notifications by znode name."""
         return {
             name: payloads.decode_partitions(data)
-            for name, data in self._notifications(paths.ISR_CHANGES, watch)
+            for name, data in notifications(self.store, paths.ISR_CHANGES, watch)
         }
 
     def delete_isr_changes(self, names: Iterable[str], *, epoch_version: int) -> None:
-        self._delete_all([f"{paths.ISR_CHANGES}/{name}" for name in names], epoch_version)
+        delete_all(self.store, [f"{paths.ISR_CHANGES}/{name}" for name in names], epoch_version)
 
     def notify_log_dir_failure(self, broker_id: int) -> None:
         prefix = f"{paths.LOG_DIR_EVENTS}/{paths.LOG_DIR_EVENT_PREFIX}"
@@ -467,17 +414,17 @@ class KafkaZk:
         """Pending notifications by znode name, with the broker that lost a directory."""
         return {
             name: payloads.decode_log_dir_event(data)
-            for name, data in self._notifications(paths.LOG_DIR_EVENTS, watch)
+            for name, data in notifications(self.store, paths.LOG_DIR_EVENTS, watch)
         }
 
     def delete_log_dir_events(self, names: Iterable[str], *, epoch_version: int) -> None:
-        self._delete_all([f"{paths.LOG_DIR_EVENTS}/{name}" for name in names], epoch_version)
+        delete_all(self.store, [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names], epoch_version)
 
     # --- settings ---
 
     def config(self, entity_type: str, entity_name: str) -> dict[str, str]:
         """The overrides of an entity such as `("topics", "orders")`; empty when it has none."""
-        data = self._find(paths.config(entity_type, entity_name))
+        data = find(self.store, paths.config(entity_type, entity_name))
         return {} if data is None else payloads.decode_config(data)
 
     def configs(self, entity_type: str, names: Collection[str]) -> dict[str, dict[str, str]]:
@@ -489,12 +436,12 @@ class KafkaZk:
         }
 
     def configured_entities(self, entity_type: str) -> list[str]:
-        return self._children(f"{paths.CONFIG}/{entity_type}", None)
+        return children(self.store, f"{paths.CONFIG}/{entity_type}", None)
 
     def configured_everywhere(self) -> list[tuple[str, str]]:
         """Every entity that has overrides, but for topics, as type and name."""
         skipped = f"{paths.CONFIG_CHANGES}/", f"{paths.CONFIG}/topics/"
-        found = [path for path in self._below(paths.CONFIG) if not path.startswith(skipped)]
+        found = [path for path in below(self.store, paths.CONFIG) if not path.startswith(skipped)]
         return [
             (entity_type, name)
             for path, node in zip(found, self.store.get_many(found), strict=True)
@@ -509,7 +456,7 @@ class KafkaZk:
         try:
             self.store.set(path, data)
         except NoNode:
-            self._create_with_parents(path, data, exist_ok=True)
+            create_with_parents(self.store, path, data, exist_ok=True)
         self.notify_config_change(f"{entity_type}/{entity_name}")
 
     def notify_config_change(self, entity_path: str) -> None:
@@ -526,7 +473,7 @@ class KafkaZk:
             try:
                 data, stat = self.store.get(paths.PRODUCER_ID_BLOCK)
             except NoNode:
-                self._create_with_parents(paths.PRODUCER_ID_BLOCK, None, exist_ok=True)
+                create_with_parents(self.store, paths.PRODUCER_ID_BLOCK, None, exist_ok=True)
                 continue
             first = payloads.decode_producer_id_block(data).last + 1 if data else 0
             block = ProducerIdBlock(broker_id=broker_id, first=first, last=first + size - 1)
@@ -540,7 +487,7 @@ class KafkaZk:
     # --- offsets of groups before Kafka 0.8.2 ---
 
     def find_consumer_offset(self, group: str, partition: TopicPartition) -> int | None:
-        data = self._find(paths.consumer_offset(group, partition))
+        data = find(self.store, paths.consumer_offset(group, partition))
         return None if not data else int(data)
 
     def set_consumer_offset(self, group: str, partition: TopicPartition, offset: int) -> None:
@@ -548,34 +495,15 @@ class KafkaZk:
         try:
             self.store.set(path, data)
         except NoNode:
-            self._create_with_parents(path, data, exist_ok=True)
+            create_with_parents(self.store, path, data, exist_ok=True)
 
     def delete_consumer_offsets(self) -> None:
         """Forgets all of them."""
-        for path in self._below(paths.CONSUMERS):
+        for path in below(self.store, paths.CONSUMERS):
             if path != paths.CONSUMERS:
                 self.store.delete(path)
 
     # --- how ---
-
-    def _find(self, path: str, watch: Watch | None = None) -> bytes | None:
-        try:
-            return self.store.get(path, watch)[0]
-        except NoNode:
-            return None
-
-    def _children(self, path: str, watch: Watch | None) -> list[str]:
-        try:
-            return self.store.children(path, watch)
-        except NoNode:
-            return []
-
-    def _notifications(self, path: str, watch: Watch | None) -> Iterator[tuple[str, bytes]]:
-        names = sorted(self._children(path, watch))
-        found = self.store.get_many([f"{path}/{name}" for name in names])
-        for name, node in zip(names, found, strict=True):
-            if node is not None:
-                yield name, node[0]
 
     def _confirm_election(self, broker_id: int, epoch: int, error: ZkError) -> tuple[int, int]:
         """The answer to a won election may be lost, and its retry then finds our own znode."""
@@ -584,89 +512,3 @@ class KafkaZk:
             if int(data) == epoch:
                 return epoch, stat.version
         raise ControllerMoved(f"broker {broker_id} lost the election of epoch {epoch}") from error
-
-    def _controller_write(
-        self,
-        ops: Sequence[Op],
-        epoch_version: int,
-        *,
-        ignore: type[ZkError] | None = None,
-    ) -> list[OpResult]:
-        """A transaction of the active controller; errors keep the index within check + ops."""
-        if epoch_version == ANY_VERSION:
-            return self.store.multi(ops)
-        check = CheckOp(paths.CONTROLLER_EPOCH, epoch_version)
-        try:
-            return self.store.multi([check, *ops])[1:]
-        except ZkError as error:
-            if error.op_index == 0 and isinstance(error, BadVersion):
-                raise ControllerMoved(f"epoch znode is past version {epoch_version}") from error
-            if ignore is not None and isinstance(error, ignore):
-                return []
-            raise
-
-    def _state_creations(
-        self, states: Mapping[TopicPartition, LeaderAndIsr]
-    ) -> tuple[list[Op], list[TopicPartition | None]]:
-        """Creations for as many partitions as fit, and whose each is (None: a shared parent)."""
-        ops: list[Op] = []
-        owners: list[TopicPartition | None] = []
-        there: dict[str, set[str]] = {}
-        for tp, state in states.items():
-            if tp.topic not in there:
-                parent = paths.partitions(tp.topic)
-                there[tp.topic] = set(self._children(parent, None))
-                if not there[tp.topic] and self.store.exists(parent) is None:
-                    ops.append(CreateOp(parent))
-                    owners.append(None)
-            if str(tp.partition) not in there[tp.topic]:
-                ops.append(CreateOp(paths.partition(tp)))
-                owners.append(tp)
-            data = payloads.encode_partition_state(state)
-            ops.append(CreateOp(paths.partition_state(tp), data))
-            owners.append(tp)
-            if len(ops) >= _OPS_PER_MULTI:
-                break
-        return ops, owners
-
-    def _create_with_parents(
-        self, path: str, data: bytes | None, *, exist_ok: bool = False
-    ) -> None:
-        try:
-            self.store.create(path, data)
-        except NodeExists:
-            if not exist_ok:
-                raise
-        except NoNode:
-            self._create_with_parents(path.rpartition("/")[0], None, exist_ok=True)
-            self._create_with_parents(path, data, exist_ok=exist_ok)
-
-    def _delete_all(self, doomed: Sequence[str], epoch_version: int) -> None:
-        """Deletes znodes as the controller; those already gone are fine."""
-        for chunk in _chunks(doomed, _OPS_PER_MULTI):
-            waiting = list(chunk)
-            while waiting:
-                try:
-                    self._controller_write([DeleteOp(path) for path in waiting], epoch_version)
-                except NoNode as error:
-                    del waiting[error.op_index - 1]
-                    continue
-                break
-
-    def _delete_tree(self, path: str, epoch_version: int) -> None:
-        """Deletes a znode with everything below it, children first, as the controller."""
-        doomed = list(self._below(path))
-        try:
-            self._delete_all(doomed, epoch_version)
-        except NotEmpty:
-            self._delete_tree(path, epoch_version)  # a child came while we looked
-
-    def _below(self, path: str) -> Iterator[str]:
-        for name in self._children(path, None):
-            yield from self._below(f"{path}/{name}")
-        yield path
-
-
-def _chunks(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -238,3 +238,24 @@ def test_a_lost_session_is_not_blamed_on_partitions(server: MemoryZk) -> None:
     session.resume()
     with pytest.raises(SessionExpired):
         zk.update_partition_states(state, controller_epoch=1, epoch_version=version)
+
+
+def test_everything_that_a_cluster_was_told_can_be_found_and_forgotten(zk: KafkaZk) -> None:
+    ids = {"orders": uuid.uuid4(), "prices": uuid.uuid4()}
+    for topic, topic_id in ids.items():
+        zk.create_topic(topic, {0: [1]}, topic_id=topic_id, config={"retention.ms": "1"})
+    zk.request_topic_deletion("orders")
+    zk.request_topic_deletions(["orders", "prices"])
+    assert zk.topic_ids() == ids
+    assert zk.topic_deletions() == {"orders", "prices"}
+
+    zk.set_config("brokers", "1", {"log.retention.ms": "1"})
+    zk.set_config("users", "ann/clients/shop", {"producer_byte_rate": "1.0"})
+    zk.set_config("groups", "readers", {})
+    assert sorted(zk.configured_everywhere()) == [("brokers", "1"), ("users", "ann/clients/shop")]
+
+    zk.set_consumer_offset("readers", tp(0), 5)
+    zk.delete_consumer_offsets()
+    assert zk.find_consumer_offset("readers", tp(0)) is None
+    zk.set_consumer_offset("readers", tp(0), 6)
+    assert zk.find_consumer_offset("readers", tp(0)) == 6

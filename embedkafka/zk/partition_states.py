@@ -1,0 +1,129 @@
+"""Writing the states of many partitions in few transactions, as the controller.
+
+A transaction stops at the first operation that fails. The partition it was for is taken out, and
+the others are tried again, so that one that lost a race costs the rest nothing but time.
+
+Owner: nobody.
+Not here: reading them, and a leader's own change of its ISR (`kafka_zk`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass, replace
+from embedkafka.zk import paths, payloads
+from embedkafka.zk.payloads import LeaderAndIsr
+from embedkafka.zk.store import (
+    BadVersion,
+    ConnectionLoss,
+    CreateOp,
+    Op,
+    SessionExpired,
+    SetOp,
+    ZkError,
+    ZkStore,
+)
+from embedkafka.zk.znodes import OPS_PER_MULTI, children, chunks, write_as_controller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateUpdates:
+    """Partition states that were written, that lost a race for the znode, and that failed."""
+
+    written: Mapping[TopicPartition, LeaderAndIsr]
+    retry: Sequence[TopicPartition]
+    failed: Mapping[TopicPartition, ZkError]
+
+
+def create_states(
+    store: ZkStore, states: Mapping[TopicPartition, LeaderAndIsr], *, epoch_version: int
+) -> StateUpdates:
+    """Creates `state` znodes with their parents, many in one transaction."""
+    written: dict[TopicPartition, LeaderAndIsr] = {}
+    failed: dict[TopicPartition, ZkError] = {}
+    waiting = dict(states)
+    while waiting:
+        ops, owners = _creations(store, waiting)
+        try:
+            write_as_controller(store, ops, epoch_version)
+        except (SessionExpired, ConnectionLoss):
+            raise  # of no operation in particular
+        except ZkError as error:
+            owner = owners[error.op_index - 1]
+            if owner is None:
+                continue  # somebody else made the parent meanwhile
+            failed[owner] = error
+            del waiting[owner]
+            continue
+        for tp in dict.fromkeys(tp for tp in owners if tp is not None):
+            written[tp] = waiting.pop(tp)
+    return StateUpdates(written=written, retry=[], failed=failed)
+
+
+def update_states(
+    store: ZkStore,
+    states: Mapping[TopicPartition, LeaderAndIsr],
+    *,
+    controller_epoch: int,
+    epoch_version: int,
+) -> StateUpdates:
+    """Writes states whose `zk_version` is still the znode's, as the controller.
+
+    One transaction carries many partitions; a partition whose leader changed its ISR
+    meanwhile is taken out and returned in `retry`.
+    """
+    written: dict[TopicPartition, LeaderAndIsr] = {}
+    failed: dict[TopicPartition, ZkError] = {}
+    retry: list[TopicPartition] = []
+    for chunk in chunks(list(states), OPS_PER_MULTI):
+        waiting = {tp: replace(states[tp], controller_epoch=controller_epoch) for tp in chunk}
+        while waiting:
+            ops: list[Op] = [
+                SetOp(
+                    paths.partition_state(tp),
+                    payloads.encode_partition_state(state),
+                    state.zk_version,
+                )
+                for tp, state in waiting.items()
+            ]
+            try:
+                write_as_controller(store, ops, epoch_version)
+            except (SessionExpired, ConnectionLoss):
+                raise  # of no operation in particular
+            except ZkError as error:
+                lost = list(waiting)[error.op_index - 1]
+                del waiting[lost]
+                if isinstance(error, BadVersion):
+                    retry.append(lost)
+                else:
+                    failed[lost] = error
+                continue
+            for tp, state in waiting.items():
+                written[tp] = replace(state, zk_version=state.zk_version + 1)
+            break
+    return StateUpdates(written=written, retry=retry, failed=failed)
+
+
+def _creations(
+    store: ZkStore, states: Mapping[TopicPartition, LeaderAndIsr]
+) -> tuple[list[Op], list[TopicPartition | None]]:
+    """Creations for as many partitions as fit, and whose each is (None: a shared parent)."""
+    ops: list[Op] = []
+    owners: list[TopicPartition | None] = []
+    there: dict[str, set[str]] = {}
+    for tp, state in states.items():
+        if tp.topic not in there:
+            parent = paths.partitions(tp.topic)
+            there[tp.topic] = set(children(store, parent))
+            if not there[tp.topic] and store.exists(parent) is None:
+                ops.append(CreateOp(parent))
+                owners.append(None)
+        if str(tp.partition) not in there[tp.topic]:
+            ops.append(CreateOp(paths.partition(tp)))
+            owners.append(tp)
+        data = payloads.encode_partition_state(state)
+        ops.append(CreateOp(paths.partition_state(tp), data))
+        owners.append(tp)
+        if len(ops) >= OPS_PER_MULTI:
+            break
+    return ops, owners
