@@ -76,7 +76,7 @@ class Chaos:
 
     def depose(self):
         """Another controller is elected, though the present one is well."""
-        zk = self._kafka._require_nodes()._zk
+        zk = self._kafka._require_nodes().zk
         if self._kafka.controller is not None:
             zk.store.delete(paths.CONTROLLER)
 
