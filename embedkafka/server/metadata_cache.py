@@ -76,6 +76,7 @@ class MetadataCache:
         self._changed = threading.Condition(threading.Lock())
         self._snapshot = MetadataSnapshot()
         self._listeners: tuple[Callable[[], None], ...] = ()
+        self._uninformed: list[Callable[[], None]] = []
 
     @property
     def snapshot(self) -> MetadataSnapshot:
@@ -86,12 +87,27 @@ class MetadataCache:
         with self._changed:
             self._listeners = (*self._listeners, listener)
 
+    def once_informed(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when a controller has told of brokers: now, or on its thread then."""
+        with self._changed:
+            if not self._snapshot.brokers:
+                self._uninformed.append(listener)
+                return
+        listener()
+
     def update(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
         """Applies one update; returns the partitions it removed."""
         removed = self._apply(request)
-        for listener in self._listeners:
+        for listener in (*self._listeners, *self._informed()):
             listener()
         return removed
+
+    def _informed(self) -> list[Callable[[], None]]:
+        with self._changed:
+            if not self._uninformed or not self._snapshot.brokers:
+                return []
+            informed, self._uninformed = self._uninformed, []
+            return informed
 
     def _apply(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
         with self._changed:

@@ -8,6 +8,16 @@ import pytest
 
 from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError
 from embedkafka.cluster.lifecycle import PREDECESSORS, BrokerState
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.codec import decode, encode
+from embedkafka.protocol.headers import encode_request_header
+from embedkafka.protocol.messages.core import (
+    ApiVersionsRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
+from embedkafka.runtime.clock import SystemClock
 from tests.cluster.traffic import make_producer, send
 
 VERBS = {
@@ -211,3 +221,25 @@ def test_time_moves_when_the_test_says_so(kafka):
     kafka.topic("orders", replication=3).send("still there")
     with pytest.raises(ValueError, match="cannot go back"):
         kafka.clock.advance(days=-1)
+
+
+def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it():
+    """librdkafka forgets every broker when it is told of none, and never asks again."""
+    with EmbeddedKafka() as kafka:
+        handle = kafka.broker(1)
+        handle.stop()
+        handle.boot()  # there is no controller yet
+        host, _, port = handle.address.rpartition(":")
+        early = socket.create_connection((host, int(port)), timeout=30)
+        frame = encode_request_header(ApiKey.METADATA, 9, 7, "early") + encode(
+            MetadataRequest(topics=None), 9
+        )
+        early.sendall(len(frame).to_bytes(4, "big") + frame)
+        later = BrokerClient(host, int(port), SystemClock(), "later")
+        later.call(ApiVersionsRequest(), 0)  # one thread serves both, in this order
+        later.close()
+        handle.require_broker().stand_for_election()
+        with early, early.makefile("rb") as stream:
+            answer = stream.read(int.from_bytes(stream.read(4), "big"))
+        told = decode(MetadataResponse, 9, memoryview(answer)[5:])  # after the header
+        assert [broker.node_id for broker in told.brokers] == [1]

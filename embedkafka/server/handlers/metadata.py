@@ -21,6 +21,7 @@ from embedkafka.protocol.messages.core import (
 )
 from embedkafka.protocol.wire_types import NO_UUID, OPERATIONS_OMITTED
 from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.features import FEATURES
 from embedkafka.server.metadata_cache import NO_LEADER, MetadataSnapshot, PartitionInfo
 from embedkafka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -92,15 +93,24 @@ def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
     )
 
 
-def metadata(
-    broker: "Broker", request: MetadataRequest, context: "RequestContext"
-) -> MetadataResponse:
+def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContext") -> object:
     """Brokers, controller, and the topics asked for.
 
     Behaviour: a missing topic is created when request and broker allow it; this answer says
-    UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again.
+    UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again. A broker that has just
+    started answers when the controller has told it of the cluster: from a list without brokers
+    librdkafka would conclude that there are none, and never ask again.
     Versions:  v0 an empty list means all topics; v12 topics by id.
     """
+    if broker.metadata.snapshot.brokers:
+        return _metadata(broker, request, context)
+    broker.metadata.once_informed(lambda: context.reply(_metadata(broker, request, context)))
+    return LATER
+
+
+def _metadata(
+    broker: "Broker", request: MetadataRequest, context: "RequestContext"
+) -> MetadataResponse:
     snapshot = broker.metadata.snapshot
     wants_all = request.topics is None or (
         not request.topics and context.version < _FIRST_WITH_NULL_FOR_ALL
