@@ -504,7 +504,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(actions, max_size=30))
 def test_no_partition_has_two_owners_and_loading_equals_living(new_coordinator, script):
     coordinator = new_coordinator()

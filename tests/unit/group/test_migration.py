@@ -602,7 +602,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(actions, max_size=25))
 def test_members_of_both_kinds_come_and_go_and_loading_equals_living(new_coordinator, script):
     coordinator = new_coordinator()

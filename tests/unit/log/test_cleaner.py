@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedkafka.log.cleaner import Cleaner, CleanerConfig
@@ -146,9 +146,7 @@ def test_a_compacted_log_is_loaded_again(washing: Washing) -> None:
         washing.log.kill()
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=20)
 @given(
     rounds=st.lists(
         st.lists(

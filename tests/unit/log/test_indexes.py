@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedkafka.log.index_file import CorruptIndex
@@ -14,9 +14,7 @@ from embedkafka.runtime.files import SystemFiles
 
 BASE = 1_000_000
 
-property_settings = settings(
-    max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+property_settings = settings(max_examples=50)
 
 
 @st.composite

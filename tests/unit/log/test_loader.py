@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedkafka.log.log import FetchIsolation, Log
@@ -248,9 +248,7 @@ def stored_batches(kit) -> list[StoredBatch]:
     return found
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_recovery_keeps_exactly_the_batches_before_the_first_damage(kit, data) -> None:
     shutil.rmtree(kit.directory, ignore_errors=True)

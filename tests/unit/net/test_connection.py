@@ -40,7 +40,7 @@ def read_all(reader: FrameReader, data: bytes, *, chunks: list[int], scratch: in
     chunks=st.lists(st.integers(min_value=1, max_value=400), min_size=1, max_size=20),
     scratch=st.integers(min_value=1, max_value=256),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_cutting_of_the_stream_gives_the_same_frames(bodies, chunks, scratch):
     reader = FrameReader(MAX_BYTES)
     assert read_all(reader, framed(*bodies), chunks=chunks, scratch=scratch) == bodies
@@ -152,7 +152,7 @@ def joined(parts: list) -> bytes:
 
 
 @given(PARTS, PARTS, st.lists(st.integers(min_value=1, max_value=90), min_size=1, max_size=10))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_pace_of_the_socket_sends_the_same_bytes(first, second, takes):
     writer = FrameWriter()
     writer.add(first)

@@ -52,7 +52,7 @@ def test_every_damaged_byte_is_refused_or_read(cls: type[Any]) -> None:
             encoded[position] = kept
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.binary(max_size=60), cls=st.sampled_from(ALL_MESSAGES))
 def test_any_bytes_are_refused_or_read(data: bytes, cls: type[Any]) -> None:
     for version in telling_versions(cls):

@@ -83,7 +83,7 @@ def assert_same_value(ours: Any, theirs: Any, version: int) -> None:
 @pytest.mark.parametrize(
     "cls", [cls for cls in REQUESTS_AND_RESPONSES if kio_versions(cls)], ids=lambda c: c.__name__
 )
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_bytes_are_those_of_kio(cls: Any, data: st.DataObject) -> None:
     for version in kio_versions(cls):

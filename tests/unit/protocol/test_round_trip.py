@@ -18,7 +18,7 @@ def joined(parts: list[Part]) -> bytes:
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.__name__)
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_survives_any_version(cls: Any, data: st.DataObject) -> None:
     first, last = schema_of(cls).versions

@@ -112,7 +112,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_wheel_agrees_with_a_list_of_deadlines(steps):
     wheel, now_ms, waiting = TimingWheel[Task](START_MS), START_MS, list[Task]()
     for step, value in steps:
@@ -137,7 +137,6 @@ def test_the_wheel_agrees_with_a_list_of_deadlines(steps):
 
 
 @given(st.lists(DELAYS, min_size=1, max_size=30))
-@settings(deadline=None)
 def test_sleeping_from_bucket_to_bucket_meets_every_deadline_exactly(delays_ms):
     wheel, tasks = a_wheel(*delays_ms)
     met = []

@@ -157,7 +157,7 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(operations, max_size=25))
 def test_loading_equals_living(new_coordinator, script):
     config = TxnConfig(
