@@ -6,6 +6,7 @@ wall-clock times when others use the machine as well.
 """
 
 import argparse
+import resource
 import signal
 import sys
 
@@ -17,6 +18,7 @@ from benchmarks.themes import CLUSTERS, THEMES
 
 def main() -> int:
     options = _options()
+    _allow_many_files()
     report = Report()
     run = Run(
         report,
@@ -33,6 +35,12 @@ def main() -> int:
     print(report.table(ours="embedkafka"))
     print(f"written to {report.write(vars(options))}")
     return 1 if report.failures else 0
+
+
+def _allow_many_files() -> None:
+    """As a JVM does by itself; children inherit it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _options() -> argparse.Namespace:
