@@ -15,9 +15,8 @@ from embedkafka.controller import events
 from embedkafka.controller.events import ElectionTrigger, ElectionType
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk import paths
-from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import NO_LEADER, LeaderAndIsr, ReplicaAssignment
-from embedkafka.zk.store import ANY_VERSION, NodeExists, SessionExpired
+from embedkafka.zk.store import CheckOp, NodeExists, Op, OpResult, SessionExpired
 from tests.unit.controller.harness import Cluster, Node
 
 BROKERS = (1, 2, 3, 4)
@@ -359,19 +358,19 @@ class World:
 
     def _observe(self, node: Node) -> None:
         """Notes which broker made which controller's write."""
-        zk: Any = node.zk
-        real = zk._controller_write
+        store: Any = node.zk.store
+        real = store.multi
 
-        def write(ops: Any, epoch_version: int, **options: Any) -> Any:
-            results = real(ops, epoch_version, **options)
-            if epoch_version != ANY_VERSION:
+        def multi(ops: Sequence[Op]) -> Sequence[OpResult]:
+            results: Sequence[OpResult] = real(ops)
+            check = ops[0]
+            if isinstance(check, CheckOp) and check.path == paths.CONTROLLER_EPOCH:
                 _, current = self.cluster.admin.controller_epoch()
-                assert epoch_version == current, "a controller of the past has written"
-                self.writers.setdefault(epoch_version, set()).add(node.info.id)
+                assert check.version == current, "a controller of the past has written"
+                self.writers.setdefault(check.version, set()).add(node.info.id)
             return results
 
-        assert isinstance(zk, KafkaZk)
-        zk._controller_write = write  # type: ignore[method-assign]
+        store.multi = multi
 
     def _submit_reassignment(self, target: Sequence[int] | None) -> None:
         node = self._controller()
