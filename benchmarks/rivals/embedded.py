@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from benchmarks.rivals.rival import STOP_TIMEOUT_SECONDS, cpu_seconds
+from benchmarks.rivals.rival import STOP_TIMEOUT_SECONDS, cpu_seconds, user_environment
 
 RUNNER: Final = (sys.executable, "-m", "benchmarks.embedded_runner")
 
@@ -37,8 +37,12 @@ class EmbeddedRival:
         self._directory = Path()
 
     def __enter__(self) -> Self:
-        # Compiled once, as on a user's machine: the first import of a fresh checkout says nothing.
-        subprocess.run([sys.executable, "-c", "from embedkafka import EmbeddedKafka"], check=True)
+        # The first import of a fresh checkout compiles, and says nothing.
+        subprocess.run(
+            [sys.executable, "-c", "from embedkafka import EmbeddedKafka"],
+            check=True,
+            env=user_environment(),
+        )
         self._directory = Path(tempfile.mkdtemp(prefix="ek-benchmark-", dir=self._parent))
         began = time.perf_counter()
         told = self._start()
@@ -105,7 +109,11 @@ class EmbeddedRival:
         for name, value in self._config.items():
             command += ["--config", f"{name}={value}"]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=user_environment(),
         )
         told = self._hear()
         self._bootstrap_servers: str = told.pop("bootstrap_servers")

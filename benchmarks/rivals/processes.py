@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.rivals.rival import STOP_TIMEOUT_SECONDS, cpu_seconds
+from benchmarks.rivals.rival import STOP_TIMEOUT_SECONDS, cpu_seconds, user_environment
 from tests.java_tools.zookeeper import ZooKeeperServer
 
 
@@ -109,6 +109,7 @@ class ProcessesRival:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=user_environment(),
         )
 
     def _await_address(self, broker_id: int) -> None:
