@@ -12,11 +12,11 @@ States, which follow from the records:
 - Stable: every member has what it should have.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from uuid import UUID
 
+from embedkafka.coordinator.re2 import compile_re2
 from embedkafka.group.consumer_assignment import (
     LEAVING_EPOCH,
     NOTHING,
@@ -211,8 +211,8 @@ class ConsumerGroup:
 
 
 def resolve(regex: str, topics: Iterable[str]) -> frozenset[str]:
-    """Topics whose whole name matches; `re.error` when `regex` is none."""
-    pattern = re.compile(regex)
+    """Topics whose whole name matches; `InvalidExpression` when `regex` is none."""
+    pattern = compile_re2(regex)
     return frozenset(name for name in topics if pattern.fullmatch(name))
 
 

@@ -3,10 +3,10 @@
 Everything here looks at the request, or at the request and one member; nothing changes.
 """
 
-import re
 from collections.abc import Callable
 from typing import Final
 
+from embedkafka.coordinator.re2 import InvalidExpression, compile_re2
 from embedkafka.group.consumer_assignment import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
@@ -142,8 +142,8 @@ def _refuse_bad_regex(regex: str | None) -> None:
     if not regex:
         return
     try:
-        re.compile(regex)
-    except re.error as error:
+        compile_re2(regex)
+    except InvalidExpression as error:
         raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",

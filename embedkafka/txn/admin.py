@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from embedkafka.coordinator.re2 import compile_re2
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import (
     DescribeTransactionsResponse,
@@ -56,9 +57,9 @@ def listed(transaction: Transaction) -> ListTransactionsResponse.Transaction:
 
 
 def find_pattern(request: ListTransactionsRequest) -> re.Pattern[str] | None:
-    """The pattern that ids must match as a whole; `re.error` when it is none."""
+    """The pattern that ids must match as a whole; `InvalidExpression` when it is none."""
     text = request.transactional_id_pattern
-    return None if not text else re.compile(text)
+    return None if not text else compile_re2(text)
 
 
 def is_listed(

@@ -8,13 +8,13 @@ Not here: decisions (`shard.py`), their carrying out (`coordinator/`), and what 
 cache: handlers refuse partitions that do not exist, and find a group's offsets partition.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
 from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.ports import CoordinatorLeaders, CoordinatorParts
+from embedkafka.coordinator.re2 import InvalidExpression
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import (
@@ -102,7 +102,7 @@ class TxnService:
     ) -> None:
         """A producer id and epoch; with a transactional id, other producers are fenced.
 
-        Two-phase commit (v6, KIP-939) is left out: asking for it is refused as not allowed.
+        Two-phase commit (KIP-939) is left out: it came with v6, which Kafka 4.3 does not offer yet.
         """
 
         def answer(result: Result) -> None:
@@ -148,8 +148,6 @@ class TxnService:
             return ErrorCode.INVALID_REQUEST
         if request.transactional_id is None:
             return None
-        if request.enable2_pc or request.keep_prepared_txn:
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if not 0 < request.transaction_timeout_ms <= self._config.max_timeout_ms:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return None
@@ -320,7 +318,7 @@ class TxnService:
             return
         try:
             pattern = find_pattern(request)
-        except re.error:
+        except InvalidExpression:
             reply(_list_error(ErrorCode.INVALID_REGULAR_EXPRESSION))
             return
         now_ms = self._clock.now_ms()

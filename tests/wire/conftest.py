@@ -23,6 +23,8 @@ SHARED_CONFIG: Final[Mapping[str, object]] = {
     "group.min.session.timeout.ms": 100,
     "group.consumer.min.heartbeat.interval.ms": 50,
     "group.consumer.heartbeat.interval.ms": 100,
+    "group.max.size": 4,
+    "group.consumer.max.size": 4,
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,

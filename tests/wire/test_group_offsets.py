@@ -16,6 +16,7 @@ from tests.wire.clients import Cluster, Out, create_topic, eventually, open_cons
 from tests.wire.clients import produce as deliver
 from tests.wire.one_partition import Answer, describe, each_version, the_partition
 from tests.wire.raw_client import RawClient
+from tests.wire.raw_transaction import RawTransaction
 from tests.wire.test_groups import Member
 from tests.wire.test_topic_changes import await_gone
 from tests.wire.test_topic_changes import delete as delete_topic
@@ -42,6 +43,7 @@ def commit(
     partition: int = 0,
     generation: int = -1,
     member: str = "",
+    instance: str | None = None,
     metadata: str | None = "note",
     topic_id: Any = None,
     version: int = 9,
@@ -57,6 +59,7 @@ def commit(
         group_id=group,
         generation_id_or_member_epoch=generation,
         member_id=member,
+        group_instance_id=instance,
         topics=[OffsetCommitRequest.Topic(**named, partitions=[committed])],
     )
     answer = the_partition(raw.call(request, version).topics, "partitions")
@@ -191,6 +194,39 @@ def delete(raw: RawClient, group: str, topic: str, partition: int) -> Answer:
     wanted = OffsetDeleteRequest.Topic.Partition(partition_index=partition)
     topics = [OffsetDeleteRequest.Topic(name=topic, partitions=[wanted])]
     return raw.call(OffsetDeleteRequest(group_id=group, topics=topics))
+
+
+def test_an_offset_in_an_open_transaction_is_not_stable(
+    raw: RawClient, topic: str, group: str, unique: Unique
+) -> None:
+    _Group = OffsetFetchRequest.Group
+
+    def fetched(*, require_stable: bool, everything: bool = False) -> list[tuple[int, ErrorCode]]:
+        wanted = None if everything else [_Group.Topic(name=topic, partition_indexes=[0, 1])]
+        request = OffsetFetchRequest(
+            groups=[_Group(group_id=group, topics=wanted)], require_stable=require_stable
+        )
+        (answer,) = raw.call(request, 9).groups
+        assert answer.error_code == ErrorCode.NONE
+        return [
+            (p.committed_offset, ErrorCode(p.error_code))
+            for found in answer.topics
+            for p in found.partitions
+        ]
+
+    commit(raw, group, topic, 5)
+    transaction = RawTransaction(raw, unique("txn-id"), topic)
+    transaction.add_offsets(group)
+    assert transaction.commit_offset(group, 9) == ErrorCode.NONE
+    none = (-1, ErrorCode.NONE)
+    unstable = (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert fetched(require_stable=True) == [unstable, none]
+    assert fetched(require_stable=False) == [(5, ErrorCode.NONE), none]
+    assert fetched(require_stable=True, everything=True) == [unstable]
+    assert fetched(require_stable=False, everything=True) == [(5, ErrorCode.NONE)]
+    transaction.end(commit=True)
+    transaction.await_state("CompleteCommit")
+    assert fetched(require_stable=True) == [(9, ErrorCode.NONE), none]
 
 
 def test_offsets_are_forgotten_one_by_one(raw: RawClient, topic: str, group: str) -> None:
