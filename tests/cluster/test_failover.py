@@ -280,7 +280,7 @@ def read(consumer, count, timeout_s=20.0):
 def offsets_partition(kafka, group):
     for handle in kafka.brokers:
         if handle.is_running:
-            return handle.require_broker().groups.partition_for(group)
+            return handle.require_broker().groups.coordinator.partition_for(group)
     raise AssertionError("no broker is running")
 
 
