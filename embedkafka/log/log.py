@@ -733,6 +733,8 @@ class Log:
             now_ms=self._clock.now_ms(),
         )
         self.high_watermark = min(self.high_watermark, offset)
+        # Replayed transactions count as not replicated, though their markers may well be.
+        self._producers.on_high_watermark(self.high_watermark)
         self._note_first_unstable()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -156,6 +156,16 @@ def test_the_first_of_several_open_transactions_counts(kit) -> None:
     assert log.last_stable_offset == 4
 
 
+def test_truncation_leaves_stable_what_was_stable(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, transactional=True)
+    kit.end_transaction(log, 7, commit=True)
+    log.update_high_watermark(2)
+    kit.append(log, b"never replicated")
+    log.truncate_to(2)
+    assert log.last_stable_offset == 2
+
+
 def test_aborted_transactions_are_told_to_readers_of_committed_records(kit) -> None:
     log = kit.new(segment_bytes=200)
     for round_number in range(4):
