@@ -8,39 +8,39 @@ Owner: the thread that calls `handle`; only `active_id` and `broker_epoch` are r
 Invariants: nothing but `Startup`, `Reelect` and `SessionLost` can make a broker controller, and
 every write of a controller checks the epoch with which it was elected: one that has been
 replaced without noticing writes nothing, and resigns.
-Not here: threads (`controller`), the rules of states, deletion and reassignment.
+Not here: threads (`controller`); what brokers and topics that change mean (`broker_changes`,
+`topic_changes`); the rules of states, deletion and reassignment.
 """
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from embedkafka.controller import events, membership, partition_machine, replica_machine
+from embedkafka.controller import events, partition_machine, replica_machine
+from embedkafka.controller.broker_changes import BrokerChanges
 from embedkafka.controller.context import ControllerContext, Replica
-from embedkafka.controller.election import Strategy
 from embedkafka.controller.elections import Elections
 from embedkafka.controller.events import ElectionTrigger, Event
-from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.ports import Cancellable, Channels, Timers
 from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import Outgoing
 from embedkafka.controller.sender import RequestSender
-from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
+from embedkafka.controller.state_changes import StateChanges
+from embedkafka.controller.topic_changes import TopicChanges
 from embedkafka.controller.topic_deletion import TopicDeletion
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrResponse, StopReplicaResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
-from embedkafka.zk.payloads import BrokerInfo, TopicAssignment
+from embedkafka.zk.payloads import BrokerInfo
 from embedkafka.zk.store import SessionExpired, WatchEvent
 
 _LOG = logging.getLogger(__name__)
 
 NO_CONTROLLER = -1
-UNKNOWN_BROKER_EPOCH = -1
 
 _FIRST_BALANCE_CHECK_MS = 5_000
 _UNCLEAN_ENABLE = "unclean.leader.election.enable"
@@ -83,7 +83,6 @@ class ControllerCore:
         self._config = config
         self._timers = timers
         self._post = post
-        self._new_topic_id = new_topic_id
         self._balance_check: Cancellable | None = None
         self._sender = RequestSender(
             self.context,
@@ -99,6 +98,24 @@ class ControllerCore:
         )
         self._reassignments = Reassignments(
             self.context, zk, self._changes, self._deletion, self._sender, watch=self._on_watch
+        )
+        self._brokers = BrokerChanges(
+            self.context,
+            zk,
+            self._changes,
+            self._deletion,
+            self._reassignments,
+            self._sender,
+            controller_id=broker.id,
+            watch=self._on_watch,
+        )
+        self._topics = TopicChanges(
+            self.context,
+            zk,
+            self._changes,
+            self._deletion,
+            new_topic_id=new_topic_id,
+            watch=self._on_watch,
         )
         self._elections = Elections(self.context, zk, self._changes, watch=self._on_watch)
         self._handlers: dict[type, Callable[[Any], None]] = {  # Any: each takes its own event
@@ -214,7 +231,7 @@ class ControllerCore:
             context.add_broker(info, epoch)
             zk.find_broker(info.id, watch)
             self._sender.add_broker(info)
-        self._add_topics(zk.topics(watch))
+        self._topics.add(zk.topics(watch))
         context.leadership.update(zk.partition_states(list(context.partitions())))
         for partition in context.partitions():
             if context.assignment(partition).is_being_reassigned:
@@ -250,160 +267,31 @@ class ControllerCore:
                 halted.add(replica.topic)
         return halted
 
-    # --- brokers ---
+    # --- brokers and topics ---
 
     def _on_broker_change(self, event: events.BrokerChange) -> None:
-        if not self.is_active:
-            return
-        registered = self._zk.brokers(self._on_watch)
-        epochs = {broker: epoch for broker, (_, epoch) in registered.items()}
-        change = membership.compare(self.context.broker_epochs, epochs)
-        if change.is_empty:
-            return
-        _LOG.info("Controller %d sees %s", self.broker.id, change)
-        for broker in (*change.bounced, *change.gone):
-            self._sender.remove_broker(broker)
-        for broker in (*change.joined, *change.bounced):
-            self._sender.add_broker(registered[broker][0])
-        if change.joined:
-            self._join(change.joined, registered)
-        if change.bounced:
-            self._lose(change.bounced)
-            self._join(change.bounced, registered)
-        if change.gone:
-            self._lose(change.gone)
+        if self.is_active:
+            self._brokers.on_change()
 
     def _on_broker_modifications(self, event: events.BrokerModifications) -> None:
-        if not self.is_active:
-            return
-        known = self.context.brokers.get(event.broker)
-        now = self._zk.find_broker(event.broker, self._on_watch)
-        if known is not None and now is not None and now != known:
-            self.context.brokers[event.broker] = now
-            self._sender.update_metadata()
-
-    def _join(
-        self, brokers: Collection[int], registered: Mapping[int, tuple[BrokerInfo, int]]
-    ) -> None:
-        """New brokers learn everything, the others of them; their replicas come online."""
-        context = self.context
-        for broker in brokers:
-            context.add_broker(*registered[broker])
-            context.offline_dirs.pop(broker, None)
-        others = [broker for broker in context.brokers if broker not in brokers]
-        self._sender.update_metadata(brokers=others)
-        self._sender.update_metadata(context.leadership, brokers=brokers)
-        replicas = context.replicas_on(brokers)
-        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
-        self._changes.bring_online()
-        self._reassignments.resume(lambda _, a: not set(brokers).isdisjoint(a.target))
-        self._deletion.resume(dict.fromkeys(replica.topic for replica in replicas))
-        for broker in brokers:
-            self._zk.find_broker(broker, self._on_watch)
-
-    def _lose(self, brokers: Collection[int]) -> None:
-        context = self.context
-        for broker in brokers:
-            context.remove_broker(broker)
-            context.offline_dirs.pop(broker, None)
-            context.shutting_down.discard(broker)
-        self._replicas_offline(context.replicas_on(brokers))
-
-    def _replicas_offline(self, replicas: Collection[Replica]) -> None:
-        """Elects leaders in place of lost ones, and takes the lost replicas out of their ISRs."""
-        context = self.context
-        doomed = [r for r in replicas if context.is_dying(r.topic)]
-        others = [r for r in replicas if not context.is_dying(r.topic)]
-        leaderless = context.partitions_with_offline_leader()
-        self._changes.move_partitions(leaderless, PartitionState.OFFLINE)
-        elected = self._changes.bring_online()
-        self._changes.move_replicas(others, ReplicaState.OFFLINE)
-        self._deletion.on_failed(doomed)
-        if not others and all(isinstance(r, StateChangeFailed) for r in elected.values()):
-            self._sender.update_metadata()
+        if self.is_active:
+            self._brokers.on_modified(event.broker)
 
     def _on_log_dir_event_notification(self, event: events.LogDirEventNotification) -> None:
-        """Asks brokers that lost a directory about every replica; the answers tell which."""
-        if not self.is_active:
-            return
-        found = self._zk.log_dir_events(self._on_watch)
-        replicas = self.context.replicas_on(set(found.values()))
-        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
-        self._zk.delete_log_dir_events(found, epoch_version=self.context.epoch_version)
-
-    # --- topics ---
+        if self.is_active:
+            self._brokers.on_log_dir_events()
 
     def _on_topic_change(self, event: events.TopicChange) -> None:
-        if not self.is_active:
-            return
-        context = self.context
-        topics = self._zk.topics(self._on_watch)
-        for topic in sorted(context.topics - topics):
-            context.remove_topic(topic)
-        new = self._add_topics(topics - context.topics)
-        if new:
-            self._create_partitions(context.partitions_of(new))
+        if self.is_active:
+            self._topics.on_change()
 
     def _on_partition_modifications(self, event: events.PartitionModifications) -> None:
-        if not self.is_active or event.topic not in self.context.topics:
-            return
-        found = self._zk.find_topic(event.topic, self._on_watch)
-        if found is None:
-            return
-        known = self.context.assignments.get(event.topic, {})
-        added = {p: a for p, a in found.partitions.items() if p not in known}
-        if not added:
-            return
-        if self.context.is_queued_for_deletion(event.topic):
-            self._zk.set_topic_assignment(
-                event.topic,
-                known,
-                topic_id=self.context.topic_ids.get(event.topic),
-                epoch_version=self.context.epoch_version,
-            )
-            return
-        self.context.add_topic(replace(found, partitions=added))
-        self._create_partitions([TopicPartition(event.topic, p) for p in added])
+        if self.is_active:
+            self._topics.on_modified(event.topic)
 
     def _on_topic_deletion(self, event: events.TopicDeletion) -> None:
-        if not self.is_active:
-            return
-        asked = self._zk.topic_deletions(self._on_watch)
-        unknown = asked - self.context.topics
-        if unknown:
-            version = self.context.epoch_version
-            self._zk.delete_topic_requests(sorted(unknown), epoch_version=version)
-        if asked - unknown:
-            self._deletion.enqueue(asked - unknown)
-
-    def _add_topics(self, topics: Iterable[str]) -> list[str]:
-        """Reads topics into the context, each with a watch; those without an id get one."""
-        added: list[str] = []
-        for topic in sorted(topics):
-            found = self._zk.find_topic(topic, self._on_watch)
-            if found is not None:
-                self.context.add_topic(self._with_topic_id(found))
-                added.append(topic)
-        return added
-
-    def _with_topic_id(self, topic: TopicAssignment) -> TopicAssignment:
-        if topic.topic_id is not None:
-            return topic
-        named = replace(topic, topic_id=self._new_topic_id())
-        self._zk.set_topic_assignment(
-            named.topic,
-            named.partitions,
-            topic_id=named.topic_id,
-            epoch_version=self.context.epoch_version,
-        )
-        return named
-
-    def _create_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        replicas = self.context.replicas_of(partitions)
-        self._changes.move_partitions(partitions, PartitionState.NEW)
-        self._changes.move_replicas(replicas, ReplicaState.NEW)
-        self._changes.move_partitions(partitions, PartitionState.ONLINE)
-        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
+        if self.is_active:
+            self._topics.on_deletion()
 
     # --- what leaders and brokers report ---
 
@@ -457,7 +345,7 @@ class ControllerCore:
         newly = sorted(now - before)
         if newly:
             _LOG.info("Replicas %s on broker %d are offline", newly, broker)
-            self._replicas_offline([Replica(partition, broker) for partition in newly])
+            self._brokers.on_replicas_offline([Replica(partition, broker) for partition in newly])
 
     def _on_stop_replica(self, sent: Outgoing, response: StopReplicaResponse) -> None:
         """Only deletions of topics are followed up; reassignment does not wait for answers."""
@@ -533,37 +421,11 @@ class ControllerCore:
             events.refuse(event)
             return
         try:
-            remaining = self._shut_down(event.broker, event.broker_epoch)
+            remaining = self._brokers.shut_down(event.broker, event.broker_epoch)
         except ApiError as error:
             event.reply(error)
         else:
             event.reply(remaining)
-
-    def _shut_down(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
-        """Moves leaders off a broker, stops its followers, and tells what it still leads."""
-        context = self.context
-        if broker not in context.brokers:
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker} does not exist.")
-        if UNKNOWN_BROKER_EPOCH != broker_epoch < context.broker_epochs[broker]:
-            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker} has a newer epoch.")
-        context.shutting_down.add(broker)
-        replicated = [
-            r.partition
-            for r in context.replicas_on([broker])
-            if len(context.assignment(r.partition).replicas) > 1
-            and r.partition in context.leadership
-            and not context.is_dying(r.topic)
-        ]
-        led = [tp for tp in replicated if context.leadership[tp].leader == broker]
-        followed = [tp for tp in replicated if context.leadership[tp].leader != broker]
-        self._changes.move_partitions(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
-        # Followers are stopped first, in a batch of their own, and leave the ISR after that.
-        batch = self._sender.new_batch()
-        for partition in followed:
-            batch.add_stop_replica(broker, partition, delete=False)
-        self._sender.send(batch)
-        self._changes.move_replicas([Replica(tp, broker) for tp in followed], ReplicaState.OFFLINE)
-        return context.partitions_led_by(broker)
 
     def _on_api_partition_reassignment(self, event: events.ApiPartitionReassignment) -> None:
         if self.is_active:

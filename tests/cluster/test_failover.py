@@ -68,9 +68,9 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka):
     broker, led_at_end = leaving.require_broker(), []
     stop = broker.stop
 
-    def look_then_stop():
+    def look_then_stop(**how):
         led_at_end.extend(p for p in range(6) if kafka.leader_of("orders", p) == 2)
-        stop()
+        stop(**how)
 
     broker.stop = look_then_stop
     with sending(kafka, "orders", partitions=6) as sender:

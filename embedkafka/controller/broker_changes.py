@@ -1,0 +1,153 @@
+"""Brokers that come, go, fail in part, or want to leave: what becomes of their replicas.
+
+Owner: the controller's event loop.
+Not here: which of them came and went (`membership`), and the rules of elections (`election`).
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from embedkafka.controller import membership
+from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.election import Strategy
+from embedkafka.controller.partition_machine import PartitionState
+from embedkafka.controller.reassignment import Reassignments
+from embedkafka.controller.replica_machine import ReplicaState
+from embedkafka.controller.sender import RequestSender
+from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
+from embedkafka.controller.topic_deletion import TopicDeletion
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.payloads import BrokerInfo
+from embedkafka.zk.store import Watch
+
+_LOG = logging.getLogger(__name__)
+
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class BrokerChanges:
+    """Keeps the context, the leaders and the brokers' knowledge in step with who is there."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        zk: KafkaZk,
+        changes: StateChanges,
+        deletion: TopicDeletion,
+        reassignments: Reassignments,
+        sender: RequestSender,
+        *,
+        controller_id: int,
+        watch: Watch,
+    ) -> None:
+        self._context = context
+        self._zk = zk
+        self._changes = changes
+        self._deletion = deletion
+        self._reassignments = reassignments
+        self._sender = sender
+        self._controller_id = controller_id
+        self._watch = watch
+
+    def on_change(self) -> None:
+        """Compares the registered brokers with the known ones."""
+        registered = self._zk.brokers(self._watch)
+        epochs = {broker: epoch for broker, (_, epoch) in registered.items()}
+        change = membership.compare(self._context.broker_epochs, epochs)
+        if change.is_empty:
+            return
+        _LOG.info("Controller %d sees %s", self._controller_id, change)
+        for broker in (*change.bounced, *change.gone):
+            self._sender.remove_broker(broker)
+        for broker in (*change.joined, *change.bounced):
+            self._sender.add_broker(registered[broker][0])
+        if change.joined:
+            self._join(change.joined, registered)
+        if change.bounced:
+            self._lose(change.bounced)
+            self._join(change.bounced, registered)
+        if change.gone:
+            self._lose(change.gone)
+
+    def on_modified(self, broker: int) -> None:
+        """A broker may have other addresses now."""
+        known = self._context.brokers.get(broker)
+        now = self._zk.find_broker(broker, self._watch)
+        if known is not None and now is not None and now != known:
+            self._context.brokers[broker] = now
+            self._sender.update_metadata()
+
+    def _join(
+        self, brokers: Collection[int], registered: Mapping[int, tuple[BrokerInfo, int]]
+    ) -> None:
+        """New brokers learn everything, the others of them; their replicas come online."""
+        context = self._context
+        for broker in brokers:
+            context.add_broker(*registered[broker])
+            context.offline_dirs.pop(broker, None)
+        others = [broker for broker in context.brokers if broker not in brokers]
+        self._sender.update_metadata(brokers=others)
+        self._sender.update_metadata(context.leadership, brokers=brokers)
+        replicas = context.replicas_on(brokers)
+        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
+        self._changes.bring_online()
+        self._reassignments.resume(lambda _, a: not set(brokers).isdisjoint(a.target))
+        self._deletion.resume(dict.fromkeys(replica.topic for replica in replicas))
+        for broker in brokers:
+            self._zk.find_broker(broker, self._watch)
+
+    def _lose(self, brokers: Collection[int]) -> None:
+        context = self._context
+        for broker in brokers:
+            context.remove_broker(broker)
+            context.offline_dirs.pop(broker, None)
+            context.shutting_down.discard(broker)
+        self.on_replicas_offline(context.replicas_on(brokers))
+
+    def on_replicas_offline(self, replicas: Collection[Replica]) -> None:
+        """Elects leaders in place of lost ones, and takes the lost replicas out of their ISRs."""
+        context = self._context
+        doomed = [r for r in replicas if context.is_dying(r.topic)]
+        others = [r for r in replicas if not context.is_dying(r.topic)]
+        leaderless = context.partitions_with_offline_leader()
+        self._changes.move_partitions(leaderless, PartitionState.OFFLINE)
+        elected = self._changes.bring_online()
+        self._changes.move_replicas(others, ReplicaState.OFFLINE)
+        self._deletion.on_failed(doomed)
+        if not others and all(isinstance(r, StateChangeFailed) for r in elected.values()):
+            self._sender.update_metadata()
+
+    def on_log_dir_events(self) -> None:
+        """Asks brokers that lost a directory about every replica; the answers tell which."""
+        found = self._zk.log_dir_events(self._watch)
+        replicas = self._context.replicas_on(set(found.values()))
+        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
+        self._zk.delete_log_dir_events(found, epoch_version=self._context.epoch_version)
+
+    def shut_down(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """Moves leaders off a broker, stops its followers, and tells what it still leads."""
+        context = self._context
+        if broker not in context.brokers:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker} does not exist.")
+        if UNKNOWN_BROKER_EPOCH != broker_epoch < context.broker_epochs[broker]:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker} has a newer epoch.")
+        context.shutting_down.add(broker)
+        replicated = [
+            r.partition
+            for r in context.replicas_on([broker])
+            if len(context.assignment(r.partition).replicas) > 1
+            and r.partition in context.leadership
+            and not context.is_dying(r.topic)
+        ]
+        led = [tp for tp in replicated if context.leadership[tp].leader == broker]
+        followed = [tp for tp in replicated if context.leadership[tp].leader != broker]
+        self._changes.move_partitions(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
+        # Followers are stopped first, in a batch of their own, and leave the ISR after that.
+        batch = self._sender.new_batch()
+        for partition in followed:
+            batch.add_stop_replica(broker, partition, delete=False)
+        self._sender.send(batch)
+        self._changes.move_replicas([Replica(tp, broker) for tp in followed], ReplicaState.OFFLINE)
+        return context.partitions_led_by(broker)
