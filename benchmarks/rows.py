@@ -19,6 +19,7 @@ class Row:
 class Scale:
     """How much is done: `--quick` does less of everything."""
 
+    idle_seconds: int
     records: int
     acks: int
     topics: int
@@ -34,6 +35,7 @@ class Scale:
 
 
 FULL = Scale(
+    idle_seconds=5,
     records=1_000_000,
     acks=1_000,
     topics=10,
@@ -48,6 +50,7 @@ FULL = Scale(
     loaded_partitions=10_000,
 )
 QUICK = Scale(
+    idle_seconds=5,
     records=50_000,
     acks=200,
     topics=3,

@@ -57,9 +57,8 @@ class EmbeddedRival:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
+        self._process.kill()
+        self._reap()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
@@ -81,7 +80,7 @@ class EmbeddedRival:
     def stop(self) -> None:
         _pipe(self._process.stdin).close()
         self._facts.update(self._hear())
-        self._process.wait(STOP_TIMEOUT_SECONDS)
+        self._reap()
 
     def crash(self) -> None:
         """Kills every broker; the process then writes down what its ZooKeeper knew, and ends.
@@ -91,7 +90,7 @@ class EmbeddedRival:
         for broker_id in range(1, self._brokers + 1):
             self.kill_broker(broker_id)
         _pipe(self._process.stdin).close()
-        self._process.wait(STOP_TIMEOUT_SECONDS)
+        self._reap()
 
     def restart(self) -> None:
         self._start()
@@ -118,6 +117,11 @@ class EmbeddedRival:
         told = self._hear()
         self._bootstrap_servers: str = told.pop("bootstrap_servers")
         return told
+
+    def _reap(self) -> None:
+        self._process.wait(STOP_TIMEOUT_SECONDS)
+        _pipe(self._process.stdin).close()
+        _pipe(self._process.stdout).close()
 
     def _order(self, command: str) -> None:
         stdin = _pipe(self._process.stdin)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from benchmarks.rivals.rival import STOP_TIMEOUT_SECONDS, cpu_seconds, user_environment
 from tests.java_tools.zookeeper import ZooKeeperServer
@@ -76,7 +76,7 @@ class ProcessesRival:
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
-            process.wait(STOP_TIMEOUT_SECONDS)
+            _reap(process)
         self._processes.clear()
         self._facts["stop ms"] = (time.perf_counter() - began) * 1000
 
@@ -93,7 +93,7 @@ class ProcessesRival:
     def kill_broker(self, broker_id: int) -> None:
         process = self._processes.pop(broker_id)
         process.kill()
-        process.wait()
+        _reap(process)
 
     def start_broker(self, broker_id: int) -> None:
         self._spawn(broker_id)
@@ -114,8 +114,7 @@ class ProcessesRival:
 
     def _await_address(self, broker_id: int) -> None:
         process = self._processes[broker_id]
-        assert process.stdout is not None, "brokers are started with pipes"
-        line = process.stdout.readline()
+        line = _output(process).readline()
         if not line:
             raise RuntimeError(f"broker {broker_id} ended with {process.wait()}")
         self._addresses[broker_id] = line.split()[1]
@@ -124,3 +123,13 @@ class ProcessesRival:
         self.crash()
         self._zookeeper.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _reap(process: subprocess.Popen[str]) -> None:
+    process.wait(STOP_TIMEOUT_SECONDS)
+    _output(process).close()
+
+
+def _output(process: subprocess.Popen[str]) -> IO[str]:
+    assert process.stdout is not None, "brokers are started with pipes"
+    return process.stdout

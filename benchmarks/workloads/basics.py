@@ -15,17 +15,15 @@ from benchmarks.clients import (
     percentile,
     produce_many,
 )
-from benchmarks.rivals.rival import Meter, Rival, cpu_seconds, memory_mib, threads
+from benchmarks.rivals.rival import Meter, Rival, memory_mib, threads
 from benchmarks.rows import Row, Scale
-
-IDLE_SECONDS = 5
 
 
 def idle(rival: Rival, scale: Scale) -> Iterator[Row]:
     """What a cluster costs that nobody uses."""
-    before = cpu_seconds(rival)
-    time.sleep(IDLE_SECONDS)
-    yield Row(name="idle CPU %", value=(cpu_seconds(rival) - before) / IDLE_SECONDS * 100)
+    with Meter(rival) as spent:
+        time.sleep(scale.idle_seconds)
+    yield Row(name="idle CPU %", value=spent.cpu_seconds / spent.seconds * 100)
     yield Row(name="idle threads", value=threads(rival))
     yield Row(name="memory MiB", value=memory_mib(rival))
 
