@@ -119,6 +119,8 @@ class Network:
         return broker not in self._isolated and (to is None or not self._is_split(broker, to))
 
     def _is_split(self, one: BrokerId, other: BrokerId) -> bool:
+        if not self._sides:
+            return False  # nearly always, and followers ask before every fetch
         side_of_one = next((side for side in self._sides if one in side), None)
         side_of_other = next((side for side in self._sides if other in side), None)
         return None not in (side_of_one, side_of_other) and side_of_one != side_of_other

@@ -166,6 +166,14 @@ class ReplicaFetcher:
             return
         for answer in answers:
             self._take(self._followed[answer.topic_partition], answer, left)
+        if len(answers) < len(todo):
+            # In a session the leader leaves out what has not changed (KIP-227).
+            answered = {answer.topic_partition for answer in answers}
+            left.again += [
+                followed.topic_partition
+                for followed in todo
+                if followed.topic_partition not in answered
+            ]
 
     # -- one partition
 
@@ -200,22 +208,23 @@ class ReplicaFetcher:
             left.put_off.append(followed.topic_partition)
 
     def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
-        topic_partition = followed.topic_partition
-        records = bytes_of(answer.records)
-        log, moved = followed.partition.append_as_follower(
-            records,
-            leader_epoch=followed.leader_epoch,
-            high_watermark=answer.high_watermark,
-            log_start_offset=answer.log_start_offset,
-        )
-        self._on_progress(topic_partition)
-        if moved:
-            # The leader waits to hear of it, for acknowledgements or deleted records.
-            followed.position_at(log)
-            left.moved.append(topic_partition)
-        elif not self.endpoint.wakes:
+        topic_partition, partition = followed.topic_partition, followed.partition
+        if partition.has_news_of(answer):
+            log, moved = partition.append_as_follower(
+                bytes_of(answer.records),
+                leader_epoch=followed.leader_epoch,
+                high_watermark=answer.high_watermark,
+                log_start_offset=answer.log_start_offset,
+            )
+            self._on_progress(topic_partition)
+            if moved:
+                # The leader waits to hear of it, for acknowledgements or deleted records.
+                followed.position_at(log)
+                left.moved.append(topic_partition)
+                return
+        if not self.endpoint.wakes:
             left.again.append(topic_partition)
-        elif log.high_watermark < followed.fetch_offset:
+        elif answer.high_watermark < followed.fetch_offset:
             left.unsettled.append(topic_partition)
 
     def _start(self, followed: Followed, left: Round) -> None:

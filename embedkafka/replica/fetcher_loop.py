@@ -1,9 +1,13 @@
-"""The thread that fetches: it runs when there is news, when an assignment changes, when due.
+"""When a broker fetches: when there is news, when an assignment changes, when due.
 
-Owner: `_condition` (leaf) guards the inbox, the news and the thread; the fetchers and the times
-belong to the thread, or to the test that calls `run_once` instead.
-Invariants: there is no thread while nothing is followed; news that arrives during a round is not
-lost; a put-off partition is tried again at its time, or when its leader has news, if sooner.
+News is fetched on the thread that brings it, which is the leader's: to wake another one costs more
+than the round itself. All else, and what comes while a round is running, is the own thread's.
+
+Owner: `_condition` (leaf) guards the inbox, the news, the thread and `_running`; the fetchers and
+the times belong to whoever has set `_running`, or to the test that calls `run_once` instead.
+Invariants: there is no thread while nothing is followed, and one round at a time; news that arrives
+during a round is not lost; a put-off partition is tried again at its time, or when its leader has
+news, if sooner.
 Not here: what is done in a round (`fetcher`).
 """
 
@@ -44,6 +48,8 @@ class FetcherLoop:
         self._inbox: dict[TopicPartition, tuple[BrokerId, Followed] | None] = {}
         self._news: set[TopicPartition] = set()
         self._open = True
+        self._running = False
+        self._called = False
         self._thread: threading.Thread | None = None
         self._last_thread: threading.Thread | None = None  # it may be about to end
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
@@ -52,6 +58,7 @@ class FetcherLoop:
         self._put_off: dict[TopicPartition, float] = {}
         self._unsettled: set[TopicPartition] = set()
         self._refresh_at_ms: float | None = None
+        self._wakes_at_ms: float | None = None
 
     # -- from any thread
 
@@ -64,31 +71,42 @@ class FetcherLoop:
             if self._thread is None and self._threaded:
                 self._thread = start_thread(self.name, self._run, self._failures)
                 self._last_thread = self._thread
-            self._condition.notify()
+            self._call()
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Forgets these partitions; what a running round still brings, `Partition` refuses."""
         with self._condition:
             self._inbox.update(dict.fromkeys(topic_partitions))
-            self._condition.notify()
+            self._call()
 
     def on_news(self, topic_partition: TopicPartition) -> None:
-        """The leader has something for this partition."""
+        """The leader has something for this partition; the caller holds no lock."""
         with self._condition:
-            self._news.add(topic_partition)
-            self._condition.notify()
+            if self._running or self._called or self._thread is None:
+                self._news.add(topic_partition)
+                return  # whoever is at it, or comes, looks for news
+            self._running = True
+        try:
+            fetcher = self._fetcher_of.get(topic_partition)
+            if fetcher is not None:
+                self._put_off.pop(topic_partition, None)
+                self._run_round(fetcher, [topic_partition])
+        finally:
+            self._end_running()
 
     def stop(self) -> None:
         """Fetches nothing more; ends a fetch that waits on the wire, and waits for the thread."""
         with self._condition:
             self._open = False
-            self._condition.notify()
+            self._call()
             thread = self._last_thread
             fetchers = list(self._fetchers.values())
         for fetcher in fetchers:
             fetcher.endpoint.close()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        with self._condition:
+            self._condition.wait_for(lambda: not self._running)
         for fetcher in self._fetchers.values():
             fetcher.endpoint.close()  # those that the thread has made or used meanwhile
 
@@ -122,17 +140,40 @@ class FetcherLoop:
 
     def _run(self) -> None:
         while self._await_work():
-            self.run_once()
+            try:
+                self.run_once()
+            finally:
+                self._end_running()
 
     def _await_work(self) -> bool:
         """False when the thread should end: closed, or nothing left to follow."""
         with self._condition:
-            while self._open and self.is_idle:
-                if not self._fetcher_of:
-                    self._thread = None
-                    return False
-                self._clock.wait_until(self._condition, self._deadline_ms())
-            return self._open
+            while self._open:
+                self._called = self._running  # if so, it is the next to run
+                if not self._running:
+                    if not self.is_idle:
+                        self._running = True
+                        return True
+                    if not self._fetcher_of:
+                        self._thread = None
+                        return False
+                    self._wakes_at_ms = self._deadline_ms()
+                self._clock.wait_until(
+                    self._condition, None if self._running else self._wakes_at_ms
+                )
+            return False
+
+    def _end_running(self) -> None:
+        with self._condition:
+            self._running = False
+            has_work = self._called or self._news or self._due
+            if has_work or self._deadline_ms() != self._wakes_at_ms:
+                self._call()
+
+    def _call(self) -> None:
+        """Has the thread look at what there is to do; until it does, nobody else runs a round."""
+        self._called = True
+        self._condition.notify_all()
 
     def _deadline_ms(self) -> float | None:
         if not self._put_off:

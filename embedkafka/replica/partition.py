@@ -345,6 +345,17 @@ class Partition:
                 moved |= log.increment_log_start_offset(log_start_offset)
             return log, moved
 
+    def has_news_of(self, answer: PartitionData) -> bool:
+        """Whether `append_as_follower` has anything to do: a fetch that only tells where the
+        follower is, after every append, mostly brings nothing."""
+        log = self.log
+        return (
+            log is None
+            or answer.size > 0
+            or answer.high_watermark != log.high_watermark
+            or answer.log_start_offset > log.log_start_offset
+        )
+
     def truncate_to(self, offset: int, *, leader_epoch: int) -> Log:
         """Drops what the leader of `leader_epoch` does not have."""
         with self._lock:

@@ -1,8 +1,8 @@
 """Who waits for a partition to change: delayed requests, and followers in this process.
 
 Owner: `_lock` (leaf) guards the follower listeners; the purgatories guard their own lists.
-Invariants: every method is called with no partition lock held, for waiting requests complete in
-the caller's thread; a listener only takes a note and wakes its fetcher.
+Invariants: every method is called with no lock held, for waiting requests complete and followers in
+this process fetch in the caller's thread.
 """
 
 from collections.abc import Callable

@@ -84,12 +84,13 @@ class Writes:
                 log_append_time_ms=info.log_append_time_ms,
                 log_start_offset=info.log_start_offset,
             )
-        if pending:
-            self._await_replicas(results, pending, on_done, timeout_ms)
-        else:
+        if not pending:
             on_done(results)
         for topic_partition, moved in appended:
             self._waiters.on_append(topic_partition, high_watermark_advanced=moved)
+        if pending:
+            # Followers in this process mostly have the records by now: then nothing waits.
+            self._await_replicas(results, pending, on_done, timeout_ms)
 
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], on_done: OnDeleted, *, timeout_ms: float

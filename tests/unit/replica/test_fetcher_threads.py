@@ -182,3 +182,22 @@ def test_all_is_answered_when_a_leader_moves_under_load(threaded_cluster):
     assert set(answers) <= {ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER}
     acknowledged = answers.count(ErrorCode.NONE)
     assert len(cluster[3].values()) >= acknowledged
+
+
+def test_news_is_fetched_by_the_thread_that_brings_it(threaded_cluster):
+    cluster = threaded_cluster
+    cluster.elect(1, of=TP)
+    acknowledged_by = []
+    produced = threading.Event()
+
+    def on_done(answers):
+        acknowledged_by.append(threading.current_thread())
+        produced.set()
+
+    for _ in range(100):  # the fetcher itself may be at it now and then
+        produced.clear()
+        cluster[1].manager.append_records(
+            timeout_ms=30_000, required_acks=-1, entries={TP: cluster.records("v")}, on_done=on_done
+        )
+        assert produced.wait(10)
+    assert threading.current_thread() in acknowledged_by
