@@ -161,7 +161,7 @@ class FetchSessionCache:
                 del self._sessions[session_id]
                 return _Sessionless([])
             self._touch(session)
-            session.epoch = _next_epoch(session.epoch)
+            session.epoch = next_epoch(session.epoch)
             return _Incremental(self, session, session.resolved(resolve))
 
     def select(self, session: "_Session", epoch: int, answers: Sequence[Answer]) -> SessionAnswer:
@@ -261,7 +261,7 @@ class _Session:
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
         self.created_ms = self.last_used_ms = now_ms
-        self.epoch = _next_epoch(INITIAL_EPOCH)
+        self.epoch = next_epoch(INITIAL_EPOCH)
         self.partitions: dict[SessionKey, _CachedPartition] = {}
         for request, data in answers:
             cached = self.partitions[_key(request)] = _CachedPartition(request)
@@ -375,7 +375,8 @@ def _key(request: PartitionFetch) -> SessionKey:
     return (topic if request.topic_id == ZERO_ID else request.topic_id, partition)
 
 
-def _next_epoch(epoch: int) -> int:
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request that follows, in a session that goes on."""
     return 1 if epoch == _MAX_INT else epoch + 1
 
 

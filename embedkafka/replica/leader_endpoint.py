@@ -21,7 +21,10 @@ class LeaderEndPoint(Protocol):
         ...
 
     def fetch(self, partitions: Sequence[PartitionFetch]) -> Sequence[PartitionData]:
-        """Reads from the log ends of the leader, which learns the follower's position."""
+        """Reads from the log ends of the leader, which learns the follower's position.
+
+        Over the wire a partition without news may be left out of the answer.
+        """
         ...
 
     def end_offset_for_epoch(

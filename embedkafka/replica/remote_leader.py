@@ -2,7 +2,7 @@
 
 Owner: the fetching thread; `close` may come from another one and ends a call in progress.
 Invariants: one connection at a time; after a failure the next call makes a new one.
-Not here: fetch sessions. A follower names all its partitions in every fetch.
+Not here: which partitions a fetch has to name (`follower_session`).
 """
 
 import uuid
@@ -20,7 +20,8 @@ from embedkafka.protocol.messages.core import (
     OffsetForLeaderEpochResponse,
 )
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import NO_RECORDS, ZERO_ID, EpochEnd, PartitionData, PartitionFetch
+from embedkafka.replica.fetch import NO_RECORDS, EpochEnd, PartitionData, PartitionFetch
+from embedkafka.replica.follower_session import FollowerSession, SessionFetch
 from embedkafka.replica.leader_endpoint import LeaderUnavailable
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
@@ -51,21 +52,26 @@ class RemoteLeader:
         self._follower_id = follower_id
         self._connect = connect
         self._config = config
+        self._session = FollowerSession()
         self._client: BrokerClient | None = None
         self._open = True
 
     def fetch(self, partitions: Sequence[PartitionFetch]) -> Sequence[PartitionData]:
-        by_id = all(request.topic_id != ZERO_ID for request in partitions)
-        response: FetchResponse = self._call(
-            self._fetch_request(partitions), FETCH_BY_ID if by_id else FETCH_BY_NAME
-        )
-        if response.error_code:
-            raise LeaderUnavailable(
-                f"broker {self._leader_id} refused a fetch: {_error(response.error_code).name}"
+        fetch = self._session.begin(partitions)
+        try:
+            response: FetchResponse = self._call(
+                self._fetch_request(fetch), FETCH_BY_ID if fetch.by_id else FETCH_BY_NAME
             )
+        except LeaderUnavailable:
+            self._session.reset()
+            raise
+        if response.error_code:
+            self._on_refusal(_error(response.error_code))
+            return ()
+        self._session.accept(response.session_id)
         names = {request.topic_id: request.topic_partition.topic for request in partitions}
         return [
-            _partition_data(names[topic.topic_id] if by_id else topic.topic, partition)
+            _partition_data(names[topic.topic_id] if fetch.by_id else topic.topic, partition)
             for topic in response.responses
             for partition in topic.partitions
         ]
@@ -117,7 +123,7 @@ class RemoteLeader:
         return partition.offset
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Nothing is kept per partition."""
+        """The next fetch leaves it out, and the leader's session drops it."""
 
     def close(self) -> None:
         self._open = False
@@ -138,20 +144,34 @@ class RemoteLeader:
             self._client = self._connect(self._leader_id)
         return self._client
 
-    def _fetch_request(self, partitions: Sequence[PartitionFetch]) -> FetchRequest:
+    def _on_refusal(self, error: ErrorCode) -> None:
+        if not self._session.refuse(error):
+            raise LeaderUnavailable(f"broker {self._leader_id} refused a fetch: {error.name}")
+
+    def _fetch_request(self, fetch: SessionFetch) -> FetchRequest:
         return FetchRequest(
             replica_id=self._follower_id,
             replica_state=FetchRequest.ReplicaState(replica_id=self._follower_id),
             max_wait_ms=self._config.fetch_wait_max_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_response_max_bytes,
+            session_id=fetch.session_id,
+            session_epoch=fetch.epoch,
             topics=[
                 FetchRequest.Topic(
                     topic=topic,
                     topic_id=topic_id,
                     partitions=[_fetch_partition(request) for request in group],
                 )
-                for (topic, topic_id), group in _by_topic(partitions)
+                for (topic, topic_id), group in _by_topic(fetch.changed)
+            ],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(
+                    topic=topic,
+                    topic_id=topic_id,
+                    partitions=[request.topic_partition.partition for request in group],
+                )
+                for (topic, topic_id), group in _by_topic(fetch.forgotten)
             ],
         )
 

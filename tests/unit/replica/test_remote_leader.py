@@ -28,7 +28,7 @@ class ScriptedClient:
     """Answers each call with the next answer, through the codec as on the wire."""
 
     def __init__(self, answers):
-        self.answers = list(answers)
+        self.answers = answers
         self.calls = []
         self.is_closed = False
 
@@ -46,10 +46,10 @@ class ScriptedClient:
 
 
 def leader_with(*answers):
-    clients = []
+    clients, left = [], list(answers)
 
     def connect(leader_id):
-        clients.append(ScriptedClient(answers[len(clients) :]))
+        clients.append(ScriptedClient(left))
         return clients[-1]
 
     return RemoteLeader(BrokerId(1), BrokerId(2), connect, ReplicaConfig()), clients
@@ -81,7 +81,7 @@ def test_fetch_tells_position_epochs_and_who_asks():
     assert isinstance(sent, FetchRequest)
     assert version == 17
     assert sent.replica_state.replica_id == 2
-    assert (sent.max_wait_ms, sent.min_bytes, sent.session_epoch) == (500, 1, -1)
+    assert (sent.max_wait_ms, sent.min_bytes, sent.session_epoch) == (500, 1, 0)
     (topic,) = sent.topics
     (partition,) = topic.partitions
     assert topic.topic_id == TOPIC_ID
@@ -181,3 +181,97 @@ def test_end_of_an_epoch_is_asked():
         )
     )
     assert leader.end_offset_for_epoch(TP, 2, 3) == EpochEnd(2, 30)
+
+
+def sessions(clients):
+    """Session id, epoch, and the partitions named and forgotten, of every fetch that was sent."""
+    return [
+        (
+            sent.session_id,
+            sent.session_epoch,
+            [partition.partition for topic in sent.topics for partition in topic.partitions],
+            [index for topic in sent.forgotten_topics_data for index in topic.partitions],
+        )
+        for client in clients
+        for sent, _ in client.calls
+    ]
+
+
+def both(first_offset=5, second_offset=5):
+    second = request(second_offset)._replace(topic_partition=TopicPartition("orders", 1))
+    return [request(first_offset), second]
+
+
+def answer_of_both(**fields):
+    return fetch_response(
+        *(Partition(partition_index=index, high_watermark=4, records=None) for index in (0, 1)),
+        **fields,
+    )
+
+
+NO_NEWS = FetchResponse(session_id=7, responses=[])
+
+
+def test_a_session_names_only_what_has_changed():
+    leader, clients = leader_with(answer_of_both(session_id=7), NO_NEWS, NO_NEWS)
+    leader.fetch(both())
+    assert leader.fetch(both(second_offset=6)) == []
+    leader.fetch([request()])
+    assert sessions(clients) == [(0, 0, [0, 1], []), (7, 1, [1], []), (7, 2, [], [1])]
+
+
+def test_a_topic_that_was_made_again_is_forgotten_under_its_old_id():
+    leader, clients = leader_with(answer_of_both(session_id=7), NO_NEWS)
+    leader.fetch([request()])
+    new_id = uuid.UUID(int=10)
+    leader.fetch([request(topic_id=new_id)])
+    sent, _ = clients[0].calls[1]
+    assert [topic.topic_id for topic in sent.topics] == [new_id]
+    assert [topic.topic_id for topic in sent.forgotten_topics_data] == [TOPIC_ID]
+
+
+def test_without_a_session_at_the_leader_every_fetch_is_whole():
+    leader, clients = leader_with(answer_of_both(session_id=0), answer_of_both(session_id=0))
+    leader.fetch(both())
+    leader.fetch(both())
+    assert sessions(clients) == [(0, 0, [0, 1], []), (0, 0, [0, 1], [])]
+
+
+@pytest.mark.parametrize(
+    ("error", "next_id"),
+    [
+        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
+        (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 7),
+        (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 7),
+    ],
+)
+def test_a_session_that_the_leader_refuses_begins_anew_at_once(error, next_id):
+    refusal = FetchResponse(error_code=error, responses=[])
+    leader, clients = leader_with(
+        answer_of_both(session_id=7), refusal, answer_of_both(session_id=8), NO_NEWS
+    )
+    leader.fetch(both())
+    assert not leader.fetch(both())
+    assert len(leader.fetch(both())) == 2
+    leader.fetch(both())
+    assert sessions(clients)[2:] == [(next_id, 0, [0, 1], []), (8, 1, [], [])]
+
+
+def test_a_session_begins_anew_after_a_lost_connection_and_after_other_errors():
+    refusal = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, responses=[])
+    leader, clients = leader_with(
+        answer_of_both(session_id=7), refusal, BrokerDisconnected("gone"), answer_of_both()
+    )
+    leader.fetch(both())
+    for _ in range(2):
+        with pytest.raises(LeaderUnavailable):
+            leader.fetch(both())
+    leader.fetch(both())
+    assert sessions(clients)[2:] == [(7, 0, [0, 1], []), (7, 0, [0, 1], [])]
+
+
+def test_changing_between_ids_and_names_begins_a_new_session():
+    leader, clients = leader_with(answer_of_both(session_id=7), answer_of_both(session_id=8))
+    leader.fetch([request()])
+    leader.fetch([request(topic_id=uuid.UUID(int=0))])
+    assert sessions(clients) == [(0, 0, [0], []), (7, 0, [0], [])]

@@ -1,0 +1,83 @@
+"""The follower's side of a fetch session (KIP-227): what the leader knows of its partitions.
+
+Owner: the fetching thread.
+Invariants: what is kept here is what the leader's session has after the last answer; after any
+doubt the next fetch names everything and begins a new session.
+Not here: the leader's side (`fetch_session`), and sending (`remote_leader`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.replica.fetch import ZERO_ID, PartitionFetch
+from embedkafka.replica.fetch_session import INITIAL_EPOCH, NO_SESSION, next_epoch
+from embedkafka.runtime.ids import TopicPartition
+
+_NO_LONGER_VALID: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFetch:
+    """What goes on the wire: all partitions, or those that differ from what the leader has."""
+
+    session_id: int
+    epoch: int
+    by_id: bool
+    changed: Sequence[PartitionFetch]
+    forgotten: Sequence[PartitionFetch]
+
+
+class FollowerSession:
+    """Turns what a follower wants into what its leader has to be told."""
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._by_id = False
+        self._known: dict[TopicPartition, PartitionFetch] = {}
+
+    def begin(self, wanted: Sequence[PartitionFetch]) -> SessionFetch:
+        """The next fetch, after which the leader is to know `wanted`."""
+        by_id = all(request.topic_id != ZERO_ID for request in wanted)
+        if by_id != self._by_id:
+            self.reset()
+        self._by_id = by_id
+        known = {} if self._epoch == INITIAL_EPOCH else self._known
+        self._known = {request.topic_partition: request for request in wanted}
+        return SessionFetch(
+            session_id=self._session_id,
+            epoch=self._epoch,
+            by_id=by_id,
+            changed=[asked for asked in wanted if known.get(asked.topic_partition) != asked],
+            forgotten=[old for old in known.values() if self._is_gone(old)],
+        )
+
+    def accept(self, session_id: int) -> None:
+        """The leader has answered, in this session; NO_SESSION: it keeps none."""
+        self._session_id = session_id
+        is_kept = session_id != NO_SESSION
+        self._epoch = next_epoch(self._epoch) if is_kept else INITIAL_EPOCH
+
+    def refuse(self, error: ErrorCode) -> bool:
+        """Begins anew after `error`; whether that helps, for it was about the session."""
+        if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_id = NO_SESSION
+        self.reset()
+        return error in _NO_LONGER_VALID
+
+    def reset(self) -> None:
+        """Names everything in the next fetch; the leader drops the session that was."""
+        self._epoch = INITIAL_EPOCH
+
+    def _is_gone(self, old: PartitionFetch) -> bool:
+        """Whether the leader knows it by a name or an id that is not wanted any more."""
+        asked = self._known.get(old.topic_partition)
+        return asked is None or asked.topic_id != old.topic_id
