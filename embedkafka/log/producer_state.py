@@ -92,7 +92,7 @@ class ProducerState:
         self._verifies_transactions = verifies_transactions
         self._verifications = Verifications()
         self._entries: dict[int, ProducerEntry] = {}
-        self._ongoing: dict[int, OngoingTxn] = {}
+        self._ongoing: dict[int, OngoingTxn] = {}  # by first offset, and in that order
         self._unreplicated: dict[int, CompletedTxn] = {}
         self._snapshots: list[int] = []
         self._last_snapshot_offset = 0
@@ -230,27 +230,25 @@ class ProducerState:
 
     def index_entries(self, checked: CheckedProducers) -> list[AbortedTransaction]:
         """What the transaction index has to say of transactions that are being aborted."""
-        return [
-            AbortedTransaction(
-                txn.producer_id,
-                txn.first_offset,
-                txn.last_offset,
-                self._last_stable_offset_after(txn),
-            )
-            for txn in checked.completed
-            if txn.is_aborted
-        ]
-
-    def _last_stable_offset_after(self, completed: CompletedTxn) -> int:
-        for txn in self._ongoing.values():
-            if txn.producer_id != completed.producer_id:
-                return txn.first_offset
-        return completed.last_offset + 1
+        entries: list[AbortedTransaction] = []
+        if not checked.completed:
+            return entries
+        # A follower takes many batches at once: what they begin is open when what they end ends.
+        ongoing = {**self._ongoing, **_started(checked)}
+        for txn in checked.completed:
+            if txn.is_aborted:
+                stable = _last_stable_offset_after(txn, ongoing.values())
+                entries.append(
+                    AbortedTransaction(txn.producer_id, txn.first_offset, txn.last_offset, stable)
+                )
+            ongoing.pop(txn.first_offset, None)
+        return entries
 
     def commit(self, checked: CheckedProducers) -> None:
         """Takes over what `check` found."""
         for append in checked.appends:
             self._update(append)
+        self._ongoing.update(_started(checked))
         for txn in checked.completed:
             self._complete(txn)
 
@@ -265,8 +263,6 @@ class ProducerState:
             known.coordinator_epoch = updated.coordinator_epoch
             known.current_txn_first_offset = updated.current_txn_first_offset
             known.last_timestamp = updated.last_timestamp
-        for txn in appended.started:
-            self._ongoing[txn.first_offset] = txn
         if appended.is_transactional:
             self._verifications.end(updated.producer_id, marker_epoch=appended.marker_epoch)
 
@@ -411,6 +407,21 @@ class ProducerState:
 
     def _path(self, offset: int) -> Path:
         return self._directory / f"{offset:020d}{SUFFIX}"
+
+
+def _started(checked: CheckedProducers) -> dict[int, OngoingTxn]:
+    """The transactions that begin, by their first offsets and in that order."""
+    if len(checked.appends) == 1:
+        return {txn.first_offset: txn for txn in checked.appends[0].started}
+    started = [txn for append in checked.appends for txn in append.started]
+    return {txn.first_offset: txn for txn in sorted(started, key=lambda txn: txn.first_offset)}
+
+
+def _last_stable_offset_after(completed: CompletedTxn, ongoing: Iterable[OngoingTxn]) -> int:
+    for txn in ongoing:
+        if txn.producer_id != completed.producer_id:
+            return txn.first_offset
+    return completed.last_offset + 1
 
 
 def _open_transactions(entries: Iterable[ProducerEntry]) -> list[OngoingTxn]:

@@ -182,6 +182,41 @@ def test_aborted_transactions_are_told_to_readers_of_committed_records(kit) -> N
     assert found == {(1, 2), (1, 6)}
 
 
+def follower_of(kit, leader: Log) -> Log:
+    """A replica that takes all that its leader has at once."""
+    follower = type(kit)(kit.root / "follower").new(index_interval_bytes=1)
+    follower.append_as_follower(bytes(leader.read(0, max_bytes=10**6).records.read()))
+    follower.update_high_watermark(leader.log_end_offset)
+    leader.update_high_watermark(leader.log_end_offset)
+    return follower
+
+
+def test_the_first_open_transaction_counts_though_a_producer_began_another_before_it(kit) -> None:
+    leader = kit.new()
+    send(kit, leader, 0, producer=1, transactional=True)
+    kit.end_transaction(leader, 1, commit=True)
+    send(kit, leader, 0, producer=2, transactional=True)
+    send(kit, leader, 1, producer=1, transactional=True)
+    follower = follower_of(kit, leader)
+    assert follower.last_stable_offset == leader.last_stable_offset == 2
+
+
+def test_a_follower_tells_of_the_same_aborted_transactions_as_its_leader(kit) -> None:
+    leader = kit.new(index_interval_bytes=1)
+    send(kit, leader, 0, producer=1, transactional=True)
+    send(kit, leader, 0, producer=2, transactional=True)
+    kit.end_transaction(leader, 1, commit=False)
+    kit.append(leader, b"plain")
+    kit.end_transaction(leader, 2, commit=False)
+    follower = follower_of(kit, leader)
+    for offset in range(leader.log_end_offset):
+        told = [
+            log.read(offset, max_bytes=1, isolation=FetchIsolation.TXN_COMMITTED)
+            for log in (leader, follower)
+        ]
+        assert told[0].aborted_transactions == told[1].aborted_transactions, f"from {offset} on"
+
+
 def test_plain_writes_within_a_transaction_are_refused(kit) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
