@@ -5,7 +5,8 @@ other, and some answers take their time.
 
 Owner: one event loop per target broker owns the connection to it; `_lock` (leaf) guards the map.
 Invariants: `on_done` is called once for every request, with None when the broker was not reached.
-Not here: retries, and what the requests mean; the senders know.
+A connection that was closed while nobody used it is made anew.
+Not here: other retries, and what the requests mean; the senders know.
 """
 
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from embedkafka.net.client import BrokerClient
+from embedkafka.net.client import BrokerClient, BrokerDisconnected
 from embedkafka.net.transport import Transport
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.runtime.clock import Clock
@@ -107,13 +108,17 @@ class _Channel:
         self._loop.stop()
 
     def _call(self, endpoint: Endpoint, request: object, version: int, on_done: OnDone) -> None:
-        response = None
-        client = self._connect(endpoint)
-        if client is not None:
+        response, kept = None, self._client
+        while (client := self._connect(endpoint)) is not None:
             try:
                 response = client.call(request, version)
-            except (OSError, ProtocolError):
+                break
+            except (OSError, ProtocolError) as error:
                 client.close()
+                # Brokers hang up on whoever was idle for long: a connection that was kept may be
+                # such a one, and only its use tells.
+                if client is not kept or not isinstance(error, BrokerDisconnected):
+                    break
         on_done(response)
 
     def _connect(self, endpoint: Endpoint) -> BrokerClient | None:

@@ -2,10 +2,13 @@
 
 import pytest
 
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.hashing import coordinator_partition
 from tests.cluster.copying import JavaCopier, copying
 from tests.cluster.traffic import make_consumer, make_producer
 from tests.java_tools.java_client import JavaClient
+from tests.wire.raw_client import RawClient
+from tests.wire.raw_transaction import RawTransaction
 
 RECORDS = 300
 PARTITIONS = 3
@@ -33,6 +36,11 @@ def transaction_coordinator(kafka, name="copier"):
 
 def sink_leader(kafka):
     return kafka.leader_of("sink", 0)
+
+
+def connect(kafka, broker):
+    host, _, port = kafka.broker(broker).address.rpartition(":")
+    return RawClient(host, int(port))
 
 
 def group_away_from(kafka, broker):
@@ -88,6 +96,24 @@ def test_a_coordinator_that_is_cut_off_is_replaced(copied):
         copied.heal()
         copied.await_no_under_replicated()
         assert_copied_once(copied)
+
+
+def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka):
+    kafka.topic("source", replication=1)
+    leader = kafka.leader_of("source")
+    warm = make_producer(kafka, **{"transactional.id": "warm-up"})
+    warm.init_transactions(30)
+    names = (f"copier-{number}" for number in range(100))
+    name = next(name for name in names if transaction_coordinator(kafka, name) != leader)
+    for _ in range(2):
+        with (
+            connect(kafka, transaction_coordinator(kafka, name)) as raw,
+            connect(kafka, leader) as at_leader,
+        ):
+            transaction = RawTransaction(raw, name, "source")
+            assert transaction.add() is ErrorCode.NONE
+            assert transaction.send(b"1", leader=at_leader).error_code == ErrorCode.NONE
+        kafka.clock.advance(hours=1)  # every connection is closed for being idle
 
 
 def test_a_second_copier_with_the_same_name_fences_the_first(copied):
