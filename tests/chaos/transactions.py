@@ -353,12 +353,17 @@ class Worker:
         raise GaveUp(refusal.args[0])
 
 
-def read_on(consumer, places, last):
-    """Reads `places` from after the last offset that was seen of each.
+def is_thrown_back(message):
+    """Whether a consumer is told that its position is not to be found.
 
     librdkafka forgets the leader epoch of a partition when its leader vanishes from the metadata.
     A broker that is cut off, and takes itself for a leader still, may then tell it to start over.
     """
+    return message.error() and message.error().code() == KafkaError._AUTO_OFFSET_RESET
+
+
+def read_on(consumer, places, last):
+    """Reads `places` from after the last offset that was seen of each."""
     consumer.assign([TopicPartition(*place, last.get(place, -1) + 1) for place in places])
 
 
@@ -409,8 +414,8 @@ class CommittedReader:
                 for message in messages:
                     if message.error() is None:
                         self._take(message)
-                    elif message.error().code() == KafkaError._AUTO_OFFSET_RESET:
-                        read_on(self._consumer, self._places, self._last)
+                if any(map(is_thrown_back, messages)):
+                    read_on(self._consumer, self._places, self._last)
                 self._moved.notify_all()
 
     def _take(self, message):
