@@ -2,7 +2,9 @@
 
 from typing import Final, NamedTuple
 
+from embedkafka.log.producer_entry import BatchMetadata
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import Batch
 
 UNKNOWN: Final = -1
 
@@ -21,6 +23,24 @@ class AppendInfo(NamedTuple):
     num_bytes: int
     last_leader_epoch: int = UNKNOWN
     duplicate: bool = False
+
+
+def duplicate_of(original: BatchMetadata, batch: Batch, log_start_offset: int) -> AppendInfo:
+    """What the producer of `batch` was told when it sent it the first time."""
+    return AppendInfo(
+        original.first_offset,
+        original.last_offset,
+        original.timestamp,
+        original.timestamp,
+        log_start_offset,
+        0,
+        batch.partition_leader_epoch,
+        True,
+    )
+
+
+def nothing_appended(log_start_offset: int, log_end_offset: int) -> AppendInfo:
+    return AppendInfo(UNKNOWN, log_end_offset - 1, UNKNOWN, UNKNOWN, log_start_offset, 0)
 
 
 class UnexpectedAppendOffset(ApiError):

@@ -19,7 +19,7 @@ from typing import Final
 
 from embedkafka.log import checkpoints
 from embedkafka.log.checkpoints import CorruptCheckpoint
-from embedkafka.log.cleaning_view import CleaningView, SegmentToClean
+from embedkafka.log.cleanable import CleaningView, SegmentToClean
 from embedkafka.log.compaction import CleanedTransactions, Compaction, OffsetMap
 from embedkafka.log.config import LogConfig
 from embedkafka.log.log import Log
@@ -172,7 +172,7 @@ class Cleaner:
 
     def _judge(self, log: Log) -> LogToClean | None:
         try:
-            view = log.cleaning_view()
+            view = log.cleanable.view()
         except ApiError:
             return None  # the log was closed, or its disk failed, which it has told already
         now_ms = self._clock.now_ms()
@@ -202,7 +202,7 @@ class Cleaner:
     def _clean(self, chosen: LogToClean) -> int:
         """Rewrites the log; the offset up to which it is clean now."""
         log = chosen.log
-        aborted = log.aborted_transactions()
+        aborted = log.cleanable.aborted_transactions()
         offsets = self._map_offsets(chosen, aborted)
         compaction = Compaction(
             offsets=offsets,
@@ -220,7 +220,7 @@ class Cleaner:
         for group in group_by_size(covered, log.config):
             old = [part.segment for part in group]
             new = _rewrite(log, old, compaction, transactions)
-            if not log.replace_segments(new, old, truncations=chosen.view.truncations):
+            if not log.cleanable.replace(new, old, truncations=chosen.view.truncations):
                 new.remove()
                 raise _LogChanged
         _LOG.info("Compacted %s up to offset %d", log.topic_partition, offsets.latest_offset)
@@ -250,7 +250,7 @@ class Cleaner:
         with self._lock:
             offsets = self._checkpoints.setdefault(directory, {})
             offsets[cleaned.log.topic_partition] = end_offset
-        cleaned.log.forget_truncations(cleaned.view.truncations)
+        cleaned.log.cleanable.forget_truncations(cleaned.view.truncations)
         self._write_checkpoint(directory)
 
     def _write_checkpoint(self, directory: Path) -> None:
@@ -317,7 +317,7 @@ def _rewrite(
     transactions: CleanedTransactions,
 ) -> Segment:
     """A new segment with what is left of the old ones."""
-    new = log.new_cleaned_segment(old[0].base_offset)
+    new = log.cleanable.new_segment(old[0].base_offset)
     try:
         pending = bytearray()
         for segment in old:
@@ -338,7 +338,7 @@ def _rewrite(
 
 
 def _batches(log: Log, segment: Segment) -> Iterator[Batch]:
-    batches = log.find_batches(segment)
+    batches = log.cleanable.find_batches(segment)
     if batches is None:
         raise _LogChanged
     return batches

@@ -212,7 +212,7 @@ class LogManager:
         if log is None:
             with self._creation:
                 log = self.find(topic_partition) or self._create(
-                    topic_partition, topic_id, config, directory or self._place(topic_partition)
+                    topic_partition, config, directory or self._place(topic_partition)
                 )
         if topic_id is not None and log.topic_id is None:
             log.assign_topic_id(topic_id)
@@ -378,7 +378,6 @@ class LogManager:
     def _create(
         self,
         topic_partition: TopicPartition,
-        topic_id: uuid.UUID | None,
         config: LogConfig | None,
         directory: Path,
     ) -> Log:
@@ -389,7 +388,6 @@ class LogManager:
             if self._files.exists(log.directory):
                 log.load()  # as Kafka does: Spark's tests put a compacted log there
             else:
-                log.topic_id = topic_id
                 log.create()
         except OSError as error:
             self.fail_directory(directory, error)

@@ -134,6 +134,16 @@ def assign_offsets(
     return Validated(rebuilt, [RecordBatch(memoryview(rebuilt))], append_time)
 
 
+def check_fits_segment(size: int, config: LogConfig, partition: TopicPartition) -> None:
+    """Refuses what not even an empty segment could hold."""
+    if size > config.segment_bytes:
+        raise ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"message batch size is {size} bytes in append to {partition}, which exceeds the "
+            f"maximum configured segment size of {config.segment_bytes}",
+        )
+
+
 def _check_client_batches(batches: Sequence[Batch]) -> None:
     for batch in batches:
         if isinstance(batch, RecordBatch):

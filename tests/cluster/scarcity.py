@@ -205,6 +205,7 @@ def small_files(data_dir: Path) -> None:
             assert error_of(produce(client, "ballast", BALLAST, partition=1)) is ErrorCode.NONE
         assert kafka.broker(1).state is BrokerState.RUNNING
         kafka.broker(1).restart()
+        kafka.await_no_under_replicated()
         found = [message.partition for message in kafka.existing_topic("ballast").read()]
         assert found.count(0) == acked
         assert found.count(1) == 1

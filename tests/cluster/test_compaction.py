@@ -9,7 +9,7 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key():
             config={
                 "cleanup.policy": "compact",
                 "min.cleanable.dirty.ratio": 0.01,
-                "segment.ms": 1,
+                "segment.bytes": 100,  # one record
             }
         )
         for round_ in range(3):

@@ -99,6 +99,7 @@ def test_clients_are_told_of_a_lost_directory_and_served_from_the_other(fault):
             assert move(client, kept, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
         kafka.faults.disk(1).heal()
         kafka.broker(1).restart()
+        kafka.await_no_under_replicated()
         texts = [(m.partition, m.text) for m in kafka.existing_topic("orders").read()]
         assert sorted(texts) == sorted([(lost, "before"), (kept, "before"), (kept, "after")])
 

@@ -333,11 +333,11 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(washing: Washing) -> None
     for number in range(6):
         washing.put(b"k", b"%d" % number)
     washing.settle()
-    view = washing.log.cleaning_view()
-    new = washing.log.new_cleaned_segment(0)
+    view = washing.log.cleanable.view()
+    new = washing.log.cleanable.new_segment(0)
     washing.log.truncate_to(3)
     old = [part.segment for part in view.segments]
-    assert not washing.log.replace_segments(new, old, truncations=view.truncations)
+    assert not washing.log.cleanable.replace(new, old, truncations=view.truncations)
     assert washing.kit.values(washing.log) == [b"0", b"1", b"2"]
 
 

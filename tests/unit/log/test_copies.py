@@ -97,8 +97,8 @@ def test_aborted_transactions_do_not_reach_the_copy(kit) -> None:
         kit.end_transaction(log, 3, commit=False)
         if base_sequence == 0:
             copy = copied(kit, log)
-    assert len(copy.aborted_transactions()) == 1
-    assert len(log.aborted_transactions()) == 2
+    assert len(copy.cleanable.aborted_transactions()) == 1
+    assert len(log.cleanable.aborted_transactions()) == 2
 
 
 def test_an_empty_log_can_be_copied(kit) -> None:

@@ -1,0 +1,135 @@
+"""A log as the cleaner finds it, reads it, and gets compacted segments into it.
+
+Owner: the log's lock, taken in every call; between two of them the log may change.
+Invariants: segments are replaced only if they are still in the log, and it was not truncated since
+they were looked at.
+Not here: what is compacted, and when (`cleaner`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from embedkafka.log.contents import MAX_OFFSET, LogContents
+from embedkafka.log.guard import LogGuard
+from embedkafka.log.local_log import CLEANED_SUFFIX
+from embedkafka.log.producer_state import LastRecord
+from embedkafka.log.segment import Segment
+from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.records.batch import Batch
+from embedkafka.runtime.values import dataclass
+
+
+class SegmentToClean(NamedTuple):
+    """A segment and what decides whether it may be compacted."""
+
+    segment: Segment
+    base_offset: int
+    end_offset: int
+    size: int
+    first_timestamp: int
+    largest_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningView:
+    """All segments but the active one, and the marks that hold for them.
+
+    `truncations` counts them; a segment made from this view is of use only if there was none since.
+    `lowest_truncation` is how far down they went, for what was clean there is not any more.
+    """
+
+    segments: Sequence[SegmentToClean]
+    log_start_offset: int
+    log_end_offset: int
+    last_stable_offset: int
+    last_records: Mapping[int, LastRecord]
+    truncations: int
+    lowest_truncation: int
+
+
+class CleanableLog:
+    """What the cleaner may do with one log: `log.cleanable`."""
+
+    def __init__(self, guard: LogGuard, contents: LogContents) -> None:
+        self._guard = guard
+        self._contents = contents
+
+    def view(self) -> CleaningView:
+        """What the cleaner has to know, as of now."""
+        return self._guard.run(self._view)
+
+    def _view(self) -> CleaningView:
+        contents = self._contents
+        return CleaningView(
+            segments=_segments_to_clean(contents.local.segments),
+            log_start_offset=contents.log_start_offset,
+            log_end_offset=contents.log_end_offset,
+            last_stable_offset=contents.last_stable_offset,
+            last_records=contents.producers.last_records(),
+            truncations=contents.truncations,
+            lowest_truncation=contents.lowest_truncation,
+        )
+
+    def aborted_transactions(self) -> Sequence[AbortedTransaction]:
+        """All that the transaction indexes know of."""
+        return self._guard.run(
+            lambda: [txn for segment in self._contents.local.segments for txn in segment.txn_index]
+        )
+
+    def find_batches(self, segment: Segment) -> Iterator[Batch] | None:
+        """The batches of `segment`, to be read without the lock, if it is still in the log."""
+
+        def find() -> Iterator[Batch] | None:
+            is_there = self._contents.local.segments.has_all((segment,))
+            return segment.batches() if is_there else None
+
+        return self._guard.run(find)
+
+    def new_segment(self, base_offset: int) -> Segment:
+        """An empty segment beside the log, for `replace`."""
+
+        def make() -> Segment:
+            segment = self._contents.local.open_segment(base_offset, CLEANED_SUFFIX)
+            segment.create()
+            return segment
+
+        return self._guard.run(make)
+
+    def replace(self, new: Segment, old: Sequence[Segment], *, truncations: int) -> bool:
+        """Puts a compacted segment in the place of those it was made from.
+
+        False, and nothing is done, when the log was truncated or some of them are gone meanwhile.
+        """
+        contents = self._contents
+
+        def replace() -> bool:
+            if truncations != contents.truncations or not contents.local.segments.has_all(old):
+                return False
+            contents.local.replace(new, old)
+            gone = {segment.base_offset for segment in old}.difference({new.base_offset})
+            contents.producers.remove_snapshots(gone)
+            return True
+
+        return self._guard.run(replace)
+
+    def forget_truncations(self, truncations: int) -> None:
+        """What was truncated up to the given count has been compacted again."""
+        with self._guard.lock:
+            if truncations == self._contents.truncations:
+                self._contents.lowest_truncation = MAX_OFFSET
+
+
+def _segments_to_clean(segments: Iterable[Segment]) -> Sequence[SegmentToClean]:
+    """All of `segments` but the last, which is the active one."""
+    return [
+        SegmentToClean(
+            segment=segment,
+            base_offset=segment.base_offset,
+            end_offset=following.base_offset,
+            size=segment.size,
+            first_timestamp=segment.first_timestamp,
+            largest_timestamp=segment.largest_timestamp,
+        )
+        for segment, following in pairwise(segments)
+    ]

@@ -1,0 +1,391 @@
+"""What one log holds: segments, producers and epochs, and the offsets that bound them.
+
+Owner: the log's lock; `log.Log` and `cleanable.CleanableLog` call in here while they hold it.
+Invariants: log start <= high watermark <= log end; the last stable offset is never above the high
+watermark; a batch counts (moves the log end) only when it is in the file whole.
+Not here: the lock, and what becomes of an OSError (`guard`); files (`local_log`); checks of what
+comes in (`validation`) and searches (`reads`).
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from embedkafka.log import checkpoints
+from embedkafka.log.append_info import AppendInfo, UnexpectedAppendOffset, duplicate_of
+from embedkafka.log.config import LogConfig
+from embedkafka.log.epoch_cache import EpochCache
+from embedkafka.log.loader import Loader, rebuild_producers
+from embedkafka.log.local_log import LocalLog
+from embedkafka.log.ports import Tasks
+from embedkafka.log.producer_state import AppendOrigin, ProducerState
+from embedkafka.log.retention import find_expired
+from embedkafka.log.segment import Segment
+from embedkafka.records.batch import Batch
+from embedkafka.records.record import BytesLike
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.ids import TopicPartition
+
+_LOG = logging.getLogger(__name__)
+
+MAX_OFFSET: Final = 2**63 - 1
+
+
+class LogContents:
+    """The state of a log; every method is called under the log's lock."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        directory: Path,
+        config: LogConfig,
+        *,
+        clock: Clock,
+        files: Files,
+        scheduler: Tasks,
+        random: Random,
+        topic_id: uuid.UUID | None,
+        producer_expiration_ms: int,
+        verifies_transactions: bool,
+        on_storage_error: Callable[[OSError], object],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.config = config
+        self.topic_id = topic_id
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.recovery_point = 0
+        self.last_flushed_ms = clock.now_ms()
+        self.first_unstable_offset: int | None = None
+        self.truncations = 0
+        self.lowest_truncation = MAX_OFFSET
+        self.epochs = EpochCache(files, directory)
+        self.producers = ProducerState(
+            topic_partition,
+            files,
+            directory,
+            expiration_ms=producer_expiration_ms,
+            verifies_transactions=verifies_transactions,
+        )
+        self.local = LocalLog(
+            directory,
+            config,
+            clock=clock,
+            files=files,
+            scheduler=scheduler,
+            random=random,
+            on_storage_error=on_storage_error,
+        )
+        self._clock = clock
+        self._files = files
+        self._on_storage_error = on_storage_error
+        self._is_stored = False
+        self._stored_topic_id: uuid.UUID | None = None
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.first_unstable_offset
+        if unstable is not None and unstable < self.high_watermark:
+            return unstable
+        return self.high_watermark
+
+    # -- opening and closing
+
+    def load(self, *, log_start_offset: int, recovery_point: int, is_clean: bool) -> None:
+        """Opens the directory as it is, and repairs it unless it was closed properly."""
+        self._stored_topic_id = checkpoints.read_topic_id(self._files, self.local.directory)
+        self.topic_id = self._stored_topic_id or self.topic_id
+        loader = Loader(
+            self._files,
+            self.local.directory,
+            self.epochs,
+            self.producers,
+            self.local.open_segment,
+            now_ms=self._clock.now_ms(),
+        )
+        loaded = loader.load(
+            log_start_offset=log_start_offset, recovery_point=recovery_point, is_clean=is_clean
+        )
+        self.local.hold(loaded.segments)
+        self._is_stored = loaded.is_stored
+        self.log_start_offset = self.high_watermark = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self._note_first_unstable()
+
+    def _store(self) -> None:
+        """Makes the first files: whose log this is, and the first segment."""
+        self._store_topic_id()
+        self.local.active.create()
+        self._is_stored = True
+
+    def _store_topic_id(self) -> None:
+        if self.topic_id is not None and self.topic_id != self._stored_topic_id:
+            checkpoints.write_topic_id(self._files, self.local.directory, self.topic_id)
+            self._stored_topic_id = self.topic_id
+
+    def assign_topic_id(self, topic_id: uuid.UUID) -> None:
+        self.topic_id = topic_id
+        if self._is_stored:
+            self._store_topic_id()
+
+    def flush(self, *, sync: bool) -> None:
+        """Brings every file up to date, and with `sync` onto the disk itself."""
+        if not self._is_stored:
+            return
+        self.local.save(self.recovery_point, sync=sync)
+        self.epochs.save()
+        self.recovery_point = self.log_end_offset
+        self.last_flushed_ms = self._clock.now_ms()
+
+    def save(self) -> None:
+        """Leaves the directory so that a copy of it can be opened without repairs."""
+        if self._is_stored:
+            self.flush(sync=False)
+            self.producers.take_snapshot()
+
+    def finish(self) -> None:
+        """Leaves the directory in order: complete indexes, and all that is known written down."""
+        if self._is_stored:
+            self.local.active.retire()
+        self.save()
+        self._store_topic_id()
+        self.epochs.save()
+
+    def rename(self, directory: Path) -> None:
+        self.local.rename(directory)
+        self.epochs.move(directory)
+        self.producers.move(directory)
+
+    def move_into(self, future: "LogContents", directory: Path, *, doomed: Path) -> None:
+        """Goes on with the files of a complete copy, in `directory`, and leaves its own `doomed`.
+
+        What is known of producers and epochs stays known.
+        """
+        former, self.local = self.local, future.local
+        self.local.config = self.config
+        self.local.on_storage_error = self._on_storage_error
+        self._is_stored = future._is_stored
+        self._stored_topic_id = future._stored_topic_id
+        self.recovery_point = min(self.recovery_point, future.recovery_point)
+        self.truncations += 1  # what is being compacted is of no use any more
+        self.epochs.rewrite(directory)
+        self.producers.settle_in(
+            directory,
+            self._files.names(directory),
+            [segment.base_offset for segment in self.local.segments],
+        )
+        former.rename(doomed)
+        former.segments.release()
+
+    # -- appending
+
+    def require_continuation(self, batches: Sequence[Batch]) -> None:
+        """Raises `UnexpectedAppendOffset` for batches that do not continue this log."""
+        first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
+        expected = self.log_end_offset
+        if first_offset < expected <= last_offset and self.log_start_offset == expected:
+            # An empty log that starts in the middle of a batch, which comes whole.
+            self.truncate_fully_and_start_at(first_offset)
+            expected = first_offset
+        for batch in batches:
+            if batch.base_offset < expected:
+                raise UnexpectedAppendOffset(
+                    f"unexpected offset {batch.base_offset} in append to {self.topic_partition}: "
+                    f"the next offset is {expected}",
+                    first_offset=first_offset,
+                    last_offset=last_offset,
+                )
+            expected = batch.next_offset
+
+    def append(
+        self,
+        data: BytesLike,
+        batches: Sequence[Batch],
+        origin: AppendOrigin,
+        *,
+        now_ms: int,
+        append_time: int,
+    ) -> AppendInfo:
+        """Writes batches that have their offsets, unless an idempotent producer repeats itself."""
+        checked = self.producers.check(batches, origin)
+        if checked.duplicate is not None:
+            return duplicate_of(checked.duplicate, batches[0], self.log_start_offset)
+        first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
+        max_timestamp = max([batch.max_timestamp for batch in batches])
+        if not self._is_stored:
+            self._store()
+        segment = self.local.active
+        if segment.should_roll(
+            self.config,
+            size=len(data),
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            now_ms=now_ms,
+        ):
+            segment = self.roll(first_offset)
+        self._note_epochs(batches)
+        try:
+            segment.append(data, batches)
+            for entry in self.producers.index_entries(checked):
+                segment.txn_index.append(entry)
+        except OSError:
+            self._undo_append(segment, first_offset, now_ms)
+            raise
+        self.log_end_offset = self.producers.map_end_offset = last_offset + 1
+        if checked.appends:
+            self.producers.commit(checked)
+            self._note_first_unstable()
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(sync=True)
+        return AppendInfo(
+            first_offset,
+            last_offset,
+            max_timestamp,
+            append_time,
+            self.log_start_offset,
+            len(data),
+            batches[-1].partition_leader_epoch,
+        )
+
+    def _note_epochs(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            epoch = batch.partition_leader_epoch
+            if epoch >= 0 and epoch != self.epochs.latest_epoch:
+                self.epochs.assign(epoch, batch.base_offset)
+
+    def _undo_append(self, segment: Segment, first_offset: int, now_ms: int) -> None:
+        """Makes the log what it was; a disk that refuses even that is told of by the caller."""
+        for undo in (
+            segment.drop_tail,
+            lambda: segment.truncate_to(first_offset, now_ms),
+            lambda: self.epochs.truncate_from_end(self.log_end_offset),
+        ):
+            try:
+                undo()
+            except OSError as error:
+                _LOG.warning("Could not undo an append to %s: %s", self.topic_partition, error)
+
+    def roll(self, next_offset: int) -> Segment:
+        """Starts a new segment, unless the active one is empty and begins there."""
+        active = self.local.active
+        next_offset = max(next_offset, self.log_end_offset)
+        if active.size == 0 and active.base_offset == next_offset:
+            return active
+        self.producers.map_end_offset = next_offset
+        self.producers.take_snapshot()
+        self.epochs.save()
+        segment = self.local.roll(next_offset)
+        self.recovery_point = max(self.recovery_point, next_offset)
+        return segment
+
+    def assign_epoch_start(self, epoch: int, offset: int) -> None:
+        """Notes where an epoch begins; in a log without files there is nothing to disagree on."""
+        self.epochs.assign(epoch, offset)
+        if self._is_stored:
+            self.epochs.save()
+
+    # -- marks
+
+    def update_high_watermark(self, offset: int) -> int:
+        offset = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.high_watermark = offset
+        self.producers.on_high_watermark(offset)
+        self._note_first_unstable()
+        return offset
+
+    def increment_log_start(self, offset: int) -> bool:
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.on_log_start(offset)
+        self._note_first_unstable()
+        return True
+
+    def _note_first_unstable(self) -> None:
+        offset = self.producers.first_unstable_offset
+        self.first_unstable_offset = None if offset is None else max(offset, self.log_start_offset)
+
+    # -- truncation and retention
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drops every record from `offset` on; whether there were any."""
+        if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(self.log_end_offset)
+            return False
+        _LOG.info("Truncating %s to offset %d", self.topic_partition, offset)
+        if self.local.segments.first.base_offset > offset:
+            self.truncate_fully_and_start_at(offset)
+        else:
+            self._truncate(offset)
+        return True
+
+    def _truncate(self, offset: int) -> None:
+        self._note_truncation(offset)
+        gone = self.local.truncate(offset)
+        self.producers.remove_snapshots([segment.base_offset for segment in gone])
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.epochs.truncate_from_end(offset)
+        self.epochs.save()
+        rebuild_producers(
+            self.producers,
+            tuple(self.local.segments),
+            self.log_start_offset,
+            offset,
+            now_ms=self._clock.now_ms(),
+        )
+        self.high_watermark = min(self.high_watermark, offset)
+        # Replayed transactions count as not replicated, though their markers may well be.
+        self.producers.on_high_watermark(self.high_watermark)
+        self._note_first_unstable()
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drops everything; the log then begins and ends at `offset`."""
+        self._note_truncation(offset)
+        _LOG.info("Truncating %s fully, to start at offset %d", self.topic_partition, offset)
+        if not self._is_stored:
+            self._store()
+        self._delete_segments(tuple(self.local.segments))
+        self.local.start_at(offset)
+        self.epochs.clear()
+        self.epochs.save()
+        self.producers.truncate_fully_and_start_at(offset)
+        self.log_start_offset = self.log_end_offset = offset
+        self.recovery_point = self.high_watermark = offset
+        self._note_first_unstable()
+
+    def delete_old_segments(self) -> int:
+        """Deletes what retention lets go; how many segments that were."""
+        segments = tuple(self.local.segments)
+        expired = find_expired(
+            self.local.views(self.log_end_offset),
+            self.config,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            now_ms=self._clock.now_ms(),
+        )
+        if not expired.count:
+            return 0
+        gone = segments[: expired.count]
+        _LOG.info("Deleting %d segments of %s: %s", len(gone), self.topic_partition, expired.reason)
+        if len(gone) == len(segments):
+            self.roll(self.log_end_offset)
+        self._delete_segments(gone)
+        self.increment_log_start(self.local.segments.first.base_offset)
+        return len(gone)
+
+    def _delete_segments(self, segments: Sequence[Segment]) -> None:
+        self.local.delete(segments)
+        self.producers.remove_snapshots([segment.base_offset for segment in segments])
+
+    def _note_truncation(self, offset: int) -> None:
+        self.truncations += 1
+        self.lowest_truncation = min(self.lowest_truncation, offset)
