@@ -7,13 +7,13 @@ Not here: the leader's side (`fetch_session`), and sending (`remote_leader`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.fetch import ZERO_ID, PartitionFetch
 from embedkafka.replica.fetch_session import INITIAL_EPOCH, NO_SESSION, next_epoch
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 
 _NO_LONGER_VALID: Final = frozenset(
     {

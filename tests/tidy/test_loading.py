@@ -1,0 +1,33 @@
+"""A first cluster loads what it needs, and nothing that takes long to load and may stay away."""
+
+import subprocess
+import sys
+
+LATER = {
+    "dataclasses": "use embedkafka.runtime.values: it compiles nothing before it is needed",
+    "inspect": "comes with dataclasses",
+    "asyncio": "",
+    "subprocess": "",
+    "ssl": "",
+    "importlib.metadata": "crc32c asks for its own version; see records.checksum",
+    "confluent_kafka": "for topic handles, when they are used",
+    "kazoo": "for a real ZooKeeper",
+    "pyspark": "",
+    "embedkafka.cluster.report": "for tests that failed",
+    "embedkafka.protocol.messages.configs": "for whoever asks",
+    "embedkafka.protocol.messages.security": "for whoever asks",
+    "embedkafka.server.handlers.groups": "handlers are loaded when they are called",
+}
+
+
+def test_a_first_cluster_loads_nothing_that_may_come_later():
+    program = (
+        "import sys\n"
+        "from embedkafka import EmbeddedKafka\n"
+        "with EmbeddedKafka(brokers=1):\n"
+        f"    print(*sorted(set(sys.modules) & {set(LATER)!r}))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert {name: LATER[name] for name in ran.stdout.split()} == {}
