@@ -15,11 +15,15 @@ _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 def find_leader(
     broker: "Broker", topic_partition: TopicPartition, error: ErrorCode
 ) -> tuple[int, int] | None:
-    """The leader and its epoch, as this broker knows them, when `error` is about that."""
+    """The leader and its epoch, as this broker knows them, when `error` is about that.
+
+    None while there is no leader, where Kafka tells the epoch alone: librdkafka 2.16 then goes on
+    with a leader and an epoch from memory that it has not initialized.
+    """
     if error not in _MOVED:
         return None
     info = broker.metadata.snapshot.find_partition(*topic_partition)
-    return None if info is None else (info.leader, info.leader_epoch)
+    return None if info is None or info.leader < 0 else (info.leader, info.leader_epoch)
 
 
 def node_endpoints(
