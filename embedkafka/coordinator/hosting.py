@@ -199,14 +199,15 @@ class ShardHost(Generic[S, E]):
     # Decisions
 
     def carry_out(self, hosted: HostedShard[S], decision: Decision[E]) -> None:
+        """Answers come last: a client that has its own may move the clock, and timers must run."""
         self._loop.assert_inside()
+        if hosted.is_active:
+            for effect in decision.effects:
+                self._effects.carry_out(hosted.topic_partition.partition, hosted.shard, effect)
         for write in decision.writes:
             self._append_in_time(hosted, write)
         for answer in decision.answers:
             answer.to(answer.response)
-        if hosted.is_active:
-            for effect in decision.effects:
-                self._effects.carry_out(hosted.topic_partition.partition, hosted.shard, effect)
 
     def _append_in_time(self, hosted: HostedShard[S], write: Write[E]) -> None:
         append = partial(self._append, hosted, write)

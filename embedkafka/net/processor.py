@@ -40,6 +40,7 @@ _WRITE: Final = selectors.EVENT_WRITE
 # A stopping broker lets clients take what it has begun to write: so often, and as long as one of
 # them takes something in this time. That is real time, because the clock may stand still.
 _DRAIN_TURNS: Final = 1000
+_LONGEST_WAIT_S: Final = 86_400.0  # a selector counts milliseconds in a C int
 _DRAIN_TURN_S: Final = 0.1
 
 # Nothing tells when descriptors are free again, so an acceptor without any looks again after this.
@@ -223,7 +224,8 @@ class Processor:
             due_ms = min([*self._resting.values()] + ([] if due_ms is None else [due_ms]))
         if due_ms is None:
             return None
-        return max(0.0, due_ms - self._clock.monotonic_ms()) / 1000
+        wait_s = max(0.0, due_ms - self._clock.monotonic_ms()) / 1000
+        return min(wait_s, _LONGEST_WAIT_S)
 
     def _on_wake(self, mask: int) -> None:
         self._waker.drain()

@@ -44,12 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "both_io_modes: also runs on an embedded cluster with a request handler pool"
-    )
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = ["embedded"]
     if metafunc.definition.get_closest_marker("both_io_modes"):

@@ -109,6 +109,20 @@ def test_an_answer_waits_for_the_append_and_effects_follow(counter):
     assert counter.effects.seen == ["loaded", "added"]
 
 
+def test_whoever_has_an_answer_finds_its_effects_at_work(counter):
+    seen = []
+
+    def decide(shard, now_ms):
+        out = Decisions()
+        out.answer(lambda _: seen.extend(counter.effects.seen), None)
+        out.do("timer")
+        return out.done()
+
+    counter.coordinator.submit("key", decide, print, print)
+    counter.loop.run()
+    assert seen == ["loaded", "timer"]
+
+
 def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter):
     counter.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
