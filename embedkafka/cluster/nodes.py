@@ -140,8 +140,13 @@ class Nodes:
             handle.stand_down()
 
         self.at_once(rest)
-        if keep:
-            self.ensemble.save()
+        try:
+            if keep:
+                self.ensemble.save()
+        finally:
+            self._end(keep=keep)
+
+    def _end(self, *, keep: bool) -> None:
         self._requests.close()
         self.at_once(lambda handle: handle.shut_down(keep=keep))
         for thread in self._halting:

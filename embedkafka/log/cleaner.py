@@ -5,17 +5,22 @@ ends before the active segment, the last stable offset, and what is younger than
 `min.compaction.lag.ms`. A log is compacted when its dirty part is a large enough share of it, or
 older than `max.compaction.lag.ms`.
 
-Owner: the thread that calls `clean_filthiest`, one at a time; `_lock` (leaf) guards checkpoints.
+Compaction goes in steps, so that it can be throttled without holding up its thread: it is a
+generator of the bytes that it has read or written.
+
+Owner: the thread that takes the steps of `clean`, one pass at a time; `_lock` (leaf) guards
+checkpoints.
 Invariants: segments are read without the log's lock and replaced under it, and only if they are
 still what was read; a failure leaves the log as it was.
 Not here: which records stay (`compaction`).
 """
 
 import logging
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from embedkafka.log import checkpoints
 from embedkafka.log.checkpoints import CorruptCheckpoint
@@ -48,6 +53,7 @@ class CleanerConfig:
     log_cleaner_backoff_ms: int = 15_000
     log_cleaner_dedupe_buffer_size: int = 128 * 1024 * 1024
     log_cleaner_io_buffer_load_factor: float = 0.9
+    log_cleaner_io_max_bytes_per_second: float = sys.float_info.max
 
     @property
     def max_keys(self) -> int:
@@ -144,14 +150,21 @@ class Cleaner:
         ]
         return max(candidates, key=lambda candidate: candidate.cleanable_ratio, default=None)
 
+    def clean(self) -> "Steps[None]":
+        """Compacts the logs that are dirty enough, the dirtiest first; yields the bytes moved."""
+        while (chosen := self.find_filthiest()) is not None:
+            if not (yield from self._try_clean(chosen)):
+                return
+
     def clean_filthiest(self) -> bool:
         """Compacts one log; whether one was, so that it is worth looking for another."""
         chosen = self.find_filthiest()
-        if chosen is None:
-            return False
+        return chosen is not None and _run(self._try_clean(chosen))
+
+    def _try_clean(self, chosen: LogToClean) -> "Steps[bool]":
         log = chosen.log
         try:
-            end_offset = self._clean(chosen)
+            end_offset = yield from self._clean(chosen)
         except _LogChanged:
             _LOG.info("%s has changed while it was being compacted", log.topic_partition)
             return False
@@ -199,11 +212,11 @@ class Cleaner:
 
     # -- cleaning
 
-    def _clean(self, chosen: LogToClean) -> int:
+    def _clean(self, chosen: LogToClean) -> "Steps[int]":
         """Rewrites the log; the offset up to which it is clean now."""
         log = chosen.log
         aborted = log.cleanable.aborted_transactions()
-        offsets = self._map_offsets(chosen, aborted)
+        offsets = yield from self._map_offsets(chosen, aborted)
         compaction = Compaction(
             offsets=offsets,
             now_ms=self._clock.now_ms(),
@@ -219,14 +232,16 @@ class Cleaner:
         ]
         for group in group_by_size(covered, log.config):
             old = [part.segment for part in group]
-            new = _rewrite(log, old, compaction, transactions)
+            new = yield from _rewrite(log, old, compaction, transactions)
             if not log.cleanable.replace(new, old, truncations=chosen.view.truncations):
                 new.remove()
                 raise _LogChanged
         _LOG.info("Compacted %s up to offset %d", log.topic_partition, offsets.latest_offset)
         return offsets.latest_offset + 1
 
-    def _map_offsets(self, chosen: LogToClean, aborted: Sequence[AbortedTransaction]) -> OffsetMap:
+    def _map_offsets(
+        self, chosen: LogToClean, aborted: Sequence[AbortedTransaction]
+    ) -> "Steps[OffsetMap]":
         """The newest offset of each key, from the first dirty offset as far as there is room."""
         offsets = OffsetMap(self._config.max_keys)
         transactions = CleanedTransactions(aborted)
@@ -239,6 +254,7 @@ class Cleaner:
                     return offsets
                 if batch.last_offset >= start_offset:
                     offsets.latest_offset = batch.last_offset
+                yield batch.size_in_bytes
             # Offsets that are missing at the end of a segment are clean as well.
             offsets.latest_offset = part.end_offset - 1
         return offsets
@@ -262,6 +278,20 @@ class Cleaner:
             )
         except OSError as error:
             self._on_storage_error(directory, error)
+
+
+T = TypeVar("T")
+Steps = Generator[int, None, T]
+
+
+def _run(steps: Steps[T]) -> T:
+    """Takes all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 class _LogChanged(Exception):
@@ -315,14 +345,16 @@ def _rewrite(
     old: Sequence[Segment],
     compaction: Compaction,
     transactions: CleanedTransactions,
-) -> Segment:
+) -> "Steps[Segment]":
     """A new segment with what is left of the old ones."""
     new = log.cleanable.new_segment(old[0].base_offset)
     try:
         pending = bytearray()
         for segment in old:
             for batch in _batches(log, segment):
-                pending += compaction.clean(batch, transactions) or b""
+                kept = compaction.clean(batch, transactions) or b""
+                pending += kept
+                yield batch.size_in_bytes + len(kept)
                 if len(pending) >= _WRITE_SIZE:
                     _append_all(new, pending)
                     pending = bytearray()
@@ -331,7 +363,7 @@ def _rewrite(
             new.txn_index.append(txn)
         transactions.retained.clear()
         new.retire()
-    except Exception:
+    except BaseException:  # also when nobody takes the next step any more
         new.remove()
         raise
     return new

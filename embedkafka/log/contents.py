@@ -147,6 +147,7 @@ class LogContents:
         """Leaves the directory so that a copy of it can be opened without repairs."""
         if self._is_stored:
             self.flush(sync=False)
+            self.local.active.trim()
             self.producers.take_snapshot()
 
     def finish(self) -> None:

@@ -1,6 +1,6 @@
 """One replica's log, as everybody else sees it: appended to, read, truncated, by many threads.
 
-Owner: `LogGuard.lock` (rank 30) guards everything; the offsets may be read by anyone without it.
+Owner: `Log._lock` (rank 30), its guard's, guards everything; the offsets may be read without it.
 Not here: what a log consists of and how it changes (`contents`); leaders, followers and
 acknowledgements (`replica`); compaction (`cleaner`); which logs there are (`manager`).
 """

@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -24,6 +24,7 @@ from embedkafka.log.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
 from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
 from embedkafka.log.ports import ScheduledTask, Tasks
+from embedkafka.log.throttle import Throttle
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
@@ -99,6 +100,10 @@ class LogManager:
         self._moves = Moves(self, scheduler=scheduler, random=random)
         self._cleaner_config = cleaner_config or CleanerConfig()
         self._cleaner_scheduler = cleaner_scheduler or scheduler
+        self._cleaning: Generator[int, None, None] | None = None
+        self._throttle = Throttle(
+            self._cleaner_config.log_cleaner_io_max_bytes_per_second, now_ms=clock.monotonic_ms()
+        )
         self._cleaner = Cleaner(
             self.all_logs,
             clock=clock,
@@ -295,8 +300,8 @@ class LogManager:
         self._for_each_log(lambda log: log.delete_old_segments())
 
     def clean_logs(self) -> None:
-        """Compacts the logs that are dirty enough, the dirtiest first."""
-        while self._cleaner.clean_filthiest():
+        """Compacts the logs that are dirty enough, as fast as it goes."""
+        for _ in self._cleaner.clean():
             pass
 
     def flush_due_logs(self) -> None:
@@ -512,13 +517,30 @@ class LogManager:
             )
 
     def _clean_if_dirty(self) -> None:
-        if self._cleaner.find_filthiest() is not None:
-            self._cleaner_scheduler.once("clean-logs", 0, self.clean_logs)
+        if self._cleaning is None and self._cleaner.find_filthiest() is not None:
+            self._cleaning = self._cleaner.clean()
+            self._cleaner_scheduler.once("clean-logs", 0, self._go_on_cleaning)
+
+    def _go_on_cleaning(self) -> None:
+        """Takes steps of compaction until they are done, or a pause is due."""
+        cleaning = self._cleaning
+        try:
+            for count in cleaning or ():
+                pause_ms = self._throttle.observe(count, self._clock.monotonic_ms())
+                if pause_ms:
+                    self._cleaner_scheduler.once("clean-logs", pause_ms, self._go_on_cleaning)
+                    return
+        except BaseException:
+            self._cleaning = None
+            raise
+        self._cleaning = None
 
     def _stop_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
+        if self._cleaning is not None:
+            self._cleaning.close()
 
     def _for_each_log(self, act: Callable[[Log], object]) -> None:
         for log in self.all_logs():

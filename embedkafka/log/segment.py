@@ -68,6 +68,8 @@ class Segment:
         self._jitter_ms = jitter_ms
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_index_entry = 0
+        self._preallocated_bytes = config.segment_bytes if config.preallocate else 0
+        self._is_preallocated = False
         self._file: File | None = None
         self.path = segment_path(directory, base_offset, LOG_SUFFIX + suffix)
         self.offset_index = OffsetIndex(
@@ -108,6 +110,9 @@ class Segment:
         except FileExistsError:
             self.remove()
             self._file = self._files.create(self.path)
+        if self._preallocated_bytes:
+            self._file.truncate(self._preallocated_bytes)
+            self._is_preallocated = True
         self.begin()
 
     def begin(self) -> None:
@@ -144,6 +149,13 @@ class Segment:
             if largest.timestamp >= 0:
                 self.time_index.maybe_append(largest.timestamp, largest.offset)
         self.save_indexes()
+        self.trim()
+
+    def trim(self) -> None:
+        """Gives back what `preallocate` took beyond the batches."""
+        if self._is_preallocated:
+            self.file.truncate(self.size)
+            self._is_preallocated = False
 
     def save_indexes(self) -> None:
         self.offset_index.save()

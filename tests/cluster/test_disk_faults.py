@@ -14,6 +14,7 @@ from embedkafka import ConfigError, EmbeddedKafka
 from embedkafka.cluster.lifecycle import BrokerState
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from tests.cluster.footprint import refuses
 from tests.cluster.scarcity import connect, error_of
 from tests.cluster.traffic import assert_nothing_lost, sending
 from tests.wire.one_partition import batch, fetch, produce
@@ -166,6 +167,15 @@ def test_a_cluster_gets_over_a_limit_of_a_real_disk(way, tmp_path):
     if not can_mount():
         pytest.skip("nobody may mount here; the seam and the limits of a process tell the same")
     run_scarcity(way, tmp_path / "data", PRIVATELY)
+
+
+def test_a_cluster_that_cannot_be_written_down_ends_all_the_same(tmp_path):
+    kafka = EmbeddedKafka(brokers=2, data_dir=tmp_path).start()
+    address = kafka.bootstrap_servers.split(",")[0]
+    (tmp_path / "zookeeper.json").mkdir()  # in the way of the file
+    with pytest.raises(OSError, match=r"zookeeper\.json"):
+        kafka.close()
+    assert refuses(address)
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path):

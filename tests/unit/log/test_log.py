@@ -480,6 +480,43 @@ def test_flush_messages_syncs_after_so_many_records(kit) -> None:
     assert log.recovery_point == 3
 
 
+# -- preallocation
+
+
+def test_a_preallocated_segment_has_its_size_from_the_start_and_is_cut_when_it_is_full(kit) -> None:
+    log = kit.new(preallocate=True, segment_bytes=300)
+    first, second = (kit.directory / f"{offset:020d}.log" for offset in (0, 2))
+    kit.append(log, b"a" * 50)
+    size = log.size
+    assert kit.files.size(first) == 300
+    kit.append(log, b"b" * 50)
+    kit.append(log, b"c" * 50)
+    assert (kit.files.size(first), kit.files.size(second)) == (2 * size, 300)
+    assert log.size == 3 * size
+    log.close()
+    assert kit.files.size(second) == size
+    assert kit.values(kit.load(is_clean=True)) == [b"a" * 50, b"b" * 50, b"c" * 50]
+
+
+def test_what_is_preallocated_and_empty_is_no_damage_after_a_crash(kit) -> None:
+    log = kit.new(preallocate=True, segment_bytes=1000)
+    kit.append(log, b"a")
+    log.kill()
+    log = kit.load()
+    assert kit.values(log) == [b"a"]
+    assert kit.append(log, b"b").first_offset == 1
+
+
+def test_a_copy_of_a_preallocated_log_needs_no_repair(kit, tmp_path) -> None:
+    log = kit.new(preallocate=True, segment_bytes=1000)
+    kit.append(log, b"a")
+    log.copy_to(tmp_path / "copy" / "orders-0")
+    kit.append(log, b"b")
+    assert kit.values(log) == [b"a", b"b"]
+    kit.directory = tmp_path / "copy" / "orders-0"
+    assert kit.values(kit.load(is_clean=True)) == [b"a"]
+
+
 # -- failing disks
 
 

@@ -10,9 +10,11 @@ from random import Random
 import pytest
 
 from embedkafka.log.checkpoints import MetaProperties
+from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.config import LogConfig
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import BytesLike
 from embedkafka.runtime.ids import TopicPartition
@@ -29,13 +31,14 @@ class Managers:
         self.directories = [root / f"data{number}" for number in range(count)]
         self.failed: list[tuple[Path, Sequence[TopicPartition]]] = []
 
-    def start(self, **settings: object) -> LogManager:
+    def start(self, cleaner: CleanerConfig | None = None, **settings: object) -> LogManager:
         manager = LogManager(
             self.directories,
             clock=self.kit.clock,
             scheduler=self.kit.tasks,
             files=self.kit.files,
             random=Random(3),
+            cleaner_config=cleaner,
             topic_config=lambda topic: LogConfig(**settings),  # type: ignore[arg-type]
             on_dir_failure=lambda directory, lost: self.failed.append((directory, lost)),
         )
@@ -225,6 +228,59 @@ def test_a_malformed_checkpoint_means_checking_from_the_start(kit, managers: Man
     log = managers.start().find(ORDERS)
     assert log is not None
     assert log.log_end_offset == 1
+
+
+def test_compaction_keeps_to_its_rate_and_holds_up_nobody(kit, managers: Managers) -> None:
+    class Ticking(ManualClock):
+        """Every look at it takes a while, as the work in between does."""
+
+        def monotonic_ms(self) -> float:
+            self.advance(100)
+            return super().monotonic_ms()
+
+    kit.clock = Ticking()
+    cleaner = CleanerConfig(log_cleaner_io_max_bytes_per_second=100)
+    manager = managers.start(
+        cleaner, cleanup_policy=frozenset({"compact"}), segment_bytes=100, file_delete_delay_ms=0
+    )
+    log = manager.get_or_create(ORDERS)
+    for number in range(20):
+        kit.append(log, b"%d" % number, key=b"k")
+    log.update_high_watermark(20)
+    log.roll()
+    moved_bytes = 2 * log.size  # it is read for its keys, and for what they leave
+    (periodic,) = (task for task in kit.tasks.periodic if task.name == "log-cleaner")
+    periodic.run()
+    started_ms, pauses = kit.clock.now_ms(), 0
+    while due := [task for task in kit.tasks.pending if task.name == "clean-logs"]:
+        (task,) = due  # one pass at a time
+        pauses += task.delay_ms > 0
+        kit.clock.advance(task.delay_ms)
+        periodic.run()
+        kit.tasks.run_pending()
+    assert kit.values(log) == [b"19"]
+    assert pauses > 3
+    assert kit.clock.now_ms() - started_ms > 0.9 * moved_bytes / 100 * 1000
+
+
+def test_compaction_that_is_not_finished_leaves_nothing_behind(kit, managers: Managers) -> None:
+    cleaner = CleanerConfig(log_cleaner_io_max_bytes_per_second=1)
+    manager = managers.start(cleaner, cleanup_policy=frozenset({"compact"}), segment_bytes=100)
+    log = manager.get_or_create(ORDERS)
+    for number in range(3):
+        kit.append(log, b"%d" % number, key=b"k")
+    log.update_high_watermark(3)
+    log.roll()
+    (periodic,) = (task for task in kit.tasks.periodic if task.name == "log-cleaner")
+    kit.clock.advance(1000)
+    periodic.run()
+    while not list(log.directory.glob("*.cleaned")):
+        (task,) = kit.tasks.pending
+        kit.clock.advance(task.delay_ms + 1000)
+        kit.tasks.run_pending()
+    manager.shutdown()
+    assert not list(log.directory.glob("*.cleaned"))
+    assert kit.values(managers.start().get_or_create(ORDERS)) == [b"0", b"1", b"2"]
 
 
 def test_topics_learn_of_new_settings(managers: Managers) -> None:

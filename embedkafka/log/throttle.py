@@ -1,0 +1,30 @@
+"""How long to pause so that work keeps to a rate, as Kafka's cleaner does.
+
+Pure: what was done and the time in, a pause out. The rate is looked at every 300 ms.
+"""
+
+from typing import Final
+
+_CHECK_INTERVAL_MS: Final = 300
+
+
+class Throttle:
+    """Keeps a count of bytes to `bytes_per_second`."""
+
+    __slots__ = ("_begun_ms", "_bytes", "_bytes_per_ms")
+
+    def __init__(self, bytes_per_second: float, *, now_ms: float) -> None:
+        self._bytes_per_ms = bytes_per_second / 1000
+        self._begun_ms = now_ms
+        self._bytes = 0
+
+    def observe(self, count: int, now_ms: float) -> float:
+        """Adds `count` bytes; the milliseconds to wait before the next ones."""
+        self._bytes += count
+        elapsed_ms = now_ms - self._begun_ms
+        if elapsed_ms < _CHECK_INTERVAL_MS:
+            return 0.0
+        pause_ms = max(self._bytes / self._bytes_per_ms - elapsed_ms, 0.0)
+        self._begun_ms = now_ms + pause_ms
+        self._bytes = 0
+        return pause_ms
