@@ -36,6 +36,7 @@ from embedkafka.runtime.values import dataclass
 _LOG = logging.getLogger(__name__)
 
 DELETE_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
 CREATION_RANK: Final = 25
 CHECKPOINT_RANK: Final = 26
 NEVER_MS: Final = 2**63 - 1
@@ -225,14 +226,23 @@ class LogManager:
 
     def delete_async(self, topic_partition: TopicPartition) -> None:
         """Takes the log away at once, and its files after `file.delete.delay.ms`."""
+        log = self._take_away(topic_partition, DELETE_SUFFIX)
+        if log is not None:
+            self._remove_later(log.directory, log.config.file_delete_delay_ms)
+
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Takes the log away and leaves its files, under a name by which no log is found."""
+        self._take_away(topic_partition, STRAY_SUFFIX)
+
+    def _take_away(self, topic_partition: TopicPartition, suffix: str) -> Log | None:
         with self._lock:
             log = self._logs.pop(topic_partition, None)
         self._moves.cancel(topic_partition)
         if log is not None:
             self._cleaner.forget(log)
-            log.rename_directory(self._path_for_deletion(log))
+            log.rename_directory(self._path_aside(log, suffix))
             log.kill()
-            self._remove_later(log.directory, log.config.file_delete_delay_ms)
+        return log
 
     def move(self, topic_partition: TopicPartition, directory: Path) -> None:
         """Begins to move a replica to another of the directories; ends a move to elsewhere.
@@ -469,8 +479,8 @@ class LogManager:
 
     # -- deleting
 
-    def _path_for_deletion(self, log: Log) -> Path:
-        suffix = f".{self._random.getrandbits(128):032x}{DELETE_SUFFIX}"
+    def _path_aside(self, log: Log, suffix: str) -> Path:
+        suffix = f".{self._random.getrandbits(128):032x}{suffix}"
         return log.directory.with_name(log.directory.name[: _MAX_NAME - len(suffix)] + suffix)
 
     def _remove_later(self, directory: Path, delay_ms: float) -> None:

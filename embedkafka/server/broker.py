@@ -34,6 +34,7 @@ from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.remote_leader import RemoteLeader
+from embedkafka.replica.strays import find_strays
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
@@ -188,6 +189,7 @@ class Broker:
         self.config.start(on_topic=self._on_topic_config, on_broker=self._on_broker_config)
         self.logs.claim(MetaProperties(broker_id=self.id, cluster_id=self.cluster_id))
         self.logs.startup()
+        self._set_strays_aside()
         self._coordinator.start()
         self.replicas.start()
         self.groups.start(partition_count=self._count_partitions(GROUP_METADATA_TOPIC))
@@ -493,6 +495,11 @@ class Broker:
             self._failures,
             self._transport,
         )
+
+    def _set_strays_aside(self) -> None:
+        for stray in find_strays(self.logs.all_logs(), self.id, self.zk.find_topic):
+            _LOG.warning("broker %d has no replica of %s any more: set aside", self.id, stray)
+            self.logs.set_aside(stray)
 
     def _count_partitions(self, topic: str) -> int | None:
         found = self.zk.find_topic(topic)

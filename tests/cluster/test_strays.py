@@ -1,0 +1,78 @@
+"""Logs of partitions that went elsewhere while their broker was down."""
+
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsRequest
+from embedkafka.runtime.clock import SystemClock
+from tests.wire.clients import eventually
+
+
+def reassign(kafka, topic, replicas):
+    host, port = kafka.broker(kafka.await_controller()).address.split(":")
+    client = BrokerClient(host, int(port), SystemClock(), "test")
+    partition = AlterPartitionReassignmentsRequest.Topic.Partition(
+        partition_index=0, replicas=replicas
+    )
+    wanted = AlterPartitionReassignmentsRequest.Topic(name=topic, partitions=[partition])
+    answer = client.call(AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=[wanted]), 0)
+    client.close()
+    assert answer.error_code == 0
+    assert [p.error_code for t in answer.responses for p in t.partitions] == [0]
+
+
+def replicas_of(kafka, topic):
+    return set(kafka._require_nodes().zk.find_topic(topic).partitions[0].replicas)
+
+
+def directories(kafka, broker_id, topic):
+    (log_dir,) = kafka._require_nodes().log_dirs(broker_id)
+    return [path.name for path in log_dir.glob(f"{topic}-0*")]
+
+
+def move_away(kafka, topic):
+    """Kills a follower and moves its replica to another broker; the one that was killed."""
+    replicas = replicas_of(kafka, topic)
+    (dead,) = replicas - {kafka.leader_of(topic)}
+    kafka.broker(dead).kill()
+    target = {1, 2, 3} - {dead}
+    kafka.await_isr(topic, size=1)
+    reassign(kafka, topic, sorted(target))
+    eventually(lambda: replicas_of(kafka, topic) == target, "the replica has moved")
+    return dead
+
+
+def test_a_replica_moved_away_meanwhile_is_set_aside(kafka):
+    topic = kafka.topic("orders", replication=2)
+    topic.send_many(["a"])
+    dead = move_away(kafka, "orders")
+    assert directories(kafka, dead, "orders") == ["orders-0"]
+    kafka.broker(dead).start()
+    (name,) = directories(kafka, dead, "orders")
+    assert name.endswith("-stray")
+    assert kafka.broker(dead).require_broker().replicas.find_partition(("orders", 0)) is None
+
+
+def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka):
+    topic = kafka.topic("orders", replication=2)
+    topic.send_many(["old"])
+    dead = move_away(kafka, "orders")
+    kafka.delete_topic("orders")
+    kafka.broker(dead).start()
+    topic = kafka.topic("orders", replication=3)
+    kafka.await_isr("orders", size=3)
+    topic.send_many(["new"])
+    assert [message.text for message in topic.read()] == ["new"]
+    assert "orders-0" in directories(kafka, dead, "orders")
+
+
+def test_a_replica_whose_topic_is_deleted_meanwhile_goes_when_its_broker_is_back(kafka):
+    """As in Kafka of the ZooKeeper era the deletion waits for it; nothing is left astray."""
+    topic = kafka.topic("orders", replication=3)
+    topic.send_many(["a"])
+    dead = kafka.broker(next(b for b in (1, 2, 3) if b != kafka.leader_of("orders")))
+    dead.kill()
+    kafka._require_nodes().zk.request_topic_deletion("orders")
+    dead.start()
+    zk = kafka._require_nodes().zk
+    eventually(lambda: not zk.topic_exists("orders"), "the topic is gone")
+    names = directories(kafka, dead.id, "orders")
+    assert not [name for name in names if not name.endswith("-delete")]
