@@ -37,7 +37,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
     [
         int_key("add.partitions.to.txn.retry.backoff.max.ms", 100, at_least(0)),
         int_key("add.partitions.to.txn.retry.backoff.ms", 20, at_least(1)),
-        string_key("advertised.listeners", None, update=PER_BROKER),
+        string_key("advertised.listeners", None),
         class_key("alter.config.policy.class.name", None),
         int_key("alter.log.dirs.replication.quota.window.num", 11, at_least(1)),
         int_key("alter.log.dirs.replication.quota.window.size.seconds", 1, at_least(1)),

@@ -327,6 +327,13 @@ def test_a_static_broker_value_cannot_change_while_it_runs(raw: RawClient) -> No
     assert "log.dirs" in answer.error_message
 
 
+def test_what_clients_are_told_cannot_change_while_a_broker_runs(raw: RawClient) -> None:
+    key = "advertised.listeners"
+    assert describe(raw, BROKER, "1", keys=[key])[key].read_only
+    answer = alter(raw, BROKER, "1", (key, SET, "PLAINTEXT://elsewhere:9092"))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_each_resource_of_a_request_stands_for_itself(
     raw: RawClient, topic: str, unique: Unique
 ) -> None:
