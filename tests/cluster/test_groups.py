@@ -55,7 +55,7 @@ def test_sessions_end_by_the_clusters_clock(kafka, cluster, raw):
 def test_sessions_of_consumer_groups_end_by_the_clusters_clock(kafka, raw):
     member = ConsumerMember(raw, "readers", "orders")
     assert member.join().error_code == ErrorCode.NONE
-    kafka.clock.advance(seconds=40)
+    kafka.clock.advance(seconds=20)
     assert member.beat().error_code == ErrorCode.NONE
     kafka.clock.advance(seconds=46)
     eventually(lambda: describe_consumers(raw, "readers").group_state == "Empty", "it ended")
