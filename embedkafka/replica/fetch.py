@@ -31,10 +31,12 @@ class FetchParams:
     """What holds for every partition of one fetch.
 
     A consumer that sends `client_metadata` (Fetch v11 and later) may be served by followers.
-    `hard_max_bytes` is for Fetch before v3, whose clients cannot take a batch above the limit.
+    `hard_max_bytes` is for Fetch before v3, whose clients cannot take a batch above the limit. A
+    follower tells its broker epoch since v15 (KIP-903).
     """
 
     replica_id: BrokerId = CONSUMER_REPLICA_ID
+    broker_epoch: int = NO_EPOCH
     max_wait_ms: int
     min_bytes: int
     max_bytes: int

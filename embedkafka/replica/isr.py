@@ -11,12 +11,14 @@ from collections.abc import Callable, Collection, Iterable
 from embedkafka.runtime.ids import BrokerId
 
 UNKNOWN_OFFSET = -1
+UNKNOWN_EPOCH = -1
 
 
 class FollowerProgress:
     """How far one follower is, seen from the offsets that it asks for."""
 
     __slots__ = (
+        "broker_epoch",
         "broker_id",
         "last_caught_up_ms",
         "last_fetch_leader_end_offset",
@@ -27,6 +29,7 @@ class FollowerProgress:
 
     def __init__(self, broker_id: BrokerId) -> None:
         self.broker_id = broker_id
+        self.broker_epoch = UNKNOWN_EPOCH
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.last_fetch_leader_end_offset = UNKNOWN_OFFSET

@@ -72,6 +72,11 @@ class IsrUpdates:
     def _write(self, partition: Partition, proposal: IsrProposal) -> None:
         topic_partition, isr = proposal.topic_partition, proposal.state.isr
         try:
+            if not self._is_of_the_living(proposal):
+                _LOG.info("In-sync replicas %s of %s: one was restarted", isr, topic_partition)
+                if partition.withdraw(proposal):
+                    self._waiters.on_high_watermark(topic_partition)
+                return
             version = self._store.update_isr_as_leader(topic_partition, proposal.state)
         except ZkError as error:
             _LOG.warning(
@@ -88,6 +93,13 @@ class IsrUpdates:
             self._expand(partition)  # others may have caught up while this was under way
         if advanced:
             self._waiters.on_high_watermark(topic_partition)
+
+    def _is_of_the_living(self, proposal: IsrProposal) -> bool:
+        """Whether those who would join still live the life in which they fetched (KIP-903)."""
+        return all(
+            self._store.find_broker_epoch(broker_id) == broker_epoch
+            for broker_id, broker_epoch in proposal.broker_epochs.items()
+        )
 
     def _announce(self, topic_partition: TopicPartition) -> None:
         with self._lock:

@@ -241,6 +241,20 @@ class LeaderState:
             self._proposal = None
             self._may_propose = True
 
+    def withdraw(self, proposal: IsrProposal, now_ms: float) -> bool:
+        """What those who would have joined had, counts no more; True if the high watermark moved.
+
+        Whoever was started anew may have less than it had: it has to fetch again.
+        """
+        if self._proposal is not proposal:
+            return False
+        self._proposal = None
+        self._may_propose = True
+        self._maximal_isr = frozenset(self.isr)
+        for broker_id in proposal.broker_epochs:
+            self.followers[broker_id] = FollowerProgress(broker_id)
+        return self.advance_high_watermark(now_ms)
+
     def _may_join(self, follower: FollowerProgress) -> bool:
         return (
             follower.broker_id not in self._maximal_isr
@@ -262,6 +276,12 @@ class LeaderState:
                 controller_epoch=self._state.controller_epoch,
                 zk_version=self.partition_epoch,
             ),
+            broker_epochs={
+                broker: self.followers[broker].broker_epoch
+                for broker in isr
+                if broker not in self.isr
+                and self.followers[broker].broker_epoch != rules.UNKNOWN_EPOCH
+            },
         )
         self._maximal_isr = frozenset(self.isr + isr)
         self._may_propose = False

@@ -208,12 +208,19 @@ class Partition:
         *,
         max_bytes: int,
         min_one_message: bool,
+        broker_epoch: int = NO_EPOCH,
     ) -> tuple[PartitionData, FollowerEffects]:
-        """Takes note of the follower's position, and reads from there up to the log end."""
+        """Takes note of the follower's position, and reads from there up to the log end.
+
+        Inside the process a follower has no need to tell its `broker_epoch`: its fetches end with
+        its life.
+        """
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             log, leading = self._require_leading(request.current_leader_epoch)
             follower = self._require_follower(leading, follower_id, request)
+            if broker_epoch != NO_EPOCH:
+                self._note_life(follower, broker_epoch)
             diverging = _find_divergence(log, request)
             if diverging is not None:
                 return self._answer(log, None, diverging), NO_EFFECTS
@@ -410,6 +417,13 @@ class Partition:
             if self._leading is not None:
                 self._leading.postpone(proposal)
 
+    def withdraw(self, proposal: IsrProposal) -> bool:
+        """Somebody in `proposal` was started anew since it fetched; True if the mark moved."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            leading = self._leading
+            return leading is not None and leading.withdraw(proposal, now_ms)
+
     # -- looking in
 
     def require_log(self) -> Log:
@@ -504,6 +518,15 @@ class Partition:
                 f"broker {follower_id} is no replica of {self.topic_partition}",
             )
         return follower
+
+    def _note_life(self, follower: FollowerProgress, broker_epoch: int) -> None:
+        if broker_epoch < follower.broker_epoch:
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {follower.broker_id} fetches {self.topic_partition} with broker epoch "
+                f"{broker_epoch}, and has done so with {follower.broker_epoch}",
+            )
+        follower.broker_epoch = broker_epoch
 
     def _require_settled(self, log: Log, isolation: FetchIsolation) -> None:
         leading = self._leading

@@ -23,10 +23,14 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrProposal:
-    """An in-sync set on its way to the store, with the version it would replace."""
+    """An in-sync set on its way to the store, with the version it would replace.
+
+    `broker_epochs` are those of the brokers that would join, where they told them (KIP-903).
+    """
 
     topic_partition: TopicPartition
     state: LeaderAndIsr
+    broker_epochs: Mapping[BrokerId, int]
 
 
 class FollowerEffects(NamedTuple):

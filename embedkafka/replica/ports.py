@@ -27,6 +27,10 @@ class IsrStore(Protocol):
         """Writes `state` over the version it carries: the new version, or None if it has moved."""
         ...
 
+    def find_broker_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker's present life, None while it is not registered."""
+        ...
+
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
         """Tells the controller whose in-sync replicas have changed."""
         ...

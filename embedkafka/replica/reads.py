@@ -87,7 +87,11 @@ class Reads:
         def read(request: PartitionFetch, limit: int, min_one_message: bool) -> PartitionData:
             partition = self._require(request)
             data, effects = partition.fetch_as_follower(
-                params.replica_id, request, max_bytes=limit, min_one_message=min_one_message
+                params.replica_id,
+                request,
+                max_bytes=limit,
+                min_one_message=min_one_message,
+                broker_epoch=params.broker_epoch,
             )
             noted.append((partition, effects))
             return data

@@ -36,7 +36,8 @@ _NO_DIVERGENCE: Final = FetchResponse.Topic.Partition.EpochEndOffset()
 class RemoteLeader:
     """Speaks to the leader's broker through the client that `connect` makes.
 
-    `connect` raises `LeaderUnavailable` when it does not know where that broker is.
+    `connect` raises `LeaderUnavailable` when it does not know where that broker is. The leader is
+    told the follower's `broker_epoch` (KIP-903).
     """
 
     wakes = False
@@ -47,11 +48,13 @@ class RemoteLeader:
         follower_id: BrokerId,
         connect: Callable[[BrokerId], BrokerClient],
         config: ReplicaConfig,
+        broker_epoch: Callable[[], int],
     ) -> None:
         self._leader_id = leader_id
         self._follower_id = follower_id
         self._connect = connect
         self._config = config
+        self._broker_epoch = broker_epoch
         self._session = FollowerSession()
         self._client: BrokerClient | None = None
         self._open = True
@@ -151,7 +154,9 @@ class RemoteLeader:
     def _fetch_request(self, fetch: SessionFetch) -> FetchRequest:
         return FetchRequest(
             replica_id=self._follower_id,
-            replica_state=FetchRequest.ReplicaState(replica_id=self._follower_id),
+            replica_state=FetchRequest.ReplicaState(
+                replica_id=self._follower_id, replica_epoch=self._broker_epoch()
+            ),
             max_wait_ms=self._config.fetch_wait_max_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_response_max_bytes,

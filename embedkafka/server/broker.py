@@ -29,6 +29,7 @@ from embedkafka.protocol.messages.brokers import (
 )
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.purgatory.timer import Timer
+from embedkafka.replica.fetch import NO_EPOCH
 from embedkafka.replica.fetch_session import FetchManager
 from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable, OnNews
 from embedkafka.replica.local_leader import LocalLeader
@@ -460,8 +461,15 @@ class Broker:
         if self._find_peer is not None:
             return LocalLeader(leader, self.id, self._find_peer, on_news)
         return RemoteLeader(
-            leader, self.id, self._connect_to_leader, settings.replica_config(self.spec.config)
+            leader,
+            self.id,
+            self._connect_to_leader,
+            settings.replica_config(self.spec.config),
+            broker_epoch=self._broker_epoch,
         )
+
+    def _broker_epoch(self) -> int:
+        return NO_EPOCH if self.controller is None else self.controller.broker_epoch
 
     def _connect_to_leader(self, leader: BrokerId) -> BrokerClient:
         endpoint = self.metadata.snapshot.find_endpoint(leader, CLIENT_LISTENER)

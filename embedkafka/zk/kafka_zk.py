@@ -129,6 +129,11 @@ class KafkaZk:
         data = find(self.store, paths.broker(broker_id), watch)
         return None if data is None else payloads.decode_broker(broker_id, data)
 
+    def find_broker_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker's present life, None while it is not registered."""
+        stat = self.store.exists(paths.broker(broker_id))
+        return None if stat is None else stat.czxid
+
     def brokers(self, watch: Watch | None = None) -> dict[int, tuple[BrokerInfo, int]]:
         """The registered brokers by id, each with its epoch."""
         ids = sorted(int(name) for name in children(self.store, paths.BROKER_IDS, watch))

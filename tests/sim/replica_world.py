@@ -115,6 +115,9 @@ class ReplicaNode(Node):
     def update_isr_as_leader(self, partition: TopicPartition, state: Any) -> int | None:
         return self.zk.update_isr_as_leader(partition, state)
 
+    def find_broker_epoch(self, broker_id: int) -> int | None:
+        return self.zk.find_broker_epoch(broker_id)
+
     def notify_isr_changes(self, partitions: Any) -> None:
         self.zk.notify_isr_changes(partitions)
 

@@ -34,7 +34,8 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
 
     Behaviour: the first batch of the first partition with data is sent whole, whatever its size.
     Versions:  v0 to v3 get message sets, and before v3 limits are hard; v7 sessions; v11 reads from
-    the nearest replica; v13 topics by id.
+    the nearest replica; v13 topics by id; v15 followers tell their broker epoch, and join the
+    in-sync replicas only in the life in which they fetched.
     """
     by_id = context.version >= _FIRST_BY_TOPIC_ID
     params = _params(broker, request, context)
@@ -87,6 +88,7 @@ def _params(broker: "Broker", request: FetchRequest, context: "RequestContext") 
         )
     return FetchParams(
         replica_id=BrokerId(replica_id),
+        broker_epoch=request.replica_state.replica_epoch,
         max_wait_ms=request.max_wait_ms,
         min_bytes=min(request.min_bytes, limit) if is_consumer else request.min_bytes,
         max_bytes=min(request.max_bytes, limit) if is_consumer else request.max_bytes,

@@ -102,6 +102,7 @@ class FakeStore:
         self.states: dict[TopicPartition, LeaderAndIsr] = {}
         self.versions: dict[TopicPartition, int] = {}
         self.notified: list[TopicPartition] = []
+        self.broker_epochs: dict[int, int] = {}
         self.is_reachable = True
         self.takes_notes = True
 
@@ -113,6 +114,9 @@ class FakeStore:
         self.versions[partition] = state.zk_version + 1
         self.states[partition] = state
         return state.zk_version + 1
+
+    def find_broker_epoch(self, broker_id: int) -> int | None:
+        return self.broker_epochs.get(broker_id)
 
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
         if not self.takes_notes:

@@ -52,7 +52,7 @@ def leader_with(*answers):
         clients.append(ScriptedClient(left))
         return clients[-1]
 
-    return RemoteLeader(BrokerId(1), BrokerId(2), connect, ReplicaConfig()), clients
+    return RemoteLeader(BrokerId(1), BrokerId(2), connect, ReplicaConfig(), lambda: 77), clients
 
 
 def fetch_response(*partitions, topic_id=TOPIC_ID, **fields):
@@ -80,7 +80,7 @@ def test_fetch_tells_position_epochs_and_who_asks():
     ((sent, version),) = clients[0].calls
     assert isinstance(sent, FetchRequest)
     assert version == 17
-    assert sent.replica_state.replica_id == 2
+    assert (sent.replica_state.replica_id, sent.replica_state.replica_epoch) == (2, 77)
     assert (sent.max_wait_ms, sent.min_bytes, sent.session_epoch) == (500, 1, 0)
     (topic,) = sent.topics
     (partition,) = topic.partitions
