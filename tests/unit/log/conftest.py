@@ -188,6 +188,7 @@ class LogKit:
         producer_epoch: int = 0,
         coordinator_epoch: int = 0,
         origin: AppendOrigin = AppendOrigin.COORDINATOR,
+        epoch: int = 0,
     ) -> AppendInfo:
         marker = EndTransactionMarker(
             control_type=ControlType.COMMIT if commit else ControlType.ABORT,
@@ -199,7 +200,7 @@ class LogKit:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
         )
-        return log.append_as_leader(built, leader_epoch=0, origin=origin)
+        return log.append_as_leader(built, leader_epoch=epoch, origin=origin)
 
     def records(self, log: Log, start: int | None = None) -> list[Record]:
         """All records from `start`, read as a follower reads them."""

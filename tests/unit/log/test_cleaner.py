@@ -399,6 +399,73 @@ def test_a_crash_while_segments_are_replaced_loses_nothing(washing: Washing, ste
     assert not [name for name in kit.names() if name.endswith((".cleaned", ".swap", ".deleted"))]
 
 
+class Death:
+    """Ends the process at the n-th time that it makes, renames, replaces or removes a file."""
+
+    def __init__(self, files, at: int) -> None:
+        self._left = at
+        self._files = files
+        self.happened = False
+        for name in ("create", "rename", "replace", "remove"):
+            setattr(files, name, self._mortal(getattr(files, name)))
+
+    def _mortal(self, act):
+        def attempt(*arguments):
+            self._left -= 1
+            if self._left < 0:
+                self.happened = True
+                raise OSError("the process died")
+            return act(*arguments)
+
+        return attempt
+
+    def undo(self) -> None:
+        for name in ("create", "rename", "replace", "remove"):
+            delattr(self._files, name)
+
+
+def test_compaction_may_die_anywhere_and_so_may_what_repairs_it(kit) -> None:
+    """Until a compaction gets through; what repairs it dies at each of its own steps as well."""
+    compaction_died = True
+    at = 0
+    while compaction_died:
+        shutil.rmtree(kit.directory, ignore_errors=True)
+        washing = Washing(kit, kit.new(**SMALL))
+        for number in range(4):
+            washing.put(b"k%d" % (number % 2), b"%d" % number)
+        transact(washing, 0, b"k0", commit=False)
+        washing.settle()
+        expected = {b"k0": b"2", b"k1": b"3"}
+        compaction = Death(kit.files, at)
+        washing.cleaner.clean_filthiest()
+        washing.log.kill()
+        compaction.undo()
+        compaction_died, repair_died, step = compaction.happened, True, 0
+        while repair_died:
+            repair = Death(kit.files, step)
+            try:
+                washing.log = kit.load(**SMALL)
+            except OSError:
+                pass
+            repair.undo()
+            repair_died, step = repair.happened, step + 1
+        log = washing.log
+        log.update_high_watermark(log.log_end_offset)
+        assert (log.log_end_offset, log.last_stable_offset) == (6, 6)
+        assert len(log.cleanable.aborted_transactions()) <= 1
+        aborted = {txn.first_offset for txn in log.cleanable.aborted_transactions()}
+        newest = {
+            record.key: record.value
+            for record in kit.records(log)
+            if record.offset < 4 and record.offset not in aborted
+        }
+        assert newest == expected
+        assert not [name for name in kit.names() if name.endswith((".cleaned", ".swap"))]
+        log.kill()
+        at += 1
+    assert at > 10
+
+
 def test_compact_and_delete_do_both(kit) -> None:
     both = frozenset({"compact", "delete"})
     washing = Washing(kit, kit.new(**{**SMALL, "cleanup_policy": both, "retention_ms": 1000}))

@@ -325,3 +325,77 @@ def test_recovery_rebuilds_the_transaction_index(kit) -> None:
     assert log.last_stable_offset == log.log_end_offset
     data = log.read(0, max_bytes=10**6, isolation=FetchIsolation.TXN_COMMITTED)
     assert data.aborted_transactions
+
+
+SIDE_FILES = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
+
+
+def history_of(kit, log: Log) -> object:
+    """All that a log knows, whatever files it has it from."""
+    log.update_high_watermark(log.log_end_offset)
+    return (
+        snapshot_of(kit, log),
+        log.last_stable_offset,
+        list(log.cleanable.aborted_transactions()),
+        sorted(log.active_producers(), key=lambda producer: producer.producer_id),
+    )
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_recovery_needs_nothing_but_the_batches(kit, data) -> None:
+    """Indexes, snapshots and epochs are found again, whichever of them are damaged or gone."""
+    shutil.rmtree(kit.directory, ignore_errors=True)
+    log = kit.new(**SMALL)
+    sequences = {1: 0, 2: 0}
+    open_transactions = set()
+    epoch = 0
+    for number in range(data.draw(st.integers(5, 25))):
+        epoch += data.draw(st.integers(0, 1))
+        producer_id = data.draw(st.sampled_from(sorted(sequences)))
+        match data.draw(st.sampled_from(["plain", "transactional", "commit", "abort"])):
+            case "plain":
+                kit.append(log, b"%d" % number, epoch=epoch, timestamp=1000 + number)
+            case "transactional":
+                kit.append(
+                    log,
+                    b"%d" % number,
+                    epoch=epoch,
+                    timestamp=1000 + number,
+                    producer_id=producer_id,
+                    producer_epoch=0,
+                    base_sequence=sequences[producer_id],
+                    transactional=True,
+                )
+                sequences[producer_id] += 1
+                open_transactions.add(producer_id)
+            case end if producer_id in open_transactions:
+                kit.end_transaction(log, producer_id, commit=end == "commit", epoch=epoch)
+                open_transactions.discard(producer_id)
+    before = history_of(kit, log)
+    log.close() if data.draw(st.booleans()) else log.kill()
+    side_files = [name for name in kit.names() if name.endswith(SIDE_FILES)]
+    for name in data.draw(st.sets(st.sampled_from(side_files))) if side_files else ():
+        damage(kit.directory / name, data)
+    log = kit.load(recovery_point=0, **SMALL)
+    assert history_of(kit, log) == before
+    log.close()
+    log = kit.load(is_clean=True, **SMALL)
+    assert history_of(kit, log) == before
+    log.close()
+
+
+def damage(path: Path, data) -> None:
+    """Removes a file, cuts it, or flips a bit; checkpoints, which are replaced whole, only go."""
+    content = bytearray(path.read_bytes())
+    kinds = ["gone"] if not content or path.suffix == "" else ["gone", "cut", "flipped"]
+    match data.draw(st.sampled_from(kinds)):
+        case "gone":
+            path.unlink()
+        case "cut":
+            path.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
+        case "flipped":
+            content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(
+                st.integers(0, 7)
+            )
+            path.write_bytes(content)
