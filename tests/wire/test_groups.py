@@ -305,6 +305,14 @@ def test_a_member_that_does_not_join_again_is_left_out(cluster: Cluster, group: 
         assert slow.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_member_without_time_to_sync_is_left_out(cluster: Cluster, group: str) -> None:
+    with Member(cluster, group, rebalance_timeout_ms=0) as hasty:
+        hasty.join()
+        eventually(
+            lambda: hasty.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member is forgotten"
+        )
+
+
 def test_the_protocol_is_one_that_all_members_know(cluster: Cluster, group: str) -> None:
     with (
         Member(cluster, group, protocols=["a", "b", "c"]) as one,
