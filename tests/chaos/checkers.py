@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from embedkafka.log.log import FetchIsolation
 from embedkafka.records.batch import read_batches
-from tests.chaos.transactions import AUDIT, SINK, is_thrown_back, read_on
+from tests.chaos.transactions import AUDIT, SINK, is_thrown_back, let_go, read_on
 from tests.cluster.traffic import QUICK, make_consumer
 
 
@@ -107,7 +107,7 @@ class VerifyingConsumer:
     def stop(self):
         self._ended.set()
         self._thread.join()
-        self._consumer.close()
+        let_go(self._consumer)
 
 
 class EndOffsetWatcher:

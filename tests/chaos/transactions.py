@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections import defaultdict
+from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -111,6 +112,12 @@ def bounded(call, *arguments):
     if error is not None:
         raise error
     return result
+
+
+def let_go(consumer):
+    """Closes a consumer; one that hangs is left alone, as happens to librdkafka now and then."""
+    with suppress(GaveUp):
+        bounded(consumer.close)
 
 
 class Worker:
@@ -405,7 +412,7 @@ class CommittedReader:
     def stop(self):
         self._ended.set()
         self._thread.join()
-        self._consumer.close()
+        let_go(self._consumer)
 
     def _run(self):
         while not self._ended.is_set():
