@@ -22,7 +22,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = _LONG_MAX
     flush_ms: int = _LONG_MAX
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
     max_compaction_lag_ms: int = _LONG_MAX
     max_message_bytes: int = 1_048_588
     message_downconversion_enable: bool = True

@@ -21,3 +21,5 @@ class ReplicaConfig:
     selector_class: str | None = None
     max_incremental_fetch_session_cache_slots: int = 1_000
     truncates_on_fetch: bool = True
+    quota_window_num: int = 11
+    quota_window_size_ms: int = 1_000

@@ -13,7 +13,7 @@ from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.partition import Partition
 from embedkafka.replica.produce import PartitionResponse
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 
 RequirePartition = Callable[[TopicPartition], Partition]
 
@@ -69,6 +69,7 @@ class DelayedFetch(DelayedOperation):
         params: FetchParams,
         partitions: Sequence[PartitionFetch],
         *,
+        is_held_back: Callable[[Partition, BrokerId], bool],
         require_partition: RequirePartition,
         read: Callable[[FetchParams, Sequence[PartitionFetch]], list[PartitionData]],
         on_done: Callable[[list[PartitionData]], None],
@@ -76,6 +77,7 @@ class DelayedFetch(DelayedOperation):
         super().__init__(params.max_wait_ms)
         self._params = params
         self._partitions = partitions
+        self._is_held_back = is_held_back
         self._require_partition = require_partition
         self._read = read
         self._on_done = on_done
@@ -93,6 +95,8 @@ class DelayedFetch(DelayedOperation):
             )
             if available is None:
                 return True
+            if self._is_held_back(partition, params.replica_id):
+                continue
             accumulated += available
             if accumulated >= params.min_bytes:
                 return True

@@ -32,6 +32,7 @@ from embedkafka.replica.fetch import (
 )
 from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable
 from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
+from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.truncation import truncation_for
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass, field
@@ -60,6 +61,7 @@ class Followed:
 
     __slots__ = (
         "fetch_offset",
+        "is_in_sync",
         "last_fetched_epoch",
         "leader_epoch",
         "partition",
@@ -75,6 +77,7 @@ class Followed:
         self.topic_id = topic_id
         self.state = FollowState.TRUNCATING
         self.fetch_offset = NO_OFFSET
+        self.is_in_sync = False
         self.last_fetched_epoch = NO_EPOCH
 
     def position_at(self, log: Log) -> None:
@@ -108,11 +111,13 @@ class ReplicaFetcher:
         max_bytes: int,
         on_progress: Callable[[TopicPartition], None],
         truncates_on_fetch: bool,
+        quota: ReplicationQuota,
     ) -> None:
         self.endpoint = endpoint
         self._max_bytes = max_bytes
         self._on_progress = on_progress
         self._truncates_on_fetch = truncates_on_fetch
+        self._quota = quota
         self._followed: dict[TopicPartition, Followed] = {}
 
     @property
@@ -155,7 +160,13 @@ class ReplicaFetcher:
                 ready.append(followed)
         return ready
 
-    def _fetch(self, todo: Sequence[Followed], left: Round) -> None:
+    def _fetch(self, wanted: Sequence[Followed], left: Round) -> None:
+        todo = []
+        for followed in wanted:
+            if self._is_held_back(followed):
+                left.put_off.append(followed.topic_partition)
+            else:
+                todo.append(followed)
         if not todo:
             return
         try:
@@ -176,6 +187,14 @@ class ReplicaFetcher:
             ]
 
     # -- one partition
+
+    def _is_held_back(self, followed: Followed) -> bool:
+        """Whether it must wait, so that others get their records (KIP-73)."""
+        return (
+            not followed.is_in_sync
+            and followed.partition.is_throttled_as_follower
+            and self._quota.is_exceeded()
+        )
 
     def _request(self, followed: Followed) -> PartitionFetch:
         log = followed.partition.log
@@ -217,13 +236,19 @@ class ReplicaFetcher:
                 log_start_offset=answer.log_start_offset,
             )
             self._on_progress(topic_partition)
+            if partition.is_throttled_as_follower:
+                self._quota.record(answer.size)
             if moved:
                 # The leader waits to hear of it, for acknowledgements or deleted records.
                 followed.position_at(log)
+                followed.is_in_sync = followed.fetch_offset >= answer.high_watermark
                 left.moved.append(topic_partition)
                 return
+        followed.is_in_sync = followed.fetch_offset >= answer.high_watermark
         if not self.endpoint.wakes:
             left.again.append(topic_partition)
+        elif not followed.is_in_sync:
+            left.put_off.append(topic_partition)  # the leader holds it back
         elif answer.high_watermark < followed.fetch_offset:
             left.unsettled.append(topic_partition)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher
 from embedkafka.replica.leader_endpoint import Connect
+from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
@@ -35,6 +36,7 @@ class FetcherLoop:
         clock: Clock,
         failures: Failures,
         on_progress: Callable[[TopicPartition], None],
+        quota: ReplicationQuota,
         threaded: bool = True,
     ) -> None:
         self.name = name
@@ -43,6 +45,7 @@ class FetcherLoop:
         self._clock = clock
         self._failures = failures
         self._on_progress = on_progress
+        self._quota = quota
         self._threaded = threaded
         self._condition = threading.Condition(threading.Lock())
         self._inbox: dict[TopicPartition, tuple[BrokerId, Followed] | None] = {}
@@ -202,6 +205,7 @@ class FetcherLoop:
                 max_bytes=self._config.fetch_max_bytes,
                 on_progress=self._on_progress,
                 truncates_on_fetch=self._config.truncates_on_fetch,
+                quota=self._quota,
             )
             with self._condition:
                 self._fetchers[leader_id] = fetcher

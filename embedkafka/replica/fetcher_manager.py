@@ -10,6 +10,7 @@ from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import Followed, FollowState
 from embedkafka.replica.fetcher_loop import FetcherLoop
 from embedkafka.replica.leader_endpoint import Connect
+from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
@@ -32,6 +33,7 @@ class FetcherManager:
         clock: Clock,
         failures: Failures,
         on_progress: Callable[[TopicPartition], None],
+        quota: ReplicationQuota,
         threaded: bool = True,
     ) -> None:
         self._broker_id = broker_id
@@ -41,6 +43,7 @@ class FetcherManager:
         self._clock = clock
         self._failures = failures
         self._on_progress = on_progress
+        self._quota = quota
         self._threaded = threaded
         self._lock = ranked_lock("fetchers", LEAF_RANK)
         self._loops: dict[str, FetcherLoop] = {}
@@ -115,6 +118,7 @@ class FetcherManager:
                 clock=self._clock,
                 failures=self._failures,
                 on_progress=self._on_progress,
+                quota=self._quota,
                 threaded=self._threaded,
             )
         return loop

@@ -47,6 +47,7 @@ from embedkafka.replica.ports import (
     Tasks,
     TopicConfigs,
 )
+from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.reads import OnFetched, Reads
 from embedkafka.replica.replica_selector import replica_selector
 from embedkafka.replica.waiters import FollowerListener, Waiters
@@ -101,6 +102,12 @@ class ReplicaManager:
             fetch=Purgatory("fetch", timer, expire),
             delete_records=Purgatory("delete-records", timer, expire),
         )
+        self.leader_quota, self.follower_quota = (
+            ReplicationQuota(
+                clock, windows=config.quota_window_num, window_ms=config.quota_window_size_ms
+            )
+            for _ in range(2)
+        )
         self.isr_updates = IsrUpdates(self.hosted, self.waiters, isr_store, tasks)
         self.fetchers = FetcherManager(
             broker_id,
@@ -110,6 +117,7 @@ class ReplicaManager:
             clock=clock,
             failures=failures,
             on_progress=self.waiters.on_follower_progress,
+            quota=self.follower_quota,
             threaded=fetcher_threads,
         )
         self._writes = Writes(self.hosted, self.waiters)
@@ -118,6 +126,7 @@ class ReplicaManager:
             self.waiters,
             self.isr_updates,
             replica_selector(config.selector_class, metadata.rack),
+            self.leader_quota,
         )
         self._leadership = Leadership(
             broker_id,

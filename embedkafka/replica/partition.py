@@ -32,6 +32,7 @@ from embedkafka.replica.partition_state import (
     PartitionView,
     ReplicaView,
 )
+from embedkafka.replica.quota import is_throttled
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
 from embedkafka.runtime.locks import PARTITION_RANK, ranked_lock
@@ -83,6 +84,30 @@ class Partition:
         """The in-sync set as the store has it; only its leader knows it."""
         leading = self._leading
         return () if leading is None else leading.isr
+
+    @property
+    def is_throttled_as_leader(self) -> bool:
+        """Whether what this broker sends to followers out of sync counts (`quota`)."""
+        log = self.log
+        if log is None or not log.config.leader_replication_throttled_replicas:
+            return False
+        return is_throttled(
+            log.config.leader_replication_throttled_replicas,
+            self.topic_partition.partition,
+            self.broker_id,
+        )
+
+    @property
+    def is_throttled_as_follower(self) -> bool:
+        """Whether what this broker takes from the leader counts."""
+        log = self.log
+        if log is None or not log.config.follower_replication_throttled_replicas:
+            return False
+        return is_throttled(
+            log.config.follower_replication_throttled_replicas,
+            self.topic_partition.partition,
+            self.broker_id,
+        )
 
     # -- leadership
 

@@ -14,6 +14,7 @@ from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.isr_updates import IsrUpdates
 from embedkafka.replica.partition import Partition
 from embedkafka.replica.partition_state import NO_EFFECTS, FollowerEffects
+from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.replica_selector import ReplicaSelector
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import BrokerId
@@ -30,11 +31,13 @@ class Reads:
         waiters: Waiters,
         isr_updates: IsrUpdates,
         selector: ReplicaSelector | None,
+        quota: ReplicationQuota,
     ) -> None:
         self._hosted = hosted
         self._waiters = waiters
         self._isr_updates = isr_updates
         self._selector = selector
+        self._quota = quota
 
     def fetch_messages(
         self, params: FetchParams, partitions: Sequence[PartitionFetch], on_done: OnFetched
@@ -49,6 +52,7 @@ class Reads:
         operation = DelayedFetch(
             params,
             partitions,
+            is_held_back=self._is_held_back,
             require_partition=self._hosted.require,
             read=self._read,
             on_done=on_done,
@@ -65,12 +69,17 @@ class Reads:
         for request in partitions:
             try:
                 partition = self._require(request)
+                is_held_back = self._is_held_back(partition, follower_id)
                 data, effects = partition.fetch_as_follower(
-                    follower_id, request, max_bytes=request.max_bytes, min_one_message=True
+                    follower_id,
+                    request,
+                    max_bytes=0 if is_held_back else request.max_bytes,
+                    min_one_message=not is_held_back,
                 )
             except ApiError as error:
                 answers.append(PartitionData(request.topic_partition, error.code))
                 continue
+            self._count(partition, data)
             answers.append(data)
             if effects is not NO_EFFECTS:
                 noted.append((partition, effects))
@@ -86,13 +95,15 @@ class Reads:
 
         def read(request: PartitionFetch, limit: int, min_one_message: bool) -> PartitionData:
             partition = self._require(request)
+            is_held_back = self._is_held_back(partition, params.replica_id)
             data, effects = partition.fetch_as_follower(
                 params.replica_id,
                 request,
-                max_bytes=limit,
-                min_one_message=min_one_message,
+                max_bytes=0 if is_held_back else limit,
+                min_one_message=min_one_message and not is_held_back,
                 broker_epoch=params.broker_epoch,
             )
+            self._count(partition, data)
             noted.append((partition, effects))
             return data
 
@@ -109,13 +120,17 @@ class Reads:
             preferred = self._find_preferred_replica(partition, params, request)
             if preferred is not None:
                 return partition.redirect(request, preferred)
-            return partition.fetch(
+            is_held_back = self._is_held_back(partition, params.replica_id)
+            data = partition.fetch(
                 request,
                 isolation=params.isolation,
                 only_leader=params.only_leader,
-                max_bytes=limit,
-                min_one_message=min_one_message,
+                max_bytes=0 if is_held_back else limit,
+                min_one_message=min_one_message and not is_held_back,
             )
+            if params.is_from_follower:
+                self._count(partition, data)
+            return data
 
         return _read_within_limits(params, partitions, read)
 
@@ -135,6 +150,19 @@ class Reads:
             return None
         chosen = self._selector.select(params.client_metadata, replicas)
         return None if chosen is replicas[0] else chosen.broker_id
+
+    def _is_held_back(self, partition: Partition, replica_id: BrokerId) -> bool:
+        """Whether a follower must wait for its records, so that others get theirs (KIP-73)."""
+        return (
+            replica_id >= 0
+            and partition.is_throttled_as_leader
+            and replica_id not in partition.isr
+            and self._quota.is_exceeded()
+        )
+
+    def _count(self, partition: Partition, data: PartitionData) -> None:
+        if partition.is_throttled_as_leader:
+            self._quota.record(data.size)
 
     def _act_on(self, partition: Partition, effects: FollowerEffects) -> None:
         if effects.proposal is not None:

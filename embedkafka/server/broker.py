@@ -543,6 +543,8 @@ class Broker:
             self.controller.enable_unclean_election(topic)
 
     def _on_broker_config(self, config: BrokerConfig) -> None:
+        self.replicas.leader_quota.set_rate(config.integer("leader.replication.throttled.rate"))
+        self.replicas.follower_quota.set_rate(config.integer("follower.replication.throttled.rate"))
         if config.flag("unclean.leader.election.enable") and self.controller is not None:
             self.controller.enable_unclean_election()
 

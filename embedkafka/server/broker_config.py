@@ -79,6 +79,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         boolean_key("delete.topic.enable", True),
         int_key("fetch.max.bytes", 57_671_680, at_least(1024)),
         int_key("fetch.purgatory.purge.interval.requests", 1000),
+        long_key("follower.replication.throttled.rate", MAX_LONG, at_least(0), update=PER_BROKER),
         list_key("group.consumer.assignors", ("uniform", "range")),
         int_key("group.consumer.heartbeat.interval.ms", 5000, at_least(1)),
         int_key("group.consumer.max.heartbeat.interval.ms", 15_000, at_least(1)),
@@ -107,6 +108,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         string_key("inter.broker.protocol.version", "3.9-IV0"),
         long_key("leader.imbalance.check.interval.seconds", 300, at_least(1)),
         int_key("leader.imbalance.per.broker.percentage", 10),
+        long_key("leader.replication.throttled.rate", MAX_LONG, at_least(0), update=PER_BROKER),
         string_key(
             "listener.security.protocol.map",
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",

@@ -54,6 +54,8 @@ def replica_config(config: BrokerConfig) -> ReplicaConfig:
         max_incremental_fetch_session_cache_slots=config.integer(
             "max.incremental.fetch.session.cache.slots"
         ),
+        quota_window_num=config.integer("replication.quota.window.num"),
+        quota_window_size_ms=1000 * config.integer("replication.quota.window.size.seconds"),
     )
 
 

@@ -70,6 +70,7 @@ def make_manager(asked, single):
             clock=SystemClock(),
             failures=single.cluster.failures,
             on_progress=lambda topic_partition: None,
+            quota=single.manager.follower_quota,
         )
         made.append(manager)
         return manager

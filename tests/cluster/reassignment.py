@@ -1,0 +1,22 @@
+"""Moving replicas between brokers, as an administrator does."""
+
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsRequest
+from embedkafka.runtime.clock import SystemClock
+
+
+def reassign(kafka, topic, replicas):
+    host, port = kafka.broker(kafka.await_controller()).address.split(":")
+    client = BrokerClient(host, int(port), SystemClock(), "test")
+    partition = AlterPartitionReassignmentsRequest.Topic.Partition(
+        partition_index=0, replicas=replicas
+    )
+    wanted = AlterPartitionReassignmentsRequest.Topic(name=topic, partitions=[partition])
+    answer = client.call(AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=[wanted]), 0)
+    client.close()
+    assert answer.error_code == 0
+    assert [p.error_code for t in answer.responses for p in t.partitions] == [0]
+
+
+def replicas_of(kafka, topic):
+    return set(kafka._require_nodes().zk.find_topic(topic).partitions[0].replicas)

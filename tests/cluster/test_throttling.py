@@ -1,0 +1,63 @@
+"""A reassignment that is throttled goes slowly, and holds nobody else up (KIP-73)."""
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from tests.cluster.reassignment import reassign, replicas_of
+from tests.wire.clients import eventually
+
+VALUE = "x" * 100_000
+COUNT = 50
+ONE_BYTE_A_SECOND = "1"
+UNLIMITED = str(2**63 - 1)
+
+
+def limit(kafka, role, rate):
+    """Sets the rate of every broker that runs."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    entry = ConfigEntry(
+        f"{role}.replication.throttled.rate", rate, incremental_operation=AlterConfigOpType.SET
+    )
+    for broker in filter(lambda broker: broker.is_running, kafka.brokers):
+        wanted = ConfigResource(ResourceType.BROKER, str(broker.id), incremental_configs=[entry])
+        for done in admin.incremental_alter_configs([wanted]).values():
+            done.result(20)
+
+
+def end_offset(kafka, broker_id, topic):
+    partition = kafka.broker(broker_id).require_broker().replicas.find_partition((topic, 0))
+    return 0 if partition is None or partition.log is None else partition.log.log_end_offset
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka, role):
+    throttled = {f"{role}.replication.throttled.replicas": "*"}
+    moving = kafka.topic("moving", replication=1, config=throttled)
+    staying = kafka.topic("staying", replication=3)
+    moving.send_many([VALUE] * COUNT)
+    source = kafka.leader_of("moving")
+    target = next(b.id for b in kafka.brokers if b.id not in (source, kafka.controller))
+    limit(kafka, role, ONE_BYTE_A_SECOND)
+
+    reassign(kafka, "moving", [target])
+
+    eventually(lambda: end_offset(kafka, target, "moving") > 0, "the first records have come")
+    staying.send_many([VALUE] * COUNT)  # acknowledged by all three
+    assert 0 < end_offset(kafka, target, "moving") < COUNT
+    first = kafka.controller
+    if first != source:
+        kafka.broker(first).kill()  # the next controller goes on with it
+        kafka.await_controller()
+        kafka.broker(first).start()
+    assert replicas_of(kafka, "moving") == {source, target}
+
+    limit(kafka, role, UNLIMITED)
+
+    eventually(lambda: replicas_of(kafka, "moving") == {target}, "the replica has moved")
+    assert [message.text for message in moving.read()] == [VALUE] * COUNT

@@ -1,0 +1,135 @@
+"""Replicas that are copied slowly, so that others are not held up (KIP-73)."""
+
+import pytest
+
+from embedkafka.log.config import LogConfig
+from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.quota import ReplicationQuota, is_throttled
+from embedkafka.runtime.clock import ManualClock
+
+BATCH = "x" * 1000
+BATCHES = 10
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def quota(clock):
+    return ReplicationQuota(clock, windows=11, window_ms=1000)
+
+
+def test_without_a_rate_nothing_is_exceeded(quota):
+    quota.record(1 << 40)
+    assert not quota.is_exceeded()
+
+
+def test_the_rate_is_that_of_the_last_seconds(quota, clock):
+    quota.set_rate(100)
+    quota.record(100)
+    assert not quota.is_exceeded()
+    quota.record(1)
+    assert quota.is_exceeded()
+    clock.advance(1100)
+    assert not quota.is_exceeded()
+    quota.record(1000)
+    assert quota.is_exceeded()
+    clock.advance(8000)
+    assert quota.is_exceeded()
+    clock.advance(2000)  # the first second is forgotten, the rest spread over ten
+    assert not quota.is_exceeded()
+
+
+def test_a_burst_is_forgotten_in_the_end(quota, clock):
+    quota.set_rate(1)
+    quota.record(1 << 40)
+    clock.advance(10_999)
+    assert quota.is_exceeded()
+    clock.advance(1)
+    assert not quota.is_exceeded()
+
+
+@pytest.mark.parametrize(
+    ("replicas", "expected"),
+    [((), False), (("*",), True), (("0:1", "3:2"), True), (("3:1", "0:2"), False)],
+)
+def test_a_topic_names_its_throttled_replicas(replicas, expected):
+    assert is_throttled(replicas, partition=3, broker_id=2) is expected
+
+
+@pytest.fixture(params=["leader", "follower"])
+def role(request):
+    return request.param
+
+
+@pytest.fixture
+def throttled(make_cluster, role):
+    """Broker 1 has ten batches, broker 2 is out of sync and may have 2,000 bytes a second."""
+    cluster = make_cluster(
+        brokers=2,
+        config=ReplicaConfig(fetch_max_bytes=len(BATCH), fetch_backoff_ms=100),
+        topic_config=LogConfig.of({f"{role}.replication.throttled.replicas": ("*",)}),
+    )
+    cluster.unreachable.add(2)
+    cluster.elect(1, isr=[1])
+    for _ in range(BATCHES):
+        cluster[1].produce(BATCH, acks=1)
+    for node in (cluster[1], cluster[2]):
+        getattr(node.manager, f"{role}_quota").set_rate(2_000)
+    cluster.unreachable.clear()
+    return cluster
+
+
+def test_a_follower_out_of_sync_gets_no_more_than_the_rate(throttled):
+    throttled.pass_time(1000)
+    first = throttled[2].log().log_end_offset
+    assert 0 < first < BATCHES / 2
+    throttled.pass_time(100)
+    assert throttled[2].log().log_end_offset == first
+    throttled.pass_time(2000)
+    assert first < throttled[2].log().log_end_offset < BATCHES
+    assert throttled[1].partition().isr == (1,)
+
+
+def test_it_has_everything_in_the_end_and_is_in_sync(throttled):
+    for _ in range(100):
+        throttled.pass_time(200)
+    assert throttled[2].log().log_end_offset == BATCHES
+    assert throttled[1].partition().isr == (1, 2)
+
+
+def test_a_lifted_limit_lets_it_catch_up(throttled, role):
+    throttled.pass_time(1000)
+    for node in (throttled[1], throttled[2]):
+        getattr(node.manager, f"{role}_quota").set_rate(1 << 40)
+    throttled.pass_time(100)
+    assert throttled[2].log().log_end_offset == BATCHES
+
+
+def test_a_replica_in_sync_is_not_held_back(make_cluster, role):
+    cluster = make_cluster(
+        brokers=2,
+        topic_config=LogConfig.of({f"{role}.replication.throttled.replicas": ("*",)}),
+    )
+    cluster.elect(1)
+    cluster.settle()
+    for node in (cluster[1], cluster[2]):
+        getattr(node.manager, f"{role}_quota").set_rate(1)
+    for _ in range(BATCHES):
+        produced = cluster[1].produce(BATCH)
+        cluster.settle()
+        assert produced.is_done
+
+
+def test_what_is_not_throttled_is_not_counted(make_cluster):
+    cluster = make_cluster(brokers=2)
+    cluster.elect(1, isr=[1])
+    for node in (cluster[1], cluster[2]):
+        node.manager.leader_quota.set_rate(1)
+        node.manager.follower_quota.set_rate(1)
+    for _ in range(BATCHES):
+        cluster[1].produce(BATCH, acks=1)
+    cluster.settle()
+    assert cluster[2].log().log_end_offset == BATCHES
