@@ -7,7 +7,7 @@ return what changed, and the caller acts when the lock is free.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from embedkafka.log.log import AppendInfo, FetchDataInfo, FetchIsolation, Log
@@ -89,24 +89,18 @@ class Partition:
     def is_throttled_as_leader(self) -> bool:
         """Whether what this broker sends to followers out of sync counts (`quota`)."""
         log = self.log
-        if log is None or not log.config.leader_replication_throttled_replicas:
-            return False
-        return is_throttled(
-            log.config.leader_replication_throttled_replicas,
-            self.topic_partition.partition,
-            self.broker_id,
-        )
+        return log is not None and self._is_in(log.config.leader_replication_throttled_replicas)
 
     @property
     def is_throttled_as_follower(self) -> bool:
         """Whether what this broker takes from the leader counts."""
         log = self.log
-        if log is None or not log.config.follower_replication_throttled_replicas:
-            return False
-        return is_throttled(
-            log.config.follower_replication_throttled_replicas,
-            self.topic_partition.partition,
-            self.broker_id,
+        return log is not None and self._is_in(log.config.follower_replication_throttled_replicas)
+
+    def _is_in(self, throttled: Sequence[str]) -> bool:
+        # It is asked on every fetch of a follower, and the list is nearly always empty.
+        return bool(throttled) and is_throttled(
+            throttled, self.topic_partition.partition, self.broker_id
         )
 
     # -- leadership
