@@ -11,13 +11,14 @@ Not here: what to propose (`isr`, `partition`).
 import logging
 
 from embedkafka.replica.hosted import HostedPartitions
+from embedkafka.replica.isr import UNKNOWN_EPOCH
 from embedkafka.replica.partition import Partition
 from embedkafka.replica.partition_state import IsrProposal
 from embedkafka.replica.ports import IsrStore, Tasks
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
-from embedkafka.zk.store import ZkError
+from embedkafka.zk.store import NoNode, ZkError
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,12 +73,15 @@ class IsrUpdates:
     def _write(self, partition: Partition, proposal: IsrProposal) -> None:
         topic_partition, isr = proposal.topic_partition, proposal.state.isr
         try:
-            if not self._is_of_the_living(proposal):
-                _LOG.info("In-sync replicas %s of %s: one was restarted", isr, topic_partition)
-                if partition.withdraw(proposal):
-                    self._waiters.on_high_watermark(topic_partition)
-                return
-            version = self._store.update_isr_as_leader(topic_partition, proposal.state)
+            self._require_living(proposal)
+            version = self._store.update_isr_as_leader(
+                topic_partition, proposal.state, joining=proposal.broker_epochs
+            )
+        except NoNode as gone:
+            _LOG.info("In-sync replicas %s of %s: one is gone: %s", isr, topic_partition, gone)
+            if partition.withdraw(proposal):
+                self._waiters.on_high_watermark(topic_partition)
+            return
         except ZkError as error:
             _LOG.warning(
                 "In-sync replicas %s of %s are not stored: %s", isr, topic_partition, error
@@ -94,12 +98,11 @@ class IsrUpdates:
         if advanced:
             self._waiters.on_high_watermark(topic_partition)
 
-    def _is_of_the_living(self, proposal: IsrProposal) -> bool:
-        """Whether those who would join still live the life in which they fetched (KIP-903)."""
-        return all(
-            self._store.find_broker_epoch(broker_id) == broker_epoch
-            for broker_id, broker_epoch in proposal.broker_epochs.items()
-        )
+    def _require_living(self, proposal: IsrProposal) -> None:
+        """Raises unless those who would join live the life in which they fetched (KIP-903)."""
+        for broker_id, broker_epoch in proposal.broker_epochs.items():
+            if broker_epoch not in (UNKNOWN_EPOCH, self._store.find_broker_epoch(broker_id)):
+                raise NoNode(f"broker {broker_id} with epoch {broker_epoch}")
 
     def _announce(self, topic_partition: TopicPartition) -> None:
         with self._lock:

@@ -280,7 +280,6 @@ class LeaderState:
                 broker: self.followers[broker].broker_epoch
                 for broker in isr
                 if broker not in self.isr
-                and self.followers[broker].broker_epoch != rules.UNKNOWN_EPOCH
             },
         )
         self._maximal_isr = frozenset(self.isr + isr)

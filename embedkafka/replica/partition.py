@@ -437,7 +437,7 @@ class Partition:
                 self._leading.postpone(proposal)
 
     def withdraw(self, proposal: IsrProposal) -> bool:
-        """Somebody in `proposal` was started anew since it fetched; True if the mark moved."""
+        """Somebody in `proposal` is gone, or started anew; True if the mark moved."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading

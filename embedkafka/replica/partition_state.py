@@ -25,7 +25,7 @@ class PartitionState:
 class IsrProposal:
     """An in-sync set on its way to the store, with the version it would replace.
 
-    `broker_epochs` are those of the brokers that would join, where they told them (KIP-903).
+    `broker_epochs` are those of the brokers that would join (KIP-903), -1 where they told none.
     """
 
     topic_partition: TopicPartition

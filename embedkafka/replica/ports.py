@@ -1,6 +1,6 @@
 """What replication needs from the rest of the broker, each as narrow as it can be."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from embedkafka.log.config import LogConfig
@@ -23,8 +23,13 @@ class LeaderChange:
 class IsrStore(Protocol):
     """Where a leader records its in-sync replicas (`zk.kafka_zk.KafkaZk`); the calls may block."""
 
-    def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
-        """Writes `state` over the version it carries: the new version, or None if it has moved."""
+    def update_isr_as_leader(
+        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Collection[int] = ()
+    ) -> int | None:
+        """Writes `state` over the version it carries: the new version, or None if it has moved.
+
+        `NoNode` when one of `joining` is not registered.
+        """
         ...
 
     def find_broker_epoch(self, broker_id: int) -> int | None:

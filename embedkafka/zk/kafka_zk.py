@@ -33,6 +33,7 @@ from embedkafka.zk.payloads import (
 from embedkafka.zk.store import (
     ANY_VERSION,
     BadVersion,
+    CheckOp,
     CreateOp,
     NodeExists,
     NoNode,
@@ -305,18 +306,27 @@ class KafkaZk:
             self.store, states, controller_epoch=controller_epoch, epoch_version=epoch_version
         )
 
-    def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
+    def update_isr_as_leader(
+        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Collection[int] = ()
+    ) -> int | None:
         """A leader's own change of its ISR: the new zk version, or None when it was fenced.
 
+        Brokers that are `joining` must be registered in the same moment, else it is `NoNode`: a
+        controller that has seen one go does not look at the set again.
         A write that was done but whose answer was lost counts as done: the znode then has
         exactly the state that was to be written.
         """
         data = payloads.encode_partition_state(state)
         path = paths.partition_state(partition)
         try:
-            return self.store.set(path, data, state.zk_version).version
+            alive = [CheckOp(paths.broker(broker_id)) for broker_id in joining]
+            stat = self.store.multi([*alive, SetOp(path, data, state.zk_version)])[-1]
+            assert isinstance(stat, Stat)
+            return stat.version
         except NoNode:
-            return None
+            if self.store.exists(path) is None:
+                return None
+            raise
         except BadVersion:
             now = self.partition_states([partition]).get(partition)
             if now is not None and replace(now, zk_version=state.zk_version) == state:

@@ -6,7 +6,7 @@ change their in-sync sets in the store, and all of it is interleaved with electi
 replicas, kills, lost sessions, delayed requests and the passing of time, from one seed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -112,8 +112,10 @@ class ReplicaNode(Node):
     def rack(self, broker_id: BrokerId) -> str | None:
         return None
 
-    def update_isr_as_leader(self, partition: TopicPartition, state: Any) -> int | None:
-        return self.zk.update_isr_as_leader(partition, state)
+    def update_isr_as_leader(
+        self, partition: TopicPartition, state: Any, *, joining: Collection[int] = ()
+    ) -> int | None:
+        return self.zk.update_isr_as_leader(partition, state, joining=joining)
 
     def find_broker_epoch(self, broker_id: int) -> int | None:
         return self.zk.find_broker_epoch(broker_id)

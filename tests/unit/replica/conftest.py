@@ -4,7 +4,7 @@ import heapq
 import itertools
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk.payloads import LeaderAndIsr
-from embedkafka.zk.store import ConnectionLoss
+from embedkafka.zk.store import ConnectionLoss, NoNode
 
 TP = TopicPartition("orders", 0)
 TOPIC_ID = uuid.UUID(int=42)
@@ -106,9 +106,13 @@ class FakeStore:
         self.is_reachable = True
         self.takes_notes = True
 
-    def update_isr_as_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
+    def update_isr_as_leader(
+        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Collection[int] = ()
+    ) -> int | None:
         if not self.is_reachable:
             raise ConnectionLoss(str(partition))
+        if not self.broker_epochs.keys() >= set(joining):
+            raise NoNode(str(joining))
         if self.versions.get(partition, 0) != state.zk_version:
             return None
         self.versions[partition] = state.zk_version + 1
@@ -344,6 +348,7 @@ class ReplicaCluster:
 
     def start(self, broker: int) -> Node:
         self.metadata.alive.add(broker)
+        self.store.broker_epochs.setdefault(broker, 0)
         node = Node(self, BrokerId(broker), self.directory / f"broker-{broker}")
         self.nodes[broker] = node
         return node
@@ -351,6 +356,7 @@ class ReplicaCluster:
     def kill(self, broker: int) -> None:
         node = self.nodes.pop(broker)
         self.metadata.alive.discard(broker)
+        del self.store.broker_epochs[broker]
         node.manager.shutdown(checkpoint=False)
         node.logs.kill()
 

@@ -63,6 +63,20 @@ def test_a_follower_that_is_gone_does_not_join(cluster):
     assert cluster[1].partition().isr == (1,)
 
 
+@pytest.mark.parametrize("told", [5, -1])
+def test_a_follower_that_goes_while_it_joins_stays_out(cluster, told):
+    cluster.store.broker_epochs[2] = 5
+    fetch(cluster, 1, broker_epoch=told)
+    del cluster.store.broker_epochs[2]  # and the controller has seen it
+    cluster[1].tasks.run_due()
+    assert cluster[1].partition().isr == (1,)
+    assert cluster[1].produce("b").error is ErrorCode.NONE, "it is not waited for"
+    cluster.store.broker_epochs[2] = 7
+    fetch(cluster, 2, broker_epoch=-1)
+    cluster[1].tasks.run_due()
+    assert cluster[1].partition().isr == (1, 2)
+
+
 def test_a_late_fetch_of_an_earlier_life_is_refused(cluster):
     cluster.store.broker_epochs[2] = 6
     fetch(cluster, 0, broker_epoch=6)

@@ -186,6 +186,20 @@ def test_an_update_that_lost_the_race_is_returned_for_retry(zk: KafkaZk) -> None
     assert isinstance(updates.failed[tp(9)], NoNode)
 
 
+def test_who_joins_an_isr_must_be_registered_in_that_moment(zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    zk.create_topic("orders", {0: [1, 2]}, topic_id=None, config={})
+    state = LeaderAndIsr(leader=1, isr=(1,))
+    zk.create_partition_states({tp(0): state}, epoch_version=version)
+    larger = replace(state, isr=(1, 2))
+    with pytest.raises(NoNode):
+        zk.update_isr_as_leader(tp(0), larger, joining=[2])
+    assert zk.partition_states([tp(0)])[tp(0)].isr == (1,)
+    zk.register_broker(replace(INFO, id=2))
+    assert zk.update_isr_as_leader(tp(0), larger, joining=[2]) == 1
+    assert zk.update_isr_as_leader(tp(5), larger, joining=[2]) is None
+
+
 def test_a_leader_that_was_fenced_cannot_change_its_isr(zk: KafkaZk) -> None:
     _, version = zk.register_controller_and_increment_epoch(1)
     zk.create_topic("orders", {0: [1]}, topic_id=None, config={})
