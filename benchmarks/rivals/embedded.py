@@ -57,8 +57,12 @@ class EmbeddedRival:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.kill()
-        self._reap()
+        _pipe(self._process.stdin).close()  # upon which it ends, and leaves no directory
+        try:
+            self._reap()
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._reap()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
