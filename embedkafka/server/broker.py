@@ -188,6 +188,7 @@ class Broker:
         self.zk.make_persistent_paths()
         self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
         self.config.start(on_topic=self._on_topic_config, on_broker=self._on_broker_config)
+        self._on_broker_config(self.config.broker)
         self.logs.claim(MetaProperties(broker_id=self.id, cluster_id=self.cluster_id))
         self.logs.startup()
         self._set_strays_aside()

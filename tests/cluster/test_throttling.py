@@ -1,5 +1,7 @@
 """A reassignment that is throttled goes slowly, and holds nobody else up (KIP-73)."""
 
+import contextlib
+
 import pytest
 from confluent_kafka.admin import (
     AdminClient,
@@ -9,6 +11,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from embedkafka import EmbeddedKafka
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.wire.clients import eventually
 
@@ -18,13 +21,22 @@ ONE_BYTE_A_SECOND = "1"
 UNLIMITED = str(2**63 - 1)
 
 
+@pytest.fixture
+def kafka_at_rate():
+    """Starts three brokers with a rate of their own."""
+    with contextlib.ExitStack() as running:
+        yield lambda role, rate: running.enter_context(
+            EmbeddedKafka(brokers=3, config={f"{role}.replication.throttled.rate": rate})
+        )
+
+
 def limit(kafka, role, rate):
-    """Sets the rate of every broker that runs."""
+    """Changes the rate of every broker."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     entry = ConfigEntry(
         f"{role}.replication.throttled.rate", rate, incremental_operation=AlterConfigOpType.SET
     )
-    for broker in filter(lambda broker: broker.is_running, kafka.brokers):
+    for broker in kafka.brokers:
         wanted = ConfigResource(ResourceType.BROKER, str(broker.id), incremental_configs=[entry])
         for done in admin.incremental_alter_configs([wanted]).values():
             done.result(20)
@@ -36,25 +48,29 @@ def end_offset(kafka, broker_id, topic):
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka, role):
+def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka_at_rate, role):
+    kafka = kafka_at_rate(role, ONE_BYTE_A_SECOND)
     throttled = {f"{role}.replication.throttled.replicas": "*"}
     moving = kafka.topic("moving", replication=1, config=throttled)
     staying = kafka.topic("staying", replication=3)
     moving.send_many([VALUE] * COUNT)
     source = kafka.leader_of("moving")
-    target = next(b.id for b in kafka.brokers if b.id not in (source, kafka.controller))
-    limit(kafka, role, ONE_BYTE_A_SECOND)
+    if kafka.controller == source:
+        kafka.broker(source).restart()
+        kafka.await_controller()
+        kafka.await_no_under_replicated()
+    first = kafka.controller
+    assert first != source
+    (target,) = {1, 2, 3} - {source, first}
 
     reassign(kafka, "moving", [target])
 
     eventually(lambda: end_offset(kafka, target, "moving") > 0, "the first records have come")
     staying.send_many([VALUE] * COUNT)  # acknowledged by all three
     assert 0 < end_offset(kafka, target, "moving") < COUNT
-    first = kafka.controller
-    if first != source:
-        kafka.broker(first).kill()  # the next controller goes on with it
-        kafka.await_controller()
-        kafka.broker(first).start()
+    kafka.broker(first).kill()  # the next controller goes on with it
+    kafka.await_controller()
+    kafka.broker(first).start()
     assert replicas_of(kafka, "moving") == {source, target}
 
     limit(kafka, role, UNLIMITED)
