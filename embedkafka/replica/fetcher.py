@@ -228,6 +228,7 @@ class ReplicaFetcher:
 
     def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
         topic_partition, partition = followed.topic_partition, followed.partition
+        moved = False
         if partition.has_news_of(answer):
             log, moved = partition.append_as_follower(
                 bytes_of(answer.records),
@@ -241,11 +242,10 @@ class ReplicaFetcher:
             if moved:
                 # The leader waits to hear of it, for acknowledgements or deleted records.
                 followed.position_at(log)
-                followed.is_in_sync = followed.fetch_offset >= answer.high_watermark
-                left.moved.append(topic_partition)
-                return
         followed.is_in_sync = followed.fetch_offset >= answer.high_watermark
-        if not self.endpoint.wakes:
+        if moved:
+            left.moved.append(topic_partition)
+        elif not self.endpoint.wakes:
             left.again.append(topic_partition)
         elif not followed.is_in_sync:
             left.put_off.append(topic_partition)  # the leader holds it back

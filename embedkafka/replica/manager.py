@@ -102,12 +102,9 @@ class ReplicaManager:
             fetch=Purgatory("fetch", timer, expire),
             delete_records=Purgatory("delete-records", timer, expire),
         )
-        self.leader_quota, self.follower_quota = (
-            ReplicationQuota(
-                clock, windows=config.quota_window_num, window_ms=config.quota_window_size_ms
-            )
-            for _ in range(2)
-        )
+        window = {"windows": config.quota_window_num, "window_ms": config.quota_window_size_ms}
+        self.leader_quota = ReplicationQuota(clock, **window)
+        self.follower_quota = ReplicationQuota(clock, **window)
         self.isr_updates = IsrUpdates(self.hosted, self.waiters, isr_store, tasks)
         self.fetchers = FetcherManager(
             broker_id,
