@@ -391,7 +391,7 @@ class Broker:
             settings.txn_config(self.spec.config),
             parts,
             producer_id_blocks=StoredProducerIds(self.id, self.zk),
-            markers=MarkerSender(self.metadata, self._markers),
+            markers=MarkerSender(self.metadata, self._markers, self.zk),
             leaders=CoordinatorLeaders(self.id, self.metadata, TRANSACTION_STATE_TOPIC),
         )
 

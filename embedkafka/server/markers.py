@@ -1,5 +1,6 @@
 """Brings transaction markers to the leaders of partitions (`txn.ports.MarkerSender`)."""
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -10,20 +11,44 @@ from embedkafka.protocol.messages.transactions import (
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.txn.ports import NO_LEADER
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.store import ZkError
+
+_LOG = logging.getLogger(__name__)
 
 _VERSION: Final = 2  # tells leaders the transaction version
 
 
 class MarkerSender:
-    """Finds leaders in the metadata, and sends to them, this broker included, over the wire."""
+    """Finds leaders in the metadata, and sends to them, this broker included, over the wire.
 
-    def __init__(self, metadata: MetadataCache, channels: BrokerChannels) -> None:
+    A partition that the metadata lacks is not always deleted: the controller makes this broker a
+    coordinator before it tells it of all partitions. Only the store knows, so it is asked.
+    """
+
+    def __init__(self, metadata: MetadataCache, channels: BrokerChannels, zk: KafkaZk) -> None:
         self._metadata = metadata
         self._channels = channels
+        self._zk = zk
 
     def find_leader(self, topic_partition: TopicPartition) -> BrokerId | None:
         info = self._metadata.snapshot.find_partition(*topic_partition)
-        return None if info is None else BrokerId(info.leader)
+        if info is not None:
+            return BrokerId(info.leader)
+        return None if self._is_deleted(topic_partition) else NO_LEADER
+
+    def _is_deleted(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition is gone for good; False while the store is out of reach."""
+        topic, partition = topic_partition
+        try:
+            found = self._zk.find_topic(topic)
+            if found is None or partition not in found.partitions:
+                return True
+            return self._zk.is_marked_for_deletion(topic)
+        except ZkError as error:
+            _LOG.debug("whether %s was deleted is asked again: %r", topic_partition, error)
+            return False
 
     def send(
         self,

@@ -24,7 +24,7 @@ class MarkerSender(Protocol):
     """Brings transaction markers to the leaders of partitions, this broker among them."""
 
     def find_leader(self, topic_partition: TopicPartition) -> BrokerId | None:
-        """The partition's leader, NO_LEADER while it has none, None when it does not exist."""
+        """The partition's leader, NO_LEADER while none is known, None when it was deleted."""
         ...
 
     def send(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from embedkafka import EmbeddedKafka
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.hashing import coordinator_partition
 from tests.cluster.copying import JavaCopier, copying
@@ -137,6 +138,56 @@ def test_what_one_coordinator_began_the_next_one_ends(copied):
     producer.commit_transaction(30)
     copied.existing_topic("sink").wait_for(PARTITIONS)
     assert by_partition(copied, "sink") == {p: ["kept"] for p in range(PARTITIONS)}
+
+
+def restore(kafka):
+    kafka.restore(kafka.snapshot())
+
+
+def kill_and_start(kafka):
+    kafka.broker(1).kill()
+    kafka.broker(1).start()
+    kafka.await_leader("sink")
+
+
+@pytest.mark.parametrize("begin_again", [restore, kill_and_start])
+def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(begin_again):
+    with EmbeddedKafka() as kafka:
+        sink = kafka.topic("sink")
+        producer = make_producer(kafka, **{"transactional.id": "copier"})
+        producer.init_transactions(30)
+        refusing = kafka.faults.error(
+            "WRITE_TXN_MARKERS", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=None
+        )
+        producer.begin_transaction()
+        producer.produce("sink", b"kept", partition=0)
+        producer.commit_transaction(30)
+        refusing.await_hits()
+        # The broker coordinates again before it has heard of the topic.
+        uninformed = kafka.faults.disconnect("UPDATE_METADATA", topic="sink")
+        begin_again(kafka)
+        uninformed.await_hits()
+        refusing.remove()
+        assert [message.text for message in sink.wait_for(1, timeout_s=30)] == ["kept"]
+
+
+def test_a_topic_that_is_deleted_during_a_commit_does_not_hold_it_up(kafka):
+    kafka.topic("sink", replication=3)
+    kept = kafka.topic("kept", replication=3)
+    producer = make_producer(kafka, **{"transactional.id": "copier"})
+    producer.init_transactions(30)
+    with kafka.faults.error(
+        "WRITE_TXN_MARKERS", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=None
+    ) as refusing:
+        producer.begin_transaction()
+        producer.produce("sink", b"lost", partition=0)
+        producer.produce("kept", b"kept", partition=0)
+        producer.commit_transaction(30)
+        refusing.await_hits()
+        kafka.delete_topic("sink")
+    assert [message.text for message in kept.wait_for(1, timeout_s=30)] == ["kept"]
+    # The transactional id is free again only when the commit is complete.
+    make_producer(kafka, **{"transactional.id": "copier"}).init_transactions(30)
 
 
 def test_committed_readers_see_whole_transactions_in_order(kafka):

@@ -1,0 +1,93 @@
+"""Whether a partition without metadata waits for its marker, or was deleted."""
+
+import uuid
+
+import pytest
+
+from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.markers import MarkerSender
+from embedkafka.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
+from embedkafka.txn.ports import NO_LEADER
+from embedkafka.zk.kafka_zk import KafkaZk
+from embedkafka.zk.memory import MemoryZk
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Bench:
+    """A store in which topic `t` has one partition, and a broker that knows nothing of it yet."""
+
+    def __init__(self):
+        clock = ManualClock()
+        self.zookeeper = MemoryZk(clock, Failures())
+        self.session = self.zookeeper.connect()
+        self.zk = KafkaZk(self.session, clock)
+        self.zk.make_persistent_paths()
+        self.zk.create_topic("t", {0: [1]}, topic_id=uuid.UUID(int=7), config={})
+        self.metadata = MetadataCache()
+        self.sender = MarkerSender(self.metadata, None, self.zk)
+
+    def hear_of(self, *, leader):
+        topic_state = UpdateMetadataRequest.TopicState
+        partition = topic_state.PartitionState(
+            partition_index=0,
+            controller_epoch=1,
+            leader=leader,
+            leader_epoch=0,
+            isr=[1],
+            zk_version=0,
+            replicas=[1],
+            offline_replicas=[],
+        )
+        topic = topic_state(topic_name="t", topic_id=uuid.UUID(int=7), partition_states=[partition])
+        self.metadata.update(
+            UpdateMetadataRequest(
+                controller_id=1,
+                controller_epoch=1,
+                broker_epoch=1,
+                topic_states=[topic],
+                live_brokers=[],
+            )
+        )
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    yield bench
+    bench.zookeeper.close()
+
+
+def test_a_partition_that_the_broker_has_not_heard_of_waits_for_its_leader(bench):
+    assert bench.sender.find_leader(T0) == NO_LEADER
+    bench.hear_of(leader=3)
+    assert bench.sender.find_leader(T0) == 3
+
+
+def test_a_partition_without_a_leader_waits_for_one(bench):
+    bench.hear_of(leader=-1)
+    assert bench.sender.find_leader(T0) == NO_LEADER
+
+
+def test_a_partition_that_the_store_does_not_have_was_deleted(bench):
+    assert bench.sender.find_leader(TopicPartition("u", 0)) is None
+    assert bench.sender.find_leader(T1) is None  # its topic came back with fewer partitions
+
+
+def test_a_partition_that_is_being_deleted_is_gone_once_the_controller_says_so(bench):
+    bench.hear_of(leader=3)
+    bench.zk.request_topic_deletion("t")
+    assert bench.sender.find_leader(T0) == 3
+    bench.hear_of(leader=LEADER_DURING_DELETE)
+    assert bench.sender.find_leader(T0) is None
+
+
+def test_nothing_counts_as_deleted_while_the_store_is_out_of_reach(bench):
+    unknown = TopicPartition("u", 0)
+    bench.session.pause()
+    assert bench.sender.find_leader(unknown) == NO_LEADER
+    bench.session.resume()
+    assert bench.sender.find_leader(unknown) is None
