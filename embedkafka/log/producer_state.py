@@ -237,7 +237,7 @@ class ProducerState:
         ongoing = {**self._ongoing, **_started(checked)}
         for txn in checked.completed:
             if txn.is_aborted:
-                stable = _last_stable_offset_after(txn, ongoing.values())
+                stable = _last_stable_offset_after(txn, ongoing)
                 entries.append(
                     AbortedTransaction(txn.producer_id, txn.first_offset, txn.last_offset, stable)
                 )
@@ -417,11 +417,11 @@ def _started(checked: CheckedProducers) -> dict[int, OngoingTxn]:
     return {txn.first_offset: txn for txn in sorted(started, key=lambda txn: txn.first_offset)}
 
 
-def _last_stable_offset_after(completed: CompletedTxn, ongoing: Iterable[OngoingTxn]) -> int:
-    for txn in ongoing:
-        if txn.producer_id != completed.producer_id:
-            return txn.first_offset
-    return completed.last_offset + 1
+def _last_stable_offset_after(completed: CompletedTxn, ongoing: Iterable[int]) -> int:
+    """As of the marker: what a follower has in the same fetch may begin only after it."""
+    after = completed.last_offset + 1
+    others = (first_offset for first_offset in ongoing if first_offset != completed.first_offset)
+    return min(next(others, after), after)
 
 
 def _open_transactions(entries: Iterable[ProducerEntry]) -> list[OngoingTxn]:

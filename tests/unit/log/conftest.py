@@ -226,3 +226,9 @@ class LogKit:
 @pytest.fixture
 def kit(tmp_path: Path) -> LogKit:
     return LogKit(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def new_kit(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], LogKit]:
+    """For tests that need several logs, or new ones for every example."""
+    return lambda: LogKit(tmp_path_factory.mktemp("kit"))

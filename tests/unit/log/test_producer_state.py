@@ -1,9 +1,10 @@
 """Idempotent and transactional producers, as one log sees them."""
 
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -16,7 +17,7 @@ from embedkafka.log.producer_snapshot import (
 )
 from embedkafka.log.producer_state import AppendOrigin, CheckedProducers, ProducerState
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import RecordBatch
+from embedkafka.records.batch import RecordBatch, read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.files import SystemFiles
 
@@ -215,6 +216,65 @@ def test_a_follower_tells_of_the_same_aborted_transactions_as_its_leader(kit) ->
             for log in (leader, follower)
         ]
         assert told[0].aborted_transactions == told[1].aborted_transactions, f"from {offset} on"
+
+
+def test_a_transaction_that_begins_later_does_not_hide_an_earlier_one_on_a_follower(kit) -> None:
+    leader = kit.new(index_interval_bytes=1)
+    send(kit, leader, 0, producer=1, transactional=True)
+    kit.end_transaction(leader, 1, commit=False)
+    send(kit, leader, 1, producer=1, transactional=True)
+    send(kit, leader, 0, producer=2, transactional=True)
+    kit.end_transaction(leader, 1, commit=False)
+    kit.end_transaction(leader, 2, commit=True)
+    follower = follower_of(kit, leader)
+    as_far_as_the_second = sum(map(len, batches_of(leader)[:3]))
+    told = follower.read(0, max_bytes=as_far_as_the_second, isolation=FetchIsolation.TXN_COMMITTED)
+    assert [txn.first_offset for txn in told.aborted_transactions] == [0, 2]
+
+
+def batches_of(log: Log) -> list[bytes]:
+    if not log.log_end_offset:
+        return []
+    data = bytes(log.read(0, max_bytes=10**6).records.read())
+    ends = list(accumulate(batch.size_in_bytes for batch in read_batches(data)))
+    return [data[start:end] for start, end in pairwise([0, *ends])]
+
+
+def transaction_index(kit) -> bytes:
+    names = kit.names(".txnindex")
+    return kit.files.read(kit.directory / names[0]) if names else b""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.sampled_from(["send", "send", "commit", "abort"])),
+        max_size=20,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_leader_follower_and_recovery_write_the_same_transaction_index(
+    new_kit, events, random
+) -> None:
+    kit, copy = new_kit(), new_kit()
+    leader, follower = kit.new(), copy.new()
+    sequences = dict.fromkeys((1, 2, 3), 0)
+    for producer, event in events:
+        if event == "send":
+            send(kit, leader, sequences[producer], producer=producer, transactional=True)
+            sequences[producer] += 1
+        else:
+            kit.end_transaction(leader, producer, commit=event == "commit")
+    batches = batches_of(leader)
+    while batches:
+        count = random.randint(1, len(batches))  # of batches in one fetch
+        taken, batches = batches[:count], batches[count:]
+        follower.append_as_follower(b"".join(taken))
+    written = transaction_index(kit)
+    assert transaction_index(copy) == written
+    follower.kill()
+    copy.load(is_clean=False)
+    assert transaction_index(copy) == written
 
 
 def test_plain_writes_within_a_transaction_are_refused(kit) -> None:
