@@ -2,8 +2,9 @@
 
 Owner: the `coordinator` loop; every method runs there.
 Invariants: a shard answers only when its log has been replayed to the end, and who came before
-that waits a moment; whatever a shard still owes when it is let go is answered, but has no effects
-and writes nothing, and what it wrote before counts only for the next coordinator.
+that waits a moment; a shard that cannot be replayed is loaded again later, from the start; whatever
+a shard still owes when it is let go is answered, but has no effects and writes nothing, and what it
+wrote before counts only for the next coordinator.
 Not here: what to decide (a `CoordinatorShard`) and the way onto the loop (`runtime.py`).
 """
 
@@ -32,11 +33,13 @@ S = TypeVar("S", bound=CoordinatorShard)
 E = TypeVar("E")
 
 _NO_PRODUCER: Final = TransactionalProducer(-1, -1)
+_RELOAD_MS: Final = 1_000  # before a shard that could not be loaded is loaded once more
 
 
 class _Phase(Enum):
     LOADING = "loading"
     ACTIVE = "active"
+    FAILED = "failed"
     RELEASED = "released"
 
 
@@ -54,6 +57,10 @@ class HostedShard(Generic[S]):
     @property
     def is_active(self) -> bool:
         return self.phase is _Phase.ACTIVE
+
+    @property
+    def is_loading(self) -> bool:
+        return self.phase is _Phase.LOADING
 
 
 class ShardHost(Generic[S, E]):
@@ -89,11 +96,11 @@ class ShardHost(Generic[S, E]):
         """The shard, if it may answer; else ApiError with what to tell the client."""
         self._loop.assert_inside()
         hosted = self._hosted.get(partition)
-        if hosted is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        if not hosted.is_active:
+        if hosted is not None and hosted.is_active:
+            return hosted
+        if hosted is not None and hosted.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return hosted
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
 
     def when_settled(self, partitions: Iterable[int], action: Callable[[], None]) -> None:
         """Runs `action` when the shards can answer or are known not to be here, or after a while.
@@ -115,7 +122,7 @@ class ShardHost(Generic[S, E]):
 
     def _is_settled(self, partition: int) -> bool:
         hosted = self._hosted.get(partition)
-        return self._leaders.is_elsewhere(partition) if hosted is None else hosted.is_active
+        return self._leaders.is_elsewhere(partition) if hosted is None else not hosted.is_loading
 
     def active(self) -> Iterator[HostedShard[S]]:
         """All shards that may answer."""
@@ -124,7 +131,7 @@ class ShardHost(Generic[S, E]):
 
     @property
     def is_loading(self) -> bool:
-        return not all(hosted.is_active for hosted in self._hosted.values())
+        return any(hosted.is_loading for hosted in self._hosted.values())
 
     # Leadership
 
@@ -133,35 +140,43 @@ class ShardHost(Generic[S, E]):
         self._loop.assert_inside()
         held = self._hosted.get(partition)
         if held is not None:
-            if not self._is_bound_to_epoch:
+            if not self._is_bound_to_epoch and held.phase is not _Phase.FAILED:
                 held.epoch = max(held.epoch, epoch)
                 return
             if held.epoch >= epoch:
                 return
             self._release(held)
-        topic_partition = TopicPartition(self._topic, partition)
+        self._begin_loading(TopicPartition(self._topic, partition), epoch)
+
+    def _begin_loading(self, topic_partition: TopicPartition, epoch: int) -> None:
+        partition = topic_partition.partition
         hosted = HostedShard(topic_partition, self._new_shard(partition, epoch), epoch)
         self._hosted[partition] = hosted
         try:
             start = self._logs.log_start_offset(topic_partition)
         except ApiError as error:
-            self._give_up(hosted, error)
+            self._fail(hosted, error)
             return
         self._load(hosted, start)
 
     def _load(self, hosted: HostedShard[S], offset: int) -> None:
         """Replays one read, then lets other events in before the next."""
         self._loop.assert_inside()
-        if hosted.phase is not _Phase.LOADING:
+        if not hosted.is_loading:
+            return
+        try:
+            records = self._logs.read(hosted.topic_partition, offset)
+        except ApiError as error:  # the log went away
+            self._fail(hosted, error)
             return
         next_offset = offset
         try:
-            for batch in read_batches(self._logs.read(hosted.topic_partition, offset)):
+            for batch in read_batches(records):
                 hosted.shard.replay_batch(batch)
                 next_offset = batch.next_offset
-        except ApiError as error:
-            self._give_up(hosted, error)
-            return
+        except Exception as error:  # raised again: the loop records it
+            self._fail(hosted, error)
+            raise
         if next_offset > offset:
             self._loop.post(partial(self._load, hosted, next_offset))
             return
@@ -169,12 +184,19 @@ class ShardHost(Generic[S, E]):
         self.carry_out(hosted, hosted.shard.on_loaded(now_ms=self._clock.now_ms()))
         self._arrivals.settle(hosted.topic_partition.partition)
 
-    def _give_up(self, hosted: HostedShard[S], error: ApiError) -> None:
-        # The log went away while loading, or is damaged: as in Kafka, the partition then has no
-        # coordinator here, and clients are sent to look for one.
-        _LOG.error("%s could not be loaded: %s", hosted.topic_partition, error)
-        self._release(hosted)
+    def _fail(self, hosted: HostedShard[S], error: Exception) -> None:
+        """As in Kafka, the partition has no coordinator then; clients are sent to look for one."""
+        _LOG.error("%s could not be loaded: %r", hosted.topic_partition, error)
+        hosted.phase = _Phase.FAILED
         self._arrivals.settle(hosted.topic_partition.partition)
+        self._timer.add(_RELOAD_MS, partial(self._loop.post, partial(self._reload, hosted)))
+
+    def _reload(self, hosted: HostedShard[S]) -> None:
+        if hosted.phase is not _Phase.FAILED:
+            return
+        self._release(hosted)
+        if not self._leaders.is_elsewhere(hosted.topic_partition.partition):
+            self._begin_loading(hosted.topic_partition, hosted.epoch)
 
     def resign(self, partition: int, epoch: int | None) -> None:
         """Lets the shard go, unless it is held under a newer epoch already."""

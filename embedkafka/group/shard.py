@@ -9,6 +9,7 @@ from the log of another equals it, but for waiting requests and timers.
 Not here: which shards this broker has, and requests about several groups (`service.py`).
 """
 
+import logging
 from collections.abc import Callable
 from uuid import UUID
 
@@ -32,8 +33,8 @@ from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.records import read_key
 from embedkafka.group.states import GroupState
 from embedkafka.group.turns import Turns
-from embedkafka.protocol.codec import decode_versioned
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.codec import decode_versioned, leading_version
+from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -50,6 +51,8 @@ from embedkafka.protocol.messages.internal import (
 )
 from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.records.control import ControlType, find_control_type
+
+_LOG = logging.getLogger(__name__)
 
 
 class Shard:
@@ -211,8 +214,9 @@ class Shard:
             if batch.is_transactional:
                 producer_id = batch.producer_id
         for record in batch.records():
-            if record.key is not None:
-                self._replay_record(record.key, record.value, record.offset, producer_id)
+            if record.key is None:
+                raise ProtocolError(f"the record at offset {record.offset} has no key")
+            self._replay_record(record.key, record.value, record.offset, producer_id)
 
     def complete_transaction(self, producer_id: int, *, committed: bool) -> None:
         """The marker of a transaction has reached this partition, live or when loading."""
@@ -264,7 +268,15 @@ class Shard:
                 )
             case None:
                 consumer_key = find_consumer_key(key)
-                if consumer_key is not None:
+                if consumer_key is None:
+                    # Left by a newer broker, as Kafka has it: what it knew is not known here.
+                    _LOG.warning(
+                        "offsets partition %d: the record at offset %d is of unknown type %d",
+                        self.partition,
+                        record_offset,
+                        leading_version(key),
+                    )
+                else:
                     self._replay_consumer_group(consumer_key, value)
 
     def _replay_consumer_group(self, key: ConsumerKey, value: bytes | None) -> None:

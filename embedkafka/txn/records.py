@@ -4,6 +4,7 @@ from typing import Final
 
 from embedkafka.coordinator.decision import LogRecord
 from embedkafka.protocol.codec import decode_versioned, encode_versioned, leading_version
+from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.messages.internal import TransactionLogKey, TransactionLogValue
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.metadata import Transaction
@@ -46,6 +47,9 @@ def read_transactional_id(key: bytes) -> str | None:
 
 def read_transaction(transactional_id: str, value: bytes) -> Transaction:
     body = decode_versioned(TransactionLogValue, value)
+    state = STATES_BY_NUMBER.get(body.transaction_status)
+    if state is None:
+        raise ProtocolError(f"no state of a transaction has number {body.transaction_status}")
     return Transaction(
         transactional_id=transactional_id,
         producer_id=body.producer_id,
@@ -53,7 +57,7 @@ def read_transaction(transactional_id: str, value: bytes) -> Transaction:
         next_producer_id=body.next_producer_id,
         producer_epoch=body.producer_epoch,
         timeout_ms=body.transaction_timeout_ms,
-        state=STATES_BY_NUMBER[body.transaction_status],
+        state=state,
         partitions=frozenset(
             TopicPartition(topic.topic, partition)
             for topic in body.transaction_partitions or ()

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from embedkafka.coordinator.decision import Stored
-from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.codec import leading_version
+from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.config import TxnConfig
@@ -416,11 +417,17 @@ class TxnShard:
         """Applies one batch of the log."""
         for record in batch.records():
             if record.key is None:
-                continue
+                raise ProtocolError(f"the record at offset {record.offset} has no key")
             transactional_id = read_transactional_id(record.key)
             if transactional_id is None:
-                continue
-            if record.value is None:
+                # Left by a newer broker, as Kafka has it: what it knew is not known here.
+                _LOG.warning(
+                    "transaction log partition %d: the record at offset %d is of unknown type %d",
+                    self.partition,
+                    record.offset,
+                    leading_version(record.key),
+                )
+            elif record.value is None:
                 self._entries.pop(transactional_id, None)
             else:
                 loaded = read_transaction(transactional_id, record.value)

@@ -8,6 +8,7 @@ from collections import deque
 from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.records.batch import RecordBatch
+from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import ManualClock
 
 
@@ -29,9 +30,11 @@ class QueueLoop:
 
     def run(self):
         self.is_running = True
-        while self.events:
-            self.events.popleft()()
-        self.is_running = False
+        try:
+            while self.events:
+                self.events.popleft()()
+        finally:
+            self.is_running = False
 
 
 class ManualTimer:
@@ -88,6 +91,11 @@ class ListLog:
             on_done(ErrorCode.NONE, base_offset)
         else:
             self.held.append(lambda: on_done(ErrorCode.NONE, base_offset))
+
+    def put(self, topic_partition, key, value):
+        """Appends a record that no coordinator of ours would write."""
+        batch = build_batch([(0, key, value, ())])
+        self.append(topic_partition, batch, lambda error, base_offset: None)
 
     def hold(self):
         """Keeps acknowledgements back until `release`."""

@@ -22,6 +22,8 @@ class Shard:
         self.waiting = []
 
     def replay_batch(self, batch):
+        if any(record.key == b"odd" for record in batch.records()):
+            raise ValueError("an odd record")
         self.count += batch.record_count
 
     def on_loaded(self, *, now_ms):
@@ -34,7 +36,7 @@ class Shard:
         out.do("never")
         return out.done()
 
-    def add(self, reply, *, delay_ms=0):
+    def add(self, reply, *, key=b"k", delay_ms=0):
         def on_stored(stored):
             after = Decisions()
             if stored.error is ErrorCode.NONE:
@@ -44,7 +46,7 @@ class Shard:
             return after.done()
 
         out = Decisions()
-        out.write([LogRecord(b"k", b"v")], on_stored, delay_ms=delay_ms)
+        out.write([LogRecord(key, b"v")], on_stored, delay_ms=delay_ms)
         return out.done()
 
     def wait(self, reply):
@@ -220,15 +222,82 @@ def test_a_newer_epoch_is_noted_or_begins_a_new_life():
     assert bound.effects.seen == ["loaded", "cancelled", "loaded"]
 
 
-def test_a_log_that_cannot_be_read_leaves_no_coordinator():
-    def fail(*_):
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+def unreadable(*_):
+    raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    for method in ("read", "log_start_offset"):
-        counter = Counter()
-        setattr(counter.log, method, fail)
+
+@pytest.mark.parametrize("method", ["read", "log_start_offset"])
+def test_a_log_that_cannot_be_read_leaves_no_coordinator_for_now(monkeypatch, method):
+    counter = Counter(elsewhere=())
+    with monkeypatch.context() as patch:
+        patch.setattr(counter.log, method, unreadable)
         counter.lead()
-        assert counter.submit().response is ErrorCode.NOT_COORDINATOR
+    assert counter.submit().response is ErrorCode.NOT_COORDINATOR
+    assert not counter.coordinator.is_loading
+    counter.advance(1_000)
+    assert counter.submit().response is ErrorCode.NONE
+
+
+def test_a_log_that_another_broker_leads_is_not_read_again(monkeypatch):
+    counter = Counter(elsewhere=())
+    monkeypatch.setattr(counter.log, "read", unreadable)
+    counter.lead()
+    counter.elsewhere.add(0)
+    counter.advance(10_000)
+    assert counter.timer.next_due() is None
+    assert counter.submit().response is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.fixture
+def odd():
+    """A coordinator on a log with a record that it cannot replay, while somebody waits for it."""
+    first = Counter().lead()
+    first.submit()
+    first.submit(key=b"odd")
+    odd = Counter(log=first.log, elsewhere=())
+    odd.early = odd.submit()
+    with pytest.raises(ValueError, match="odd"):
+        odd.lead()
+    return odd
+
+
+def test_a_record_that_cannot_be_replayed_is_not_passed_over(odd):
+    assert odd.early.response is ErrorCode.NOT_COORDINATOR
+    assert odd.submit().response is ErrorCode.NOT_COORDINATOR
+    assert not odd.coordinator.is_loading
+    with pytest.raises(ValueError, match="odd"):
+        odd.advance(1_000)
+    assert odd.effects.seen == ["cancelled"]
+
+
+def drop_odd_record(counter):
+    for batches in counter.log.batches.values():
+        del batches[1:]
+
+
+def test_a_shard_that_failed_to_load_is_loaded_again_from_the_start(odd):
+    drop_odd_record(odd)
+    odd.advance(1_000)
+    assert odd.submit().response is ErrorCode.NONE
+    assert odd.shard().count == 2
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_shard_that_failed_to_load_is_loaded_at_once_under_a_newer_epoch_only(odd, epoch):
+    drop_odd_record(odd)
+    odd.lead(epoch)
+    expected = ErrorCode.NONE if epoch else ErrorCode.NOT_COORDINATOR
+    assert odd.submit().response is expected
+    odd.advance(10_000)  # the attempt that was to come finds it loaded
+    assert odd.submit().response is ErrorCode.NONE
+    assert odd.effects.seen.count("loaded") == 1
+
+
+def test_a_shard_that_failed_to_load_is_let_go_like_any_other(odd):
+    odd.coordinator.on_resigned(0)
+    odd.advance(10_000)
+    assert odd.timer.next_due() is None
+    assert odd.effects.seen == ["cancelled"]
 
 
 def test_a_stopped_coordinator_is_not_available(counter):

@@ -1,8 +1,13 @@
+import pytest
+
 from embedkafka.group.config import GroupConfig
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.group.records import group_record, offset_record
+from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.messages.groups import ListGroupsRequest
+from embedkafka.runtime.ids import TopicPartition
 
 T0 = ("t", 0)
+LOG = TopicPartition("__consumer_offsets", 0)
 
 
 def test_a_broker_that_does_not_lead_says_so(new_coordinator, commit_errors):
@@ -12,6 +17,38 @@ def test_a_broker_that_does_not_lead_says_so(new_coordinator, commit_errors):
     assert coordinator.heartbeat("m", 1).error is ErrorCode.NOT_COORDINATOR
     assert coordinator.leave("m").error is ErrorCode.NOT_COORDINATOR
     assert commit_errors(coordinator.commit({T0: 1})) == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_records_of_an_unknown_type_are_skipped_with_a_warning(
+    coordinator, new_coordinator, caplog
+):
+    coordinator.commit({T0: 5})
+    coordinator.log.put(LOG, b"\0\x63rest", b"\0\0")
+    loaded = new_coordinator(log=coordinator.log).lead()
+    assert loaded.fetch("g").response.groups[0].topics[0].partitions[0].committed_offset == 5
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "offset 1 is of unknown type 99" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        (None, b"\0\0", "no key"),
+        (b"\0", b"\0\0", "no version"),
+        (offset_record("g", "t", 0, None).key, b"\0\x63", "not 99"),
+        (group_record("g", None).key, b"\0\3", "ends"),
+    ],
+    ids=["no key", "no type", "a value of a newer version", "half a value"],
+)
+def test_a_record_that_cannot_be_read_leaves_no_coordinator(
+    coordinator, new_coordinator, key, value, error
+):
+    coordinator.commit({T0: 5})
+    coordinator.log.put(LOG, key, value)
+    loaded = new_coordinator(log=coordinator.log)
+    with pytest.raises(ProtocolError, match=error):
+        loaded.lead()
+    assert loaded.join().error is ErrorCode.NOT_COORDINATOR
 
 
 def test_requests_during_loading_wait_and_in_the_end_are_told_to(

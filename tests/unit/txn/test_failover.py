@@ -3,10 +3,11 @@
 import struct
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.messages.transactions import ListTransactionsRequest
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.config import TxnConfig
@@ -82,6 +83,46 @@ def test_what_is_written_is_read():
     assert read_transaction("tx", record.value) == TRANSACTION
     assert tombstone("tx") == (record.key, None)
     assert read_transactional_id(b"\0\7") is None
+
+
+LOG = TopicPartition("__transaction_state", 0)
+
+
+def test_records_of_an_unknown_type_are_skipped_with_a_warning(
+    coordinator, new_coordinator, caplog
+):
+    producer = coordinator.init().producer
+    coordinator.log.put(LOG, b"\0\x63rest", b"\0\0")
+    coordinator.log.put(LOG, b"\0\x63rest", None)
+    loaded = new_coordinator(log=coordinator.log).lead()
+    assert loaded.add(producer, T0) is ErrorCode.NONE
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert "offset 1 is of unknown type 99" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        (None, b"\0\0", "no key"),
+        (b"\0", b"\0\0", "no version"),
+        (tombstone("tx").key, b"\0\x63", "not 99"),
+        (
+            tombstone("tx").key,
+            b"\0\0" + struct.pack(">qhibiqq", 1000, 3, 60_000, 99, -1, 6, 5),
+            "99",
+        ),
+    ],
+    ids=["no key", "no type", "a value of a newer version", "an unknown state"],
+)
+def test_a_record_that_cannot_be_read_leaves_no_coordinator(
+    coordinator, new_coordinator, key, value, error
+):
+    coordinator.init()
+    coordinator.log.put(LOG, key, value)
+    loaded = new_coordinator(log=coordinator.log)
+    with pytest.raises(ProtocolError, match=error):
+        loaded.lead()
+    assert loaded.init().error is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_broker_that_does_not_lead_says_so(new_coordinator):
