@@ -132,7 +132,7 @@ class TxnVerification:
 
         def settle(codes: Errors) -> None:
             for topic_partition, (log, verification) in begun.items():
-                code = codes.get(topic_partition, ErrorCode.NONE)
+                code = codes[topic_partition]
                 if code is ErrorCode.NONE:
                     log.confirm_verification(verification, write.producer_epoch)
                 else:
@@ -142,7 +142,7 @@ class TxnVerification:
         if write.is_bumping or self._config.broker.flag(_ENABLED):
             self._ask(write, begun.keys(), settle)
         else:
-            settle({})
+            settle(dict.fromkeys(begun, ErrorCode.NONE))
 
     def _setting(self, name: str) -> int:
         return self._config.broker.integer(f"add.partitions.to.txn.{name}")
@@ -217,12 +217,13 @@ def _question(
 def _codes(
     response: AddPartitionsToTxnResponse | None, asked: frozenset[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """The coordinator's answer; NETWORK_EXCEPTION stands for none."""
+    """The coordinator's answer; NETWORK_EXCEPTION stands for none, also on a single partition."""
+    unanswered = dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION)
     if response is None:
-        return dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION)
+        return unanswered
     if response.error_code:
         return dict.fromkeys(asked, ErrorCode(response.error_code))
-    return {
+    return unanswered | {
         TopicPartition(topic.name, partition.partition_index): ErrorCode(
             partition.partition_error_code
         )

@@ -68,14 +68,14 @@ class Coordinators:
     def send(self, broker_id, request, version, reply):
         self.questions.append((broker_id, request.transactions[0], reply))
 
-    def answer(self, *codes):
-        """Answers the oldest question with a code per partition."""
+    def answer(self, *codes, strict=True):
+        """Answers the oldest question with a code per partition, or, not `strict`, for some."""
         _, transaction, reply = self.questions.pop(0)
         result_type = AddPartitionsToTxnResponse.Transaction
         (topic,) = transaction.topics
         results = [
             result_type.Topic.Partition(partition_index=index, partition_error_code=code)
-            for index, code in zip(topic.partitions, codes, strict=True)
+            for index, code in zip(topic.partitions, codes, strict=strict)
         ]
         topics = [result_type.Topic(name=topic.name, results_by_partition=results)]
         result = result_type(transactional_id="tx", topic_results=topics)
@@ -141,6 +141,21 @@ class Bench:
 @pytest.fixture
 def bench():
     return Bench()
+
+
+def test_a_partition_that_the_coordinator_does_not_mention_is_not_confirmed(bench):
+    bench.verify(T0, T1)
+    bench.coordinators.answer(ErrorCode.NONE, strict=False)
+    assert bench.logs.confirmed == [(T0, 3)]
+    assert bench.done == [{T1: ErrorCode.NETWORK_EXCEPTION}]
+
+
+def test_an_answer_about_nothing_confirms_nothing(bench):
+    bench.verify(T0)
+    _, _, reply = bench.coordinators.questions.pop()
+    reply(AddPartitionsToTxnResponse())
+    assert bench.logs.confirmed == []
+    assert bench.done == [{T0: ErrorCode.NETWORK_EXCEPTION}]
 
 
 def test_the_log_is_ready_once_the_coordinator_has_confirmed(bench):

@@ -26,6 +26,7 @@ class Leaders:
         self.errors = {}
         self.held = None
         self.unreachable = set()
+        self.silent = set()
 
     def find_leader(self, topic_partition):
         if topic_partition in self.deleted:
@@ -64,6 +65,7 @@ class Leaders:
                                     error_code=self.error(TopicPartition(topic.name, index)),
                                 )
                                 for index in topic.partition_indexes
+                                if (topic.name, index) not in self.silent
                             ],
                         )
                         for topic in marker.topics

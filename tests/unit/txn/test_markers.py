@@ -24,6 +24,16 @@ def test_a_partition_that_fails_for_now_is_asked_again(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
+def test_a_partition_that_an_answer_does_not_mention_is_asked_again(coordinator):
+    coordinator.leaders.silent.add(T1)
+    ending(coordinator, T0, T1)
+    assert coordinator.state() == "PrepareCommit"
+    coordinator.leaders.silent.clear()
+    coordinator.advance(1_000)
+    assert [marker[4] for marker in coordinator.leaders.markers()] == [{T0, T1}, {T1}]
+    assert coordinator.state() == "CompleteCommit"
+
+
 def test_markers_follow_the_leader(coordinator):
     coordinator.leaders.leaders[T0] = 2
     coordinator.leaders.unreachable.add(2)
