@@ -2,16 +2,15 @@
 
 Owner: each proposal belongs to its partition until `settle`; this class keeps only the names of
 partitions whose change the controller has not been told of, under `_lock` (leaf).
-Invariants: the store is called on the broker's background thread, never on a request's; every
-proposal is settled, or postponed when the store cannot be reached; the controller is told of every
-change in the end.
+Invariants: the store is called on the broker's background thread, never on a request's; a proposal
+is written again until the store has answered, because a lost answer says nothing about the write;
+the controller is told of every change in the end.
 Not here: what to propose (`isr`, `partition`).
 """
 
 import logging
 
 from embedkafka.replica.hosted import HostedPartitions
-from embedkafka.replica.isr import UNKNOWN_EPOCH
 from embedkafka.replica.partition import Partition
 from embedkafka.replica.partition_state import IsrProposal
 from embedkafka.replica.ports import IsrStore, Tasks
@@ -24,6 +23,9 @@ _LOG = logging.getLogger(__name__)
 
 NOTIFY_DELAY_MS = 10
 """Changes within this time share one notification; Kafka waits up to 2.5 s, tests should not."""
+
+RETRY_MS = 100
+"""How long a proposal waits that the store has not answered."""
 
 
 class IsrUpdates:
@@ -70,39 +72,51 @@ class IsrUpdates:
         if proposal is not None:
             self.submit(partition, proposal)
 
-    def _write(self, partition: Partition, proposal: IsrProposal) -> None:
+    def _write(self, partition: Partition, proposal: IsrProposal, *, again: bool = False) -> None:
         topic_partition, isr = proposal.topic_partition, proposal.state.isr
         try:
-            self._require_living(proposal)
             version = self._store.update_isr_as_leader(
                 topic_partition, proposal.state, joining=proposal.broker_epochs
             )
         except NoNode as gone:
             _LOG.info("In-sync replicas %s of %s: one is gone: %s", isr, topic_partition, gone)
-            if partition.withdraw(proposal):
-                self._waiters.on_high_watermark(topic_partition)
-            return
+            advanced = partition.withdraw(proposal)
+            self._ask_joiners_again(topic_partition)
         except ZkError as error:
-            _LOG.warning(
-                "In-sync replicas %s of %s are not stored: %s", isr, topic_partition, error
+            _LOG.log(
+                logging.DEBUG if again else logging.WARNING,
+                "In-sync replicas %s of %s are not stored yet: %r",
+                isr,
+                topic_partition,
+                error,
             )
-            partition.postpone(proposal)
+            self._write_later(partition, proposal)
             return
-        advanced = partition.settle(proposal, version)
-        if version is None:
-            _LOG.info("In-sync replicas %s of %s are out of date", isr, topic_partition)
         else:
+            if version is None:
+                _LOG.info("In-sync replicas %s of %s are out of date", isr, topic_partition)
+                return
             _LOG.info("In-sync replicas of %s are now %s", topic_partition, isr)
+            advanced = partition.settle(proposal, version)
             self._announce(topic_partition)
-            self._expand(partition)  # others may have caught up while this was under way
+        self._expand(partition)  # others may have caught up while this was under way
         if advanced:
             self._waiters.on_high_watermark(topic_partition)
 
-    def _require_living(self, proposal: IsrProposal) -> None:
-        """Raises unless those who would join live the life in which they fetched (KIP-903)."""
-        for broker_id, broker_epoch in proposal.broker_epochs.items():
-            if broker_epoch not in (UNKNOWN_EPOCH, self._store.find_broker_epoch(broker_id)):
-                raise NoNode(f"broker {broker_id} with epoch {broker_epoch}")
+    def _write_later(self, partition: Partition, proposal: IsrProposal) -> None:
+        def write() -> None:
+            if partition.awaits(proposal):
+                self._write(partition, proposal, again=True)
+
+        self._tasks.once(f"alter-isr {proposal.topic_partition} again", RETRY_MS, write)
+
+    def _ask_joiners_again(self, topic_partition: TopicPartition) -> None:
+        """One that is back, or has a new session, may have nothing to fetch and would stay out."""
+        self._tasks.once(
+            f"ask the followers of {topic_partition}",
+            RETRY_MS,
+            lambda: self._waiters.on_unheard_follower(topic_partition),
+        )
 
     def _announce(self, topic_partition: TopicPartition) -> None:
         with self._lock:

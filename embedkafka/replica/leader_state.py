@@ -1,8 +1,9 @@
 """What a leader keeps while it leads: its followers, who of them is in sync, what is committed.
 
 Owner: the lock of the `Partition` that leads; every method is called with it held.
-Invariants: the high watermark moves only forward; until the store has agreed to a proposed set,
-the larger of the two sets decides what is committed, and at most one proposal is on its way.
+Invariants: the high watermark moves only forward, and only to what every member of the largest set
+that the store may have has got. There is at most one proposal: until the store's answer to it is
+known, whoever is in the old set or in the proposed one counts.
 Not here: the rules themselves (`isr`), and writing proposals to the store (`isr_updates`).
 """
 
@@ -50,7 +51,6 @@ class LeaderState:
         self._is_eligible = is_eligible
         self._maximal_isr = frozenset(state.isr)
         self._proposal: IsrProposal | None = None
-        self._may_propose = True
         known = {} if predecessor is None else predecessor.followers
         for replica in map(BrokerId, state.assignment.replicas):
             if replica == broker_id:
@@ -139,7 +139,7 @@ class LeaderState:
             now_ms=now_ms,
         )
         proposal = None
-        if self._may_propose and self._may_join(follower):
+        if self._proposal is None and self._may_join(follower):
             proposal = self._propose((*self.isr, follower.broker_id))
         advanced = old_end != follower.log_end_offset and self.advance_high_watermark(now_ms)
         moved_start = old_start != follower.log_start_offset
@@ -173,7 +173,7 @@ class LeaderState:
 
     def propose_shrink(self, now_ms: float) -> IsrProposal | None:
         """The set without the followers that lag, unless a proposal is on its way."""
-        if not self._may_propose:
+        if self._proposal is not None:
             return None
         lagging = rules.out_of_sync(
             self.followers.values(),
@@ -192,7 +192,7 @@ class LeaderState:
         A follower's fetch proposes it at once; this is for those that could not be proposed then,
         and that have nothing to fetch now.
         """
-        if not self._may_propose:
+        if self._proposal is not None:
             return None
         joining = [
             follower.broker_id
@@ -219,40 +219,37 @@ class LeaderState:
             for broker_id, follower in self.followers.items()
         )
 
-    def settle(self, proposal: IsrProposal, new_version: int | None, now_ms: float) -> bool:
-        """Takes the store's word for `proposal` (None: refused); True if the high watermark moved.
+    def awaits(self, proposal: IsrProposal) -> bool:
+        """Whether the store's answer to `proposal` still matters.
 
-        After a refusal the store has something newer, which the controller is about to send:
-        nothing is proposed until then.
+        A refused proposal is awaited for ever: the store has something newer, which may contain
+        its members, and the controller is about to send it. A new leader epoch ends the wait.
         """
+        return self._proposal is proposal
+
+    def settle(self, proposal: IsrProposal, new_version: int, now_ms: float) -> bool:
+        """The store has `proposal`; True if the high watermark moved."""
         if self._proposal is not proposal:
             return False
-        self._proposal = None
-        if new_version is not None:
-            self.isr = tuple(map(BrokerId, proposal.state.isr))
-            self.partition_epoch = new_version
-            self._may_propose = True
-        self._maximal_isr = frozenset(self.isr)
-        return self.advance_high_watermark(now_ms)
-
-    def postpone(self, proposal: IsrProposal) -> None:
-        """The store could not be asked. It may have the proposal or not, so both sets count on."""
-        if self._proposal is proposal:
-            self._proposal = None
-            self._may_propose = True
+        self.isr = tuple(map(BrokerId, proposal.state.isr))
+        self.partition_epoch = new_version
+        return self._end_proposal(now_ms)
 
     def withdraw(self, proposal: IsrProposal, now_ms: float) -> bool:
-        """What those who would have joined had, counts no more; True if the high watermark moved.
+        """The store has the old set, and will not get `proposal`; True if the high watermark moved.
 
-        Whoever was started anew may have less than it had: it has to fetch again.
+        Drops the progress of those that would have joined: one that was restarted may have less
+        than it had, and has to fetch again.
         """
         if self._proposal is not proposal:
             return False
-        self._proposal = None
-        self._may_propose = True
-        self._maximal_isr = frozenset(self.isr)
         for broker_id in proposal.broker_epochs:
             self.followers[broker_id] = FollowerProgress(broker_id)
+        return self._end_proposal(now_ms)
+
+    def _end_proposal(self, now_ms: float) -> bool:
+        self._proposal = None
+        self._maximal_isr = frozenset(self.isr)
         return self.advance_high_watermark(now_ms)
 
     def _may_join(self, follower: FollowerProgress) -> bool:
@@ -283,5 +280,4 @@ class LeaderState:
             },
         )
         self._maximal_isr = frozenset(self.isr + isr)
-        self._may_propose = False
         return self._proposal

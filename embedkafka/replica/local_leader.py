@@ -27,11 +27,13 @@ class LocalLeader:
         follower_id: BrokerId,
         resolve: Callable[[BrokerId], ReplicaSource | None],
         on_news: OnNews,
+        broker_epoch: Callable[[], int],
     ) -> None:
         self._leader_id = leader_id
         self._follower_id = follower_id
         self._resolve = resolve
         self._on_news = on_news
+        self._broker_epoch = broker_epoch
         self._source: ReplicaSource | None = None
         self._listening: set[TopicPartition] = set()
         self._open = True
@@ -43,7 +45,7 @@ class LocalLeader:
             if request.topic_partition not in listening:
                 source.listen(request.topic_partition, self._on_news)
                 listening.add(request.topic_partition)
-        return source.read_as_follower(self._follower_id, partitions)
+        return source.read_as_follower(self._follower_id, self._broker_epoch(), partitions)
 
     def end_offset_for_epoch(
         self, topic_partition: TopicPartition, epoch: int, current_leader_epoch: int

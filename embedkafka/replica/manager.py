@@ -307,9 +307,9 @@ class ReplicaManager:
     # -- followers in this process (`ports.ReplicaSource`)
 
     def read_as_follower(
-        self, follower_id: BrokerId, partitions: Sequence[PartitionFetch]
+        self, follower_id: BrokerId, broker_epoch: int, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
-        return self._reads.read_as_follower(follower_id, partitions)
+        return self._reads.read_as_follower(follower_id, broker_epoch, partitions)
 
     def listen(self, topic_partition: TopicPartition, listener: FollowerListener) -> None:
         self.waiters.listen(topic_partition, listener)

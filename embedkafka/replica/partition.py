@@ -229,11 +229,7 @@ class Partition:
         min_one_message: bool,
         broker_epoch: int = NO_EPOCH,
     ) -> tuple[PartitionData, FollowerEffects]:
-        """Takes note of the follower's position, and reads from there up to the log end.
-
-        Inside the process a follower has no need to tell its `broker_epoch`: its fetches end with
-        its life.
-        """
+        """Takes note of the follower's position, and reads from there up to the log end."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             log, leading = self._require_leading(request.current_leader_epoch)
@@ -423,21 +419,20 @@ class Partition:
         with self._lock:
             return self._leading is not None and self._leading.has_unheard_follower()
 
-    def settle(self, proposal: IsrProposal, new_version: int | None) -> bool:
-        """Takes the store's word for `proposal` (None: refused); True if the mark moved."""
+    def awaits(self, proposal: IsrProposal) -> bool:
+        """Whether the store's answer to `proposal` still matters."""
+        with self._lock:
+            return self._leading is not None and self._leading.awaits(proposal)
+
+    def settle(self, proposal: IsrProposal, new_version: int) -> bool:
+        """The store has `proposal`; True if the mark moved."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading
             return leading is not None and leading.settle(proposal, new_version, now_ms)
 
-    def postpone(self, proposal: IsrProposal) -> None:
-        """The store could not be asked about `proposal`; it is made again later."""
-        with self._lock:
-            if self._leading is not None:
-                self._leading.postpone(proposal)
-
     def withdraw(self, proposal: IsrProposal) -> bool:
-        """Somebody in `proposal` is gone, or started anew; True if the mark moved."""
+        """A joiner of `proposal` is gone or was restarted; True if the mark moved."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading

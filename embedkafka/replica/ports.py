@@ -1,6 +1,6 @@
 """What replication needs from the rest of the broker, each as narrow as it can be."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from embedkafka.log.config import LogConfig
@@ -24,16 +24,13 @@ class IsrStore(Protocol):
     """Where a leader records its in-sync replicas (`zk.kafka_zk.KafkaZk`); the calls may block."""
 
     def update_isr_as_leader(
-        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Collection[int] = ()
+        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Mapping[BrokerId, int]
     ) -> int | None:
         """Writes `state` over the version it carries: the new version, or None if it has moved.
 
-        `NoNode` when one of `joining` is not registered.
+        `NoNode` when one of `joining` is not registered with its broker epoch; the store then has
+        the version still. Any other error leaves open whether it was written.
         """
-        ...
-
-    def find_broker_epoch(self, broker_id: int) -> int | None:
-        """The epoch of a broker's present life, None while it is not registered."""
         ...
 
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
@@ -97,7 +94,7 @@ class ReplicaSource(Protocol):
     """A broker in this process, as its followers use it (`manager.ReplicaManager`)."""
 
     def read_as_follower(
-        self, follower_id: BrokerId, partitions: Sequence[PartitionFetch]
+        self, follower_id: BrokerId, broker_epoch: int, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
         """Reads once, without waiting, and takes note of the follower's position."""
         ...

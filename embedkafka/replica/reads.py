@@ -61,7 +61,7 @@ class Reads:
         self._waiters.fetch.try_complete_else_watch(operation, keys)
 
     def read_as_follower(
-        self, follower_id: BrokerId, partitions: Sequence[PartitionFetch]
+        self, follower_id: BrokerId, broker_epoch: int, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
         """Reads once for a follower in this process, each partition up to its own limit."""
         answers: list[PartitionData] = []
@@ -75,6 +75,7 @@ class Reads:
                     request,
                     max_bytes=0 if is_held_back else request.max_bytes,
                     min_one_message=not is_held_back,
+                    broker_epoch=broker_epoch,
                 )
             except ApiError as error:
                 answers.append(PartitionData(request.topic_partition, error.code))

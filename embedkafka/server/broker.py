@@ -460,7 +460,7 @@ class Broker:
 
     def _reach_leader(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
         if self._find_peer is not None:
-            return LocalLeader(leader, self.id, self._find_peer, on_news)
+            return LocalLeader(leader, self.id, self._find_peer, on_news, self._broker_epoch)
         return RemoteLeader(
             leader,
             self.id,

@@ -17,9 +17,11 @@ import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
+from typing import Final
 
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.values import replace
 from embedkafka.zk import paths, payloads
 from embedkafka.zk.partition_states import StateUpdates, create_states, update_states
@@ -61,6 +63,9 @@ from embedkafka.zk.znodes import (
 __all__ = ["PRODUCER_ID_BLOCK_SIZE", "ControllerMoved", "KafkaZk", "StateUpdates"]
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+UNKNOWN_BROKER_EPOCH: Final = -1
+
+_NO_JOINERS: Final[Mapping[BrokerId, int]] = MappingProxyType({})
 
 _LOG = logging.getLogger(__name__)
 
@@ -307,24 +312,38 @@ class KafkaZk:
         )
 
     def update_isr_as_leader(
-        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Collection[int] = ()
+        self,
+        partition: TopicPartition,
+        state: LeaderAndIsr,
+        *,
+        joining: Mapping[BrokerId, int] = _NO_JOINERS,
     ) -> int | None:
         """A leader's own change of its ISR: the new zk version, or None when it was fenced.
 
-        Brokers that are `joining` must be registered in the same moment, else it is `NoNode`: a
-        controller that has seen one go does not look at the set again.
+        Brokers that are `joining` must be registered in the same moment, with the given broker
+        epoch unless that is -1, else it is `NoNode`: a controller that has seen one go does not
+        look at the set again.
         A write that was done but whose answer was lost counts as done: the znode then has
-        exactly the state that was to be written.
+        exactly the state that was to be written. The version is therefore compared first, and
+        by a write, for a server may answer reads with what was.
         """
-        data = payloads.encode_partition_state(state)
         path = paths.partition_state(partition)
+        restarted = [
+            broker_id
+            for broker_id, epoch in joining.items()
+            if epoch not in (UNKNOWN_BROKER_EPOCH, self.find_broker_epoch(broker_id))
+        ]
         try:
+            if restarted:
+                self.store.multi([CheckOp(path, state.zk_version)])
+                raise NoNode(paths.broker(restarted[0]), op_index=1)
+            data = payloads.encode_partition_state(state)
             alive = [CheckOp(paths.broker(broker_id)) for broker_id in joining]
-            stat = self.store.multi([*alive, SetOp(path, data, state.zk_version)])[-1]
+            stat = self.store.multi([SetOp(path, data, state.zk_version), *alive])[0]
             assert isinstance(stat, Stat)
             return stat.version
-        except NoNode:
-            if self.store.exists(path) is None:
+        except NoNode as gone:
+            if gone.op_index == 0:
                 return None
             raise
         except BadVersion:

@@ -6,7 +6,7 @@ change their in-sync sets in the store, and all of it is interleaved with electi
 replicas, kills, lost sessions, delayed requests and the passing of time, from one seed.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +32,7 @@ from embedkafka.replica.ports import LeaderChange
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk.payloads import BrokerInfo
+from embedkafka.zk.store import ConnectionLoss
 from tests.sim.world import BROKERS, World
 from tests.unit.controller.harness import Cluster, Node, broker_info
 from tests.unit.replica.conftest import ManualTasks, Produced, records
@@ -113,14 +114,18 @@ class ReplicaNode(Node):
         return None
 
     def update_isr_as_leader(
-        self, partition: TopicPartition, state: Any, *, joining: Collection[int] = ()
+        self, partition: TopicPartition, state: Any, *, joining: Mapping[BrokerId, int]
     ) -> int | None:
-        return self.zk.update_isr_as_leader(partition, state, joining=joining)
-
-    def find_broker_epoch(self, broker_id: int) -> int | None:
-        return self.zk.find_broker_epoch(broker_id)
+        if self.info.id in self.replica_cluster.cut_from_store:
+            raise ConnectionLoss(str(partition))
+        version = self.zk.update_isr_as_leader(partition, state, joining=joining)
+        if self.info.id in self.replica_cluster.losing_answers:
+            raise ConnectionLoss(str(partition))
+        return version
 
     def notify_isr_changes(self, partitions: Any) -> None:
+        if self.info.id in self.replica_cluster.cut_from_store:
+            raise ConnectionLoss
         self.zk.notify_isr_changes(partitions)
 
     def on_leadership_change(
@@ -132,7 +137,13 @@ class ReplicaNode(Node):
         _no_disk_fails(directory, offline)
 
     def _connect(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
-        return LocalLeader(leader, BrokerId(self.info.id), self._find_leader, on_news)
+        return LocalLeader(
+            leader,
+            BrokerId(self.info.id),
+            self._find_leader,
+            on_news,
+            lambda: self.core.broker_epoch,
+        )
 
     def _find_leader(self, leader: BrokerId) -> ReplicaManager | None:
         node = self.replica_cluster.nodes.get(leader)
@@ -143,11 +154,17 @@ class ReplicaNode(Node):
 
 
 class ReplicaCluster(Cluster):
-    """Controllers with replicas; `topic_config` is every topic's."""
+    """Controllers with replicas; `topic_config` is every topic's.
+
+    Leaders that are `cut_from_store` cannot write their in-sync sets; those `losing_answers` write
+    them and do not hear of it.
+    """
 
     def __init__(self, brokers: int, directory: Path, topic_config: LogConfig) -> None:
         self.directory = directory
         self.topic_config = topic_config
+        self.cut_from_store: set[int] = set()
+        self.losing_answers: set[int] = set()
         self.cannot_reach: Callable[[int, int], bool] = lambda one, other: False
         super().__init__(brokers)
 
@@ -184,6 +201,7 @@ class ReplicaWorld(World):
         config = LogConfig(min_insync_replicas=self._min_isr, retention_ms=-1)
         cluster = ReplicaCluster(len(BROKERS), self._directory, config)
         cluster.cannot_reach = self._cannot_reach
+        self._replica_cluster = cluster
         return cluster
 
     def actions(self) -> list[tuple[Callable[[], None], int]]:
@@ -207,6 +225,9 @@ class ReplicaWorld(World):
             (self.get_unstuck, 2),
             (self.cut, 2),
             (self.mend, 3),
+            (self.cut_from_store, 3),
+            (self.lose_answers, 3),
+            (self.reach_store, 5),
         ]
 
     def close(self) -> None:
@@ -265,6 +286,23 @@ class ReplicaWorld(World):
     def mend(self) -> None:
         self.cut_off.clear()
 
+    def cut_from_store(self) -> None:
+        """A leader cannot write its in-sync sets."""
+        broker = self.random.choice(BROKERS)
+        self._note(f"broker {broker} is cut off from the store")
+        self._replica_cluster.cut_from_store.add(broker)
+
+    def lose_answers(self) -> None:
+        """A leader writes its in-sync sets, and the answers are lost."""
+        broker = self.random.choice(BROKERS)
+        self._note(f"broker {broker} loses the store's answers")
+        self._replica_cluster.losing_answers.add(broker)
+
+    def reach_store(self) -> None:
+        self._note("all reach the store")
+        self._replica_cluster.cut_from_store.clear()
+        self._replica_cluster.losing_answers.clear()
+
     # --- rules ---
 
     def check_always(self) -> None:
@@ -275,6 +313,8 @@ class ReplicaWorld(World):
                 if hosted is not None and hosted.log is not None:
                     self._check_log(node.info.id, partition, hosted.log)
                     self._check_told(partition, hosted)
+        for partition in self.partitions:
+            self._check_isr_has_what_is_committed(partition)
         self._check_answers()
 
     def _check_answers(self) -> None:
@@ -288,6 +328,22 @@ class ReplicaWorld(World):
                     f"{partition}: {value!r} was acknowledged at {offset}, there is "
                     f"{committed[offset : offset + 1]}"
                 )
+
+    def _check_isr_has_what_is_committed(self, partition: TopicPartition) -> None:
+        """Whoever the store calls in sync may be elected: it has all that is committed."""
+        committed = len(self.committed.get(partition, []))
+        for broker in self._stored_isr(partition):
+            node = self.cluster.nodes.get(broker)
+            log = node.find_log(partition) if isinstance(node, ReplicaNode) else None
+            if log is not None:
+                assert log.log_end_offset >= committed, (
+                    f"{partition}: {committed} records are committed, broker {broker} is in sync "
+                    f"and has {log.log_end_offset}"
+                )
+
+    def _stored_isr(self, partition: TopicPartition) -> Sequence[int]:
+        state = self.cluster.admin.partition_states([partition]).get(partition)
+        return () if state is None else state.isr
 
     def _check_log(self, broker: int, partition: TopicPartition, log: Log) -> None:
         """What a replica knows to be committed is the same on all of them, for ever."""
@@ -332,7 +388,10 @@ class ReplicaWorld(World):
         super().check_at_rest()
         for partition in self.partitions:
             committed = self.committed.get(partition, [])
-            for broker in self.cluster.state(partition).isr:
+            isr = self.cluster.state(partition).isr
+            replicas = self.cluster.controller.core.context.assignment(partition).replicas
+            assert set(isr) == set(replicas), f"{partition}: {isr} of {replicas} are in sync"
+            for broker in isr:
                 node = self.cluster.nodes[broker]
                 assert isinstance(node, ReplicaNode)
                 log = node.find_log(partition)
@@ -346,6 +405,7 @@ class ReplicaWorld(World):
     def _catch_up(self) -> None:
         """Followers fetch and leaders review until nothing changes any more."""
         self.mend()
+        self.reach_store()
         for _ in range(6):
             busy = True
             while busy:

@@ -4,7 +4,7 @@ import heapq
 import itertools
 import random
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,24 +103,38 @@ class FakeStore:
         self.versions: dict[TopicPartition, int] = {}
         self.notified: list[TopicPartition] = []
         self.broker_epochs: dict[int, int] = {}
+        self._next_epoch = itertools.count()
         self.is_reachable = True
+        self.loses_answers = False
         self.takes_notes = True
 
     def update_isr_as_leader(
-        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Collection[int] = ()
+        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Mapping[BrokerId, int]
     ) -> int | None:
         if not self.is_reachable:
             raise ConnectionLoss(str(partition))
-        if not self.broker_epochs.keys() >= set(joining):
-            raise NoNode(str(joining))
-        if self.versions.get(partition, 0) != state.zk_version:
-            return None
+        version = self._update_isr(partition, state, joining)
+        if self.loses_answers:
+            raise ConnectionLoss(str(partition))
+        return version
+
+    def _update_isr(
+        self, partition: TopicPartition, state: LeaderAndIsr, joining: Mapping[BrokerId, int]
+    ) -> int | None:
+        version = self.versions.get(partition, 0)
+        if version != state.zk_version:
+            return version if self.states.get(partition) == state else None
+        for broker_id, epoch in joining.items():
+            known = self.broker_epochs.get(broker_id)
+            if known is None or epoch not in (-1, known):
+                raise NoNode(str(broker_id))
         self.versions[partition] = state.zk_version + 1
         self.states[partition] = state
         return state.zk_version + 1
 
-    def find_broker_epoch(self, broker_id: int) -> int | None:
-        return self.broker_epochs.get(broker_id)
+    def register(self, broker_id: int) -> None:
+        """A broker begins another life."""
+        self.broker_epochs[broker_id] = next(self._next_epoch)
 
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
         if not self.takes_notes:
@@ -149,6 +163,7 @@ class Node:
 
     def __init__(self, cluster: "ReplicaCluster", broker_id: BrokerId, directory: Path) -> None:
         self.id = broker_id
+        self.broker_epoch = cluster.store.broker_epochs[broker_id]
         self.tasks = ManualTasks(cluster.clock)
         self.changes: list[tuple[Sequence[LeaderChange], Sequence[LeaderChange]]] = []
         self.failed_dirs: list[str] = []
@@ -251,7 +266,7 @@ class Node:
         return fetched
 
     def _reach(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
-        return LocalLeader(leader, self.id, self._find_leader, on_news)
+        return LocalLeader(leader, self.id, self._find_leader, on_news, lambda: self.broker_epoch)
 
     def _find_leader(self, leader: BrokerId) -> ReplicaManager | None:
         if not {self.id, leader}.isdisjoint(self.cluster.unreachable):
@@ -348,7 +363,7 @@ class ReplicaCluster:
 
     def start(self, broker: int) -> Node:
         self.metadata.alive.add(broker)
-        self.store.broker_epochs.setdefault(broker, 0)
+        self.store.register(broker)
         node = Node(self, BrokerId(broker), self.directory / f"broker-{broker}")
         self.nodes[broker] = node
         return node

@@ -295,16 +295,6 @@ def test_follower_below_the_start_of_the_leaders_epoch_may_not_join(cluster):
     assert cluster[1].partition().isr == (1, 2)
 
 
-def test_store_that_cannot_be_reached_is_asked_again_later(cluster):
-    cluster.elect(1, isr=[1])
-    cluster.store.is_reachable = False
-    cluster.settle()
-    assert cluster[1].partition().isr == (1,)
-    cluster.store.is_reachable = True
-    cluster.pass_time(LAG_MS // 2)
-    assert sorted(cluster[1].partition().isr) == [1, 2, 3]
-
-
 def test_the_controller_is_told_later_when_the_store_was_lost_in_between(cluster):
     cluster.elect(1, isr=[1])
     cluster.store.takes_notes = False

@@ -8,7 +8,7 @@ import pytest
 
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.memory import MemoryZk
@@ -186,18 +186,56 @@ def test_an_update_that_lost_the_race_is_returned_for_retry(zk: KafkaZk) -> None
     assert isinstance(updates.failed[tp(9)], NoNode)
 
 
-def test_who_joins_an_isr_must_be_registered_in_that_moment(zk: KafkaZk) -> None:
+@pytest.fixture
+def alone(zk: KafkaZk) -> LeaderAndIsr:
+    """`orders-0` is led by broker 1, its only in-sync replica."""
     _, version = zk.register_controller_and_increment_epoch(1)
     zk.create_topic("orders", {0: [1, 2]}, topic_id=None, config={})
     state = LeaderAndIsr(leader=1, isr=(1,))
     zk.create_partition_states({tp(0): state}, epoch_version=version)
-    larger = replace(state, isr=(1, 2))
+    return state
+
+
+TWO = BrokerId(2)
+
+
+def test_who_joins_an_isr_must_be_registered_in_that_moment(
+    zk: KafkaZk, alone: LeaderAndIsr
+) -> None:
+    larger = replace(alone, isr=(1, 2))
     with pytest.raises(NoNode):
-        zk.update_isr_as_leader(tp(0), larger, joining=[2])
+        zk.update_isr_as_leader(tp(0), larger, joining={TWO: -1})
     assert zk.partition_states([tp(0)])[tp(0)].isr == (1,)
     zk.register_broker(replace(INFO, id=2))
-    assert zk.update_isr_as_leader(tp(0), larger, joining=[2]) == 1
-    assert zk.update_isr_as_leader(tp(5), larger, joining=[2]) is None
+    assert zk.update_isr_as_leader(tp(0), larger, joining={TWO: -1}) == 1
+    assert zk.update_isr_as_leader(tp(5), larger, joining={TWO: -1}) is None
+
+
+def test_who_joins_an_isr_must_live_the_life_in_which_it_was_seen(
+    zk: KafkaZk, alone: LeaderAndIsr
+) -> None:
+    larger = replace(alone, isr=(1, 2))
+    epoch = zk.register_broker(replace(INFO, id=2))
+    with pytest.raises(NoNode):
+        zk.update_isr_as_leader(tp(0), larger, joining={TWO: epoch - 1})
+    assert zk.partition_states([tp(0)])[tp(0)].isr == (1,)
+    assert zk.update_isr_as_leader(tp(5), larger, joining={TWO: epoch - 1}) is None
+    assert zk.update_isr_as_leader(tp(0), larger, joining={TWO: epoch}) == 1
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_who_has_joined_and_gone_is_in_the_isr_still(
+    zk: KafkaZk, alone: LeaderAndIsr, *, told: bool
+) -> None:
+    """The answer was lost, not the write: that the broker has gone since changes nothing."""
+    larger = replace(alone, isr=(1, 2))
+    epoch = zk.register_broker(replace(INFO, id=2))
+    joining = {TWO: epoch if told else -1}
+    assert zk.update_isr_as_leader(tp(0), larger, joining=joining) == 1
+    zk.store.delete("/brokers/ids/2")
+    assert zk.update_isr_as_leader(tp(0), larger, joining=joining) == 1
+    other = replace(alone, isr=(1, 2, 3))
+    assert zk.update_isr_as_leader(tp(0), other, joining=joining) is None
 
 
 def test_a_leader_that_was_fenced_cannot_change_its_isr(zk: KafkaZk) -> None:

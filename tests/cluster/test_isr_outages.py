@@ -1,0 +1,68 @@
+"""A leader's change of its in-sync set meets a ZooKeeper that does not answer."""
+
+import threading
+
+import pytest
+
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.zk import paths
+from embedkafka.zk.store import ConnectionLoss, SetOp
+
+
+class DeafLeader:
+    """Cuts a broker off from the answers to its writes of in-sync sets, or from ZooKeeper."""
+
+    def __init__(self, kafka, topic, *, writes):
+        self.tried = threading.Event()
+        self._writes = writes
+        self._state = paths.partition_state(TopicPartition(topic, 0))
+        self._store = kafka.broker(kafka.leader_of(topic)).require_broker().zk.store
+        self._real = self._store.multi
+        self._store.multi = self._multi
+
+    def hear(self):
+        self._store.multi = self._real
+
+    def _multi(self, ops):
+        if not (isinstance(ops[0], SetOp) and ops[0].path == self._state):
+            return self._real(ops)  # a controller's write begins with its epoch
+        if self._writes:
+            self._real(ops)
+        self.tried.set()
+        raise ConnectionLoss(self._state)
+
+
+@pytest.fixture(params=[False, True], ids=["not written", "written, answer lost"])
+def deaf(request, kafka):
+    """A replica of `orders` came back, and its leader does not know whether it has joined."""
+    orders = kafka.topic("orders", replication=3)
+    orders.send("a")
+    joiner = kafka.describe_partition("orders").replicas[-1]
+    kafka.broker(joiner).stop()
+    kafka.await_isr("orders", size=2)
+    leader = DeafLeader(kafka, "orders", writes=request.param)
+    kafka.broker(joiner).start()
+    assert leader.tried.wait(20)
+    return leader
+
+
+def test_the_isr_is_whole_once_zookeeper_answers_again(kafka, deaf):
+    deaf.hear()
+    kafka.await_no_under_replicated()
+    assert kafka.existing_topic("orders").send("b").offset == 1
+    assert len(leader_view(kafka).isr) == 3
+
+
+def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(kafka, deaf):
+    joiner = kafka.describe_partition("orders").replicas[-1]
+    kafka.broker(joiner).kill()
+    deaf.hear()
+    assert kafka.existing_topic("orders").send("b").offset == 1
+    kafka.broker(joiner).start()
+    kafka.await_no_under_replicated()
+    assert leader_view(kafka).high_watermark == 2
+
+
+def leader_view(kafka):
+    leader = kafka.broker(kafka.leader_of("orders")).require_broker()
+    return leader.replicas.require_partition(TopicPartition("orders", 0)).view()
