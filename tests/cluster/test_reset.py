@@ -2,6 +2,7 @@
 
 import confluent_kafka
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -11,7 +12,7 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
-from tests.cluster.traffic import make_consumer, make_producer, send
+from tests.cluster.traffic import make_consumer, make_producer, send, sending
 
 PATIENT = {"session.timeout.ms": 10_000}  # a busy machine is no reason to rebalance
 
@@ -86,6 +87,31 @@ def test_clients_that_were_connected_go_on(kafka):
 
     assert next_text(consumer) == "after"
     consumer.close()
+
+
+#: What a client may hear of a topic that goes and comes back under its feet.
+CLEAR = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
+
+
+@pytest.mark.parametrize("is_idempotent", [False, True])
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_producer_goes_on_through_resets(brokers, is_idempotent):
+    """Acknowledged or refused, every record is reported, and no broker stumbles."""
+    with EmbeddedKafka(brokers=brokers) as kafka:
+        kafka.topic("orders", replication=brokers)
+        with sending(kafka, "orders", **{"enable.idempotence": is_idempotent}) as sender:
+            for _ in range(5):
+                sender.await_acks(20)
+                kafka.reset()
+                kafka.topic("orders", replication=brokers)
+            sender.await_acks(20)
+        assert {error.code() for error in sender.errors} <= CLEAR
+        kafka.check()
 
 
 def test_an_open_transaction_is_nobodys_any_more(kafka):

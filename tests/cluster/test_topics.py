@@ -1,8 +1,16 @@
 """What a test author does with a topic handle."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from embedkafka import AwaitTimeout, EmbeddedKafka
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.clock import SystemClock
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +81,56 @@ def test_spark_is_told_where_to_read(kafka):
         "startingOffsets": "earliest",
         "failOnDataLoss": "false",
     }
+
+
+def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(kafka, monkeypatch):
+    """By topic id, as the Java client does it: by then the id has no name any more."""
+    kafka.topic("orders", replication=3)
+    topic_id = kafka.broker(1).require_broker().metadata.snapshot.topic_ids["orders"]
+    leader = kafka.leader_of("orders")
+    everyone = {handle.id for handle in kafka.brokers}
+    side = {leader, kafka.controller}
+    kafka.partition(side, everyone - side, zookeeper=everyone)
+    waits = note_waiting(kafka.broker(leader), monkeypatch)
+    with ThreadPoolExecutor(2) as threads:
+        answer = threads.submit(produce_by_id, kafka.broker(leader), topic_id)
+        assert waits.wait(20)
+        gone = threads.submit(kafka.delete_topic, "orders")
+        assert answer.result(20) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        kafka.heal()
+        gone.result(20)
+    kafka.check()
+
+
+def note_waiting(handle, monkeypatch):
+    """Set once a produce waits for replicas at this broker."""
+    waits = threading.Event()
+    purgatory = handle.require_broker().replicas.waiters.produce
+    watch = purgatory.try_complete_else_watch
+
+    def watch_and_tell(operation, keys):
+        completed = watch(operation, keys)
+        waits.set()
+        return completed
+
+    monkeypatch.setattr(purgatory, "try_complete_else_watch", watch_and_tell)
+    return waits
+
+
+def produce_by_id(handle, topic_id):
+    data = ProduceRequest.Topic.Partition(
+        index=0, records=memoryview(build_batch([(0, None, b"a", ())]))
+    )
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=60_000,
+        topic_data=[ProduceRequest.Topic(topic_id=topic_id, partition_data=[data])],
+    )
+    host, _, port = handle.address.rpartition(":")
+    client = BrokerClient(host, int(port), SystemClock(), "by-id")
+    try:
+        (topic,) = client.call(request, 13).responses
+    finally:
+        client.close()
+    assert topic.topic_id == topic_id
+    return ErrorCode(topic.partition_responses[0].error_code)

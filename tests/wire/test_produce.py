@@ -66,6 +66,15 @@ def test_every_version_appends_at_the_next_offset(raw: RawClient, topic: str) ->
     assert values_of(fetch(raw, topic, 0)) == appended
 
 
+def test_a_topic_without_a_name_is_unknown(raw: RawClient) -> None:
+    def check(version: int) -> None:
+        if version <= PRODUCE_BY_NAME:
+            answer = produce(raw, "", batch(b"a"), version=version)
+            assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    each_version(raw, ProduceRequest, check)
+
+
 @pytest.mark.both_io_modes
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_records_arrive_whatever_acks_are_asked_for(

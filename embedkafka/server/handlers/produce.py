@@ -1,7 +1,7 @@
 """Appending batches."""
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import AppendOrigin
@@ -39,11 +39,14 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
     """
     snapshot = broker.metadata.snapshot
     by_id = context.version >= _FIRST_BY_TOPIC_ID
+    names = [
+        snapshot.topic_names.get(topic.topic_id) if by_id else topic.name
+        for topic in request.topic_data
+    ]
     entries: dict[TopicPartition, memoryview] = {}
     refused: dict[tuple[object, int], PartitionResponse] = {}
     has_transactions = False
-    for topic in request.topic_data:
-        name = snapshot.topic_names.get(topic.topic_id) if by_id else topic.name
+    for topic, name in zip(request.topic_data, names, strict=True):
         for partition in topic.partition_data:
             key = (topic.topic_id if by_id else name, partition.index)
             if name is None:
@@ -60,7 +63,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
         if request.acks == _NO_ACK:
             _finish_unacknowledged([*results.values(), *refused.values()], context)
         else:
-            context.reply(_response(broker, request, results, refused, context))
+            context.reply(_response(broker, request, names, results, refused, context))
 
     if not has_transactions:
         _append(broker, request, context, entries, on_done)
@@ -165,23 +168,25 @@ def _finish_unacknowledged(results: Iterable[PartitionResponse], context: "Reque
 def _response(
     broker: "Broker",
     request: ProduceRequest,
+    names: Sequence[str | None],
     results: Mapping[TopicPartition, PartitionResponse],
     refused: Mapping[tuple[object, int], PartitionResponse],
     context: "RequestContext",
 ) -> ProduceResponse:
-    snapshot = broker.metadata.snapshot
+    """`names` are those of the topics when the request came; they may be gone by now."""
     by_id = context.version >= _FIRST_BY_TOPIC_ID
     moved: set[int] = set()
     topics = []
-    for topic in request.topic_data:
-        name = snapshot.topic_names.get(topic.topic_id) if by_id else topic.name
+    for topic, name in zip(request.topic_data, names, strict=True):
         partitions = []
         for partition in topic.partition_data:
-            result = results.get(TopicPartition(name, partition.index)) if name else None
+            result = None
+            if name is not None:
+                result = results.get(TopicPartition(name, partition.index))
             if result is None:
                 result = refused[topic.topic_id if by_id else name, partition.index]
             leader = _NO_LEADER
-            if result.error and name and context.version >= _FIRST_WITH_LEADERS:
+            if result.error and name is not None and context.version >= _FIRST_WITH_LEADERS:
                 found = find_leader(broker, TopicPartition(name, partition.index), result.error)
                 if found is not None:
                     leader = _Partition.LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
