@@ -28,6 +28,7 @@ def empty(nodes: Nodes) -> None:
             handle.require_broker().config.set_overrides(entity_type, name, {})
     nodes.zk.delete_consumer_offsets()
     nodes.waiting.await_fact("all topics to be gone", _gone(nodes, doomed))
+    nodes.waiting.await_fact("brokers to have nothing left of them", nodes.facts.membership())
 
 
 def _gone(nodes: Nodes, doomed: Mapping[str, UUID | None]) -> Probe:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.waiting import Probe
 from embedkafka.faults.network import Network
+from embedkafka.replica.strays import find_strays
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.values import dataclass
@@ -79,14 +80,17 @@ class Facts:
     # -- probes for `Waiting`
 
     def membership(self) -> Probe:
-        """All reachable brokers know each other, and the same controller among them."""
+        """All reachable brokers know each other, and the same controller among them.
+
+        And none believes that it hosts what it lost while it was away.
+        """
 
         def probe() -> str | None:
             wanted = {handle.id for handle in self._reachable()}
             for handle, snapshot in self._snapshots():
                 if snapshot.brokers.keys() != wanted:
                     return f"broker {handle.id} knows {_listed(snapshot.brokers)}"
-            return self._find_unsettled_controller()
+            return self._find_unsettled_controller() or self._find_zombie()
 
         return probe
 
@@ -157,7 +161,8 @@ class Facts:
                 rest = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
                 return "; ".join(map(str, lacking[:_SHOWN])) + rest
             untold = (self._find_untold(status) for status in statuses)
-            return next((reason for reason in untold if reason is not None), None)
+            reason = next((reason for reason in untold if reason is not None), None)
+            return reason or self._find_zombie()
 
         return probe
 
@@ -209,6 +214,22 @@ class Facts:
                     f"controller {controller}, but broker {handle.id} was told of "
                     f"{snapshot.controller_id}"
                 )
+        return None
+
+    def _find_zombie(self) -> str | None:
+        """A broker that was away, and has not been told yet what it no longer hosts."""
+        registered = self._zk.brokers(self._on_watch)
+        topics = self._zk.topic_assignments(sorted(self._zk.topics()))
+        for handle, snapshot in self._snapshots():
+            if handle.id not in registered:
+                return f"broker {handle.id} is not registered"
+            if registered[handle.id][1] != snapshot.broker_epoch:
+                return f"broker {handle.id} has heard of nothing since it registered"
+            life = handle.life
+            logs = () if life is None else life.broker.logs.all_logs()
+            strays = find_strays(logs, handle.id, topics.get)
+            if strays:
+                return f"broker {handle.id} still has {strays[0]}, which is not assigned to it"
         return None
 
     def _on_watch(self, event: WatchEvent) -> None:

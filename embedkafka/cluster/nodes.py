@@ -205,6 +205,8 @@ class Nodes:
                 handle.resume()
             elif not handle.is_running:
                 handle.start()
+            elif not handle.has_all_disks:
+                handle.restart()
         self.waiting.await_fact("all brokers to know each other", self.facts.membership())
 
     # -- `lifecycle.Surroundings`

@@ -82,19 +82,25 @@ class BrokerChanges:
     def _join(
         self, brokers: Collection[int], registered: Mapping[int, tuple[BrokerInfo, int]]
     ) -> None:
-        """New brokers learn everything, the others of them; their replicas come online."""
+        """New brokers learn everything, the others of them; their replicas come online.
+
+        A new broker may be an old one that was away: what it is not told of, it drops.
+        """
         context = self._context
         for broker in brokers:
             context.add_broker(*registered[broker])
             context.offline_dirs.pop(broker, None)
-        others = [broker for broker in context.brokers if broker not in brokers]
-        self._sender.update_metadata(brokers=others)
-        self._sender.update_metadata(context.leadership, brokers=brokers)
+        old = [broker for broker in context.brokers if broker not in brokers]
+        self._sender.update_metadata(brokers=old)
+        self._sender.replace_metadata(brokers)
         replicas = context.replicas_on(brokers)
-        self._changes.move_replicas(replicas, ReplicaState.ONLINE)
+        doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
+        others = [r for r in replicas if not context.is_queued_for_deletion(r.topic)]
+        self._changes.move_replicas(others, ReplicaState.ONLINE, informing=brokers)
+        self._changes.move_replicas(doomed, ReplicaState.OFFLINE)
         self._changes.bring_online()
         self._reassignments.resume(lambda _, a: not set(brokers).isdisjoint(a.target))
-        self._deletion.resume(dict.fromkeys(replica.topic for replica in replicas))
+        self._deletion.go_on()
         for broker in brokers:
             self._zk.find_broker(broker, self._watch)
 
@@ -109,8 +115,8 @@ class BrokerChanges:
     def on_replicas_offline(self, replicas: Collection[Replica]) -> None:
         """Elects leaders in place of lost ones, and takes the lost replicas out of their ISRs."""
         context = self._context
-        doomed = [r for r in replicas if context.is_dying(r.topic)]
-        others = [r for r in replicas if not context.is_dying(r.topic)]
+        doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
+        others = [r for r in replicas if not context.is_queued_for_deletion(r.topic)]
         leaderless = context.partitions_with_offline_leader()
         self._changes.move_partitions(leaderless, PartitionState.OFFLINE)
         elected = self._changes.bring_online()
@@ -139,7 +145,7 @@ class BrokerChanges:
             for r in context.replicas_on([broker])
             if len(context.assignment(r.partition).replicas) > 1
             and r.partition in context.leadership
-            and not context.is_dying(r.topic)
+            and not context.is_queued_for_deletion(r.topic)
         ]
         led = [tp for tp in replicated if context.leadership[tp].leader == broker]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker]

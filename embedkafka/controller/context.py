@@ -62,7 +62,6 @@ class ControllerContext:
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
         self.topics_to_delete: dict[str, None] = {}
         self.topics_with_deletion_started: set[str] = set()
-        self.topics_ineligible_for_deletion: set[str] = set()
 
     # --- brokers ---
 
@@ -107,7 +106,6 @@ class ControllerContext:
         self.topics.discard(topic)
         self.topics_to_delete.pop(topic, None)
         self.topics_with_deletion_started.discard(topic)
-        self.topics_ineligible_for_deletion.discard(topic)
         topic_id = self.topic_ids.pop(topic, None)
         if topic_id is not None:
             self.topic_names.pop(topic_id, None)
@@ -116,6 +114,8 @@ class ControllerContext:
             self.leadership.pop(partition, None)
             self.partition_states.pop(partition, None)
             self.reassigning.pop(partition, None)
+            for lost in self.offline_dirs.values():
+                lost.discard(partition)
             for broker in assignment.replicas:
                 self.replica_states.pop(Replica(partition, broker), None)
 
@@ -164,30 +164,18 @@ class ControllerContext:
             for tp, state in self.leadership.items()
             if state.leader == broker_id
             and len(self.assignment(tp).replicas) > 1
-            and not self.is_dying(tp.topic)
+            and not self.is_queued_for_deletion(tp.topic)
         ]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
         return [
             tp
             for tp, state in self.leadership.items()
-            if not self.is_online(state.leader, tp) and not self.is_dying(tp.topic)
+            if not self.is_online(state.leader, tp) and not self.is_queued_for_deletion(tp.topic)
         ]
 
     def is_queued_for_deletion(self, topic: str) -> bool:
         return topic in self.topics_to_delete
-
-    def is_dying(self, topic: str) -> bool:
-        """To be deleted, and in need of no leader for that.
-
-        A topic whose deletion waits for a reassignment is kept alive: without a leader its new
-        replicas would never be in sync, and neither would ever end.
-        """
-        if topic not in self.topics_to_delete:
-            return False
-        if topic in self.topics_with_deletion_started:
-            return True
-        return all(partition.topic != topic for partition in self.reassigning)
 
     def stop_epoch(self, partition: TopicPartition) -> int:
         """The leader epoch to put into a StopReplica request."""

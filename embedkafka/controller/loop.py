@@ -93,11 +93,16 @@ class ControllerCore:
         self._changes = StateChanges(
             self.context, zk, self._sender, unclean_topics=self._unclean_topics
         )
-        self._deletion = TopicDeletion(
-            self.context, zk, self._changes, self._sender, enabled=config.delete_topic_enable
-        )
         self._reassignments = Reassignments(
-            self.context, zk, self._changes, self._deletion, self._sender, watch=self._on_watch
+            self.context, zk, self._changes, self._sender, watch=self._on_watch
+        )
+        self._deletion = TopicDeletion(
+            self.context,
+            zk,
+            self._changes,
+            self._reassignments,
+            self._sender,
+            enabled=config.delete_topic_enable,
         )
         self._brokers = BrokerChanges(
             self.context,
@@ -236,9 +241,10 @@ class ControllerCore:
         for partition in context.partitions():
             if context.assignment(partition).is_being_reassigned:
                 context.reassigning[partition] = None
-        self._deletion.start(zk.topic_deletions(watch), self._topics_halted())
+        self._deletion.start(zk.topic_deletions(watch))
         # Brokers need to know the live brokers before they can follow LeaderAndIsr requests.
-        self._sender.update_metadata()
+        # Both they get in full: the last controller may have died before it told them all.
+        self._sender.replace_metadata(context.brokers)
         self._start_machines()
         begun = self._reassignments.submit_znode()
         self._reassignments.resume(lambda partition, _: partition not in begun)
@@ -250,22 +256,16 @@ class ControllerCore:
     def _start_machines(self) -> None:
         context = self.context
         replica_machine.start(context)
-        replicas = context.replicas_of(context.partitions())
+        partitions = [
+            p for p in context.partitions() if not context.is_queued_for_deletion(p.topic)
+        ]
+        replicas = context.replicas_of(partitions)
         online = [r for r in replicas if context.is_online(r.broker, r.partition)]
-        self._changes.move_replicas(online, ReplicaState.ONLINE)
+        self._changes.move_replicas(online, ReplicaState.ONLINE, informing=context.brokers)
         offline = [r for r in replicas if not context.is_online(r.broker, r.partition)]
         self._changes.move_replicas(offline, ReplicaState.OFFLINE)
         partition_machine.start(context)
         self._changes.bring_online()
-
-    def _topics_halted(self) -> set[str]:
-        """Topics that cannot be deleted now: a replica is offline, or a partition is moving."""
-        context = self.context
-        halted = {partition.topic for partition in context.reassigning}
-        for replica in context.replicas_of(context.partitions()):
-            if not context.is_online(replica.broker, replica.partition):
-                halted.add(replica.topic)
-        return halted
 
     # --- brokers and topics ---
 
@@ -359,6 +359,9 @@ class ControllerCore:
             failed = sorted(asked)
         else:
             failed = sorted(tp for tp in asked if answers.get(tp, ErrorCode.NONE) != ErrorCode.NONE)
+        lost = {tp for tp in failed if answers.get(tp) == ErrorCode.KAFKA_STORAGE_ERROR}
+        if lost:
+            self.context.offline_dirs.setdefault(sent.broker, set()).update(lost)
         deleted = sorted(set(asked) - set(failed))
         if failed:
             self._deletion.on_failed([Replica(tp, sent.broker) for tp in failed])

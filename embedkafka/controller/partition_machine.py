@@ -99,7 +99,7 @@ def waiting_for_leader(
         partition
         for partition, state in context.partition_states.items()
         if state in (_NEW, _OFFLINE)
-        and not context.is_dying(partition.topic)
+        and not context.is_queued_for_deletion(partition.topic)
         and topic in (None, partition.topic)
     ]
 

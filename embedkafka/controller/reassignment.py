@@ -25,7 +25,6 @@ from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
-from embedkafka.controller.topic_deletion import TopicDeletion
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -101,7 +100,6 @@ class Reassignments:
         context: ControllerContext,
         zk: KafkaZk,
         changes: StateChanges,
-        deletion: TopicDeletion,
         sender: RequestSender,
         *,
         watch: Watch,
@@ -109,7 +107,6 @@ class Reassignments:
         self._context = context
         self._zk = zk
         self._changes = changes
-        self._deletion = deletion
         self._sender = sender
         self._watch = watch
 
@@ -157,6 +154,14 @@ class Reassignments:
             if wanted(partition, assignment):
                 self._try_to_advance(partition, assignment)
 
+    def abandon(self, topics: Collection[str]) -> None:
+        """Leaves partitions of `topics` as they are: they are about to be deleted."""
+        abandoned = [tp for tp in self._context.reassigning if tp.topic in topics]
+        for partition in abandoned:
+            self._context.reassigning.pop(partition)
+        if abandoned:
+            self._drop_from_znode(lambda partition, _: partition.topic in topics)
+
     def on_isr_change(self, partition: TopicPartition) -> None:
         """Completes the partition's reassignment if its target replicas are in sync now."""
         if partition not in self._context.reassigning:
@@ -203,7 +208,6 @@ class Reassignments:
 
     def _advance(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """One pass through the phases; `assignment` is new, or the one in progress."""
-        self._deletion.halt([partition.topic], "a partition is being reassigned")
         self._record(partition, assignment)
         added = [Replica(partition, broker) for broker in assignment.adding]
         if not self._is_complete(partition, assignment):
@@ -221,7 +225,6 @@ class Reassignments:
         self._drop_from_znode(lambda tp, target: tp == partition and target == settled.replicas)
         self._context.reassigning.pop(partition, None)
         self._sender.update_metadata([partition])
-        self._deletion.resume([partition.topic])
 
     def _record(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         current = self._context.assignment(partition)

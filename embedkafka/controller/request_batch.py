@@ -5,15 +5,20 @@ StopReplica request per broker, sent in this order; every partition that is in a
 request is in an UpdateMetadata request to all brokers. Requests carry the epoch of the broker
 they are for, so that one meant for its previous life is refused.
 
+A broker that registered, and every broker under a new controller, gets both in full: what is not
+in them is gone. It may have been away, and missed that its replicas moved or that topics went.
+
 Owner: whoever builds the batch; it lives for one step.
 Not here: sending (`channels`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from embedkafka.controller.context import ControllerContext
 from embedkafka.protocol.messages.brokers import (
+    FULL,
+    INCREMENTAL,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -62,6 +67,8 @@ class RequestBatch:
         self._stop: dict[int, dict[TopicPartition, bool]] = {}
         self._metadata_brokers: dict[int, None] = {}
         self._metadata: dict[TopicPartition, None] = {}
+        self._full_leader_and_isr: set[int] = set()
+        self._full_metadata: set[int] = set()
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool
@@ -79,6 +86,19 @@ class RequestBatch:
         self._metadata_brokers.update(dict.fromkeys(brokers))
         self._metadata.update(dict.fromkeys(partitions))
 
+    def add_full_leader_and_isr(self, brokers: Iterable[int]) -> None:
+        """Tells brokers all they host, and then who is there, which shows that they have heard."""
+        for broker in brokers:
+            self._full_leader_and_isr.add(broker)
+            self._leader_and_isr.setdefault(broker, {})
+            self._metadata_brokers[broker] = None
+
+    def add_full_metadata(self, brokers: Iterable[int]) -> None:
+        """Tells brokers how every partition stands."""
+        for broker in brokers:
+            self._full_metadata.add(broker)
+            self._metadata_brokers[broker] = None
+
     def add_stop_replica(self, broker: int, partition: TopicPartition, *, delete: bool) -> None:
         told = self._stop.setdefault(broker, {})
         told[partition] = delete or told.get(partition, False)
@@ -93,6 +113,7 @@ class RequestBatch:
 
     def _build_leader_and_isr(self) -> Iterable[Outgoing]:
         context = self._context
+        self._complete_leader_and_isr()
         states: dict[tuple[TopicPartition, bool], _LeaderState] = {}
         for broker, told in self._leader_and_isr.items():
             if broker not in context.brokers:
@@ -110,6 +131,7 @@ class RequestBatch:
                 controller_id=self._controller_id,
                 controller_epoch=context.epoch,
                 broker_epoch=context.broker_epochs[broker],
+                type=FULL if broker in self._full_leader_and_isr else INCREMENTAL,
                 topic_states=[
                     LeaderAndIsrRequest.TopicState(
                         topic_name=topic,
@@ -121,6 +143,16 @@ class RequestBatch:
                 live_leaders=[self._live_leader(b) for b in leaders if b in context.brokers],
             )
             yield Outgoing(broker=broker, request=request, version=LEADER_AND_ISR_VERSION)
+
+    def _complete_leader_and_isr(self) -> None:
+        """Adds whatever else is hosted by those who hear everything; deleted topics are not."""
+        if not self._full_leader_and_isr:
+            return
+        context = self._context
+        for partition, broker in context.replicas_on(self._full_leader_and_isr):
+            stays = not context.is_queued_for_deletion(partition.topic)
+            if stays and partition in context.leadership:
+                self._leader_and_isr[broker].setdefault(partition, False)
 
     def _leader_and_isr_state(self, partition: TopicPartition, *, is_new: bool) -> _LeaderState:
         state = self._context.leadership[partition]
@@ -150,13 +182,32 @@ class RequestBatch:
         receivers = [broker for broker in self._metadata_brokers if broker in context.brokers]
         if not receivers:
             return
+        changed = self._topic_states(self._metadata)
+        everything = self._topic_states(context.leadership) if self._full_metadata else ()
+        live_brokers = [_metadata_broker(info) for info in context.brokers.values()]
+        for broker in receivers:
+            is_full = broker in self._full_metadata
+            request = UpdateMetadataRequest(
+                controller_id=self._controller_id,
+                type=FULL if is_full else INCREMENTAL,
+                controller_epoch=context.epoch,
+                broker_epoch=context.broker_epochs[broker],
+                topic_states=everything if is_full else changed,
+                live_brokers=live_brokers,
+            )
+            yield Outgoing(broker=broker, request=request, version=UPDATE_METADATA_VERSION)
+
+    def _topic_states(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Sequence[UpdateMetadataRequest.TopicState]:
+        context = self._context
         topics: dict[str, list[_MetadataState]] = {}
-        for partition in self._metadata:
+        for partition in partitions:
             state = context.leadership.get(partition)
             if state is not None:
                 told = self._metadata_state(partition, state)
                 topics.setdefault(partition.topic, []).append(told)
-        topic_states = [
+        return [
             UpdateMetadataRequest.TopicState(
                 topic_name=topic,
                 topic_id=context.topic_ids.get(topic, NO_UUID),
@@ -164,16 +215,6 @@ class RequestBatch:
             )
             for topic, listed in topics.items()
         ]
-        live_brokers = [_metadata_broker(info) for info in context.brokers.values()]
-        for broker in receivers:
-            request = UpdateMetadataRequest(
-                controller_id=self._controller_id,
-                controller_epoch=context.epoch,
-                broker_epoch=context.broker_epochs[broker],
-                topic_states=topic_states,
-                live_brokers=live_brokers,
-            )
-            yield Outgoing(broker=broker, request=request, version=UPDATE_METADATA_VERSION)
 
     def _metadata_state(self, partition: TopicPartition, state: LeaderAndIsr) -> _MetadataState:
         context = self._context

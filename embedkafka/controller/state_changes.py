@@ -80,14 +80,21 @@ class StateChanges:
         waiting = partition_machine.waiting_for_leader(self._context, topic)
         return self.move_partitions(waiting, PartitionState.ONLINE) if waiting else {}
 
-    def move_replicas(self, replicas: Iterable[Replica], target: ReplicaState) -> None:
-        """Moves those that may, broker by broker, and sends one batch of requests."""
+    def move_replicas(
+        self, replicas: Iterable[Replica], target: ReplicaState, *, informing: Iterable[int] = ()
+    ) -> None:
+        """Moves those that may, broker by broker, and sends one batch of requests.
+
+        The brokers in `informing` hear in it of everything they host, so that they drop the rest.
+        """
+        informing = tuple(informing)
         by_broker: dict[int, list[Replica]] = {}
         for replica in replicas:
             by_broker.setdefault(replica.broker, []).append(replica)
-        if not by_broker:
+        if not by_broker and not informing:
             return
         batch = self._sender.new_batch()
+        batch.add_full_leader_and_isr(informing)
         for broker, listed in by_broker.items():
             self._move_replicas_of(broker, listed, target, batch)
         self._sender.send(batch)
@@ -174,7 +181,7 @@ class StateChanges:
         if moves.update_metadata:
             batch.add_update_metadata(context.brokers, moves.update_metadata)
         for partition in self._remove_from_isr(broker, moves.shrink):
-            if not context.is_dying(partition.topic):
+            if not context.is_queued_for_deletion(partition.topic):
                 others = [r for r in context.assignment(partition).replicas if r != broker]
                 batch.add_leader_and_isr(others, partition, is_new=False)
             replica_machine.move(context, Replica(partition, broker), target)
@@ -192,7 +199,7 @@ class StateChanges:
             for partition in remaining:
                 state = current.get(partition)
                 if state is None:
-                    if not context.is_dying(partition.topic):
+                    if not context.is_queued_for_deletion(partition.topic):
                         self._log_refused(partition, "it has no leader and ISR in ZooKeeper")
                 elif state.controller_epoch > context.epoch:
                     self._log_refused(partition, f"epoch {state.controller_epoch} wrote it")

@@ -1,11 +1,12 @@
 """Deletes topics: stops and deletes their replicas, and removes their znodes when all are gone.
 
-A topic is queued when its znode in `/admin/delete_topics` is seen. It is ineligible, and waits,
-while one of its brokers is down, a replica could not be deleted, or one of its partitions is
-being reassigned; the end of that makes it eligible again. Deletion goes on after a failover,
-for the znode stays until the topic is gone.
+A topic is queued when its znode in `/admin/delete_topics` is seen, and its deletion begins at once.
+It waits for the answers of brokers that are there. Replicas on dead brokers and failed disks do not
+hold it up: their logs go when those return, because the topic, or one made again under its name, is
+another then (`replica/leadership.py`, `replica/strays.py`). A reassignment of the topic is dropped.
+Deletion goes on after a failover, for the znode stays until the topic is gone.
 
-Owner: the controller's event loop; the queues are in the context.
+Owner: the controller's event loop; the queue is in the context.
 Not here: the states of replicas (`replica_machine`).
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Collection, Iterable
 
 from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.partition_machine import PartitionState
+from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChanges
@@ -25,30 +27,35 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionSteps:
-    """Topics whose replicas are all deleted, that have failed replicas, and that can begin."""
+    """Topics whose replicas are deleted as far as they are within reach, and that can begin."""
 
     complete: tuple[str, ...]
-    retry: tuple[str, ...]
     begin: tuple[str, ...]
 
 
 def decide(context: ControllerContext) -> DeletionSteps:
-    """What can be done now for the topics in the queue."""
+    """What can be done now for the topics in the queue.
+
+    A replica that is asked to go (STARTED) answers, or its broker is lost. One that refused
+    (INELIGIBLE) is on a broker that has registered again, which is about to be noticed. One that is
+    neither has just come back.
+    """
+    waiting = {ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE}
     complete: list[str] = []
-    retry: list[str] = []
     begin: list[str] = []
     for topic in context.topics_to_delete:
-        states = {context.replica_states.get(r) for r in context.replicas_of_topic(topic)}
-        if states <= {ReplicaState.DELETION_SUCCESSFUL}:
-            complete.append(topic)
-            continue
-        if ReplicaState.DELETION_STARTED in states:
-            continue
-        if ReplicaState.DELETION_INELIGIBLE in states:
-            retry.append(topic)
-        if topic not in context.topics_ineligible_for_deletion:
+        states = {
+            context.replica_states.get(replica)
+            for replica in context.replicas_of_topic(topic)
+            if context.is_online(replica.broker, replica.partition)
+        }
+        if topic not in context.topics_with_deletion_started:
             begin.append(topic)
-    return DeletionSteps(complete=tuple(complete), retry=tuple(retry), begin=tuple(begin))
+        elif states <= {ReplicaState.DELETION_SUCCESSFUL}:
+            complete.append(topic)
+        elif states.isdisjoint(waiting):
+            begin.append(topic)
+    return DeletionSteps(complete=tuple(complete), begin=tuple(begin))
 
 
 class TopicDeletion:
@@ -59,6 +66,7 @@ class TopicDeletion:
         context: ControllerContext,
         zk: KafkaZk,
         changes: StateChanges,
+        reassignments: Reassignments,
         sender: RequestSender,
         *,
         enabled: bool,
@@ -66,55 +74,27 @@ class TopicDeletion:
         self._context = context
         self._zk = zk
         self._changes = changes
+        self._reassignments = reassignments
         self._sender = sender
         self._enabled = enabled
 
-    def start(self, topics: Collection[str], ineligible: Collection[str]) -> None:
+    def start(self, topics: Collection[str]) -> None:
         """Takes over the queue as a new controller finds it."""
         if not self._enabled:
             self._drop(topics)
             return
         self._context.topics_to_delete.update(dict.fromkeys(sorted(topics)))
-        self._context.topics_ineligible_for_deletion |= set(topics) & set(ineligible)
+        self._reassignments.abandon(topics)
 
     def enqueue(self, topics: Collection[str]) -> None:
-        if not self._enabled:
-            self._drop(topics)
-            return
-        self._context.topics_to_delete.update(dict.fromkeys(sorted(topics)))
-        moving = {partition.topic for partition in self._context.reassigning}
-        self.halt(moving.intersection(topics), "a partition is being reassigned")
+        self.start(topics)
         self.go_on()
-
-    def resume(self, topics: Iterable[str]) -> None:
-        """What halted these topics may be over: their brokers are back, or a reassignment ended.
-
-        A topic with another partition still moving stays halted: its deletion would take away
-        the replicas that the reassignment waits for, and each would wait for the other.
-        """
-        moving = {partition.topic for partition in self._context.reassigning}
-        waiting = [
-            topic
-            for topic in topics
-            if self._context.is_queued_for_deletion(topic) and topic not in moving
-        ]
-        if waiting:
-            self._context.topics_ineligible_for_deletion.difference_update(waiting)
-            self.go_on()
-
-    def halt(self, topics: Iterable[str], reason: str) -> None:
-        """Topics in the queue among `topics` wait until `resume`."""
-        halted = {topic for topic in topics if self._context.is_queued_for_deletion(topic)}
-        self._context.topics_ineligible_for_deletion |= halted
-        if halted:
-            _LOG.info("Deletion of topics %s waits: %s", sorted(halted), reason)
 
     def on_failed(self, replicas: Iterable[Replica]) -> None:
         """Replicas could not be deleted, or their brokers went away while they were."""
         failed = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
         if failed:
             self._changes.move_replicas(failed, ReplicaState.DELETION_INELIGIBLE)
-            self.halt({r.topic for r in failed}, "a replica could not be deleted")
             self.go_on()
 
     def on_deleted(self, replicas: Iterable[Replica]) -> None:
@@ -126,17 +106,11 @@ class TopicDeletion:
         """Does whatever the queue allows now."""
         if not self._enabled or not self._context.topics_to_delete:
             return
-        steps = decide(self._context)
-        for topic in steps.complete:
+        begin = decide(self._context).begin
+        if begin:
+            self._begin(begin)
+        for topic in decide(self._context).complete:
             self._complete(topic)
-        failed = [
-            replica
-            for topic in steps.retry
-            for replica in self._context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE)
-        ]
-        self._changes.move_replicas(failed, ReplicaState.OFFLINE)
-        if steps.begin:
-            self._begin(steps.begin)
 
     def _drop(self, topics: Collection[str]) -> None:
         _LOG.info("Topics %s are kept: deletion is disabled", sorted(topics))
@@ -163,15 +137,17 @@ class TopicDeletion:
 
     def _delete_replicas(self, topics: Collection[str]) -> None:
         context = self._context
-        dead: list[Replica] = []
         doomed: list[Replica] = []
+        lost: list[Replica] = []
         for replica in context.replicas_of(context.partitions_of(topics)):
             if not context.is_online(replica.broker, replica.partition):
-                dead.append(replica)
+                lost.append(replica)
             elif context.replica_states.get(replica) is not ReplicaState.DELETION_SUCCESSFUL:
                 doomed.append(replica)
-        self._changes.move_replicas(dead, ReplicaState.DELETION_INELIGIBLE)
         self._changes.move_replicas(doomed, ReplicaState.OFFLINE)
         self._changes.move_replicas(doomed, ReplicaState.DELETION_STARTED)
-        if dead:
-            self.halt({replica.topic for replica in dead}, "a replica is offline")
+        # A broker with a failed disk forgets that it had them there; its answer is not awaited.
+        batch = self._sender.new_batch()
+        for replica in lost:
+            batch.add_stop_replica(replica.broker, replica.partition, delete=True)
+        self._sender.send(batch)

@@ -2,7 +2,8 @@
 
 Owner: `_lock` orders the controller's requests and guards the controller epoch. It is taken before
 all other locks.
-Invariants: a request of an older controller changes nothing; a partition's leader epoch only rises.
+Invariants: a request of an older controller changes nothing; a partition's leader epoch only rises
+while its topic is the same. What the controller does not count among all that is hosted here goes.
 Coordinators and waiting requests hear of a change after the lock is free.
 """
 
@@ -16,6 +17,7 @@ from embedkafka.log.log import Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
+    FULL,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -81,6 +83,7 @@ class Leadership:
             if not self.accept_controller(request.controller_epoch):
                 return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
             changes = _Changes()
+            self._drop_unwanted(orders, changes, is_full=request.type == FULL)
             for order in orders:
                 changes.errors[order.topic_partition] = self._judge(order)
             accepted = [order for order in orders if not changes.errors[order.topic_partition]]
@@ -129,15 +132,42 @@ class Leadership:
 
     # -- under the lock
 
+    def _drop_unwanted(
+        self, orders: Sequence["_Order"], changes: "_Changes", *, is_full: bool
+    ) -> None:
+        """Deletes what this broker should have been told to delete while it was away.
+
+        That is a log of an earlier topic of the same name, and, when the orders are all there are,
+        whatever they leave out.
+        """
+        unwanted = [order.topic_partition for order in orders if self._is_of_another_topic(order)]
+        if is_full:
+            ordered = {order.topic_partition for order in orders}
+            here = [log.topic_partition for log in self._logs.all_logs()]
+            here += [partition.topic_partition for partition in self._hosted.online()]
+            here += self._hosted.offline()
+            unwanted += [each for each in dict.fromkeys(here) if each not in ordered]
+        self._fetchers.unfollow(unwanted)
+        for topic_partition in unwanted:
+            _LOG.info("Broker %d hosts %s no more", self._broker_id, topic_partition)
+            changes.touched.append(topic_partition)
+            try:
+                self._delete(topic_partition, changes)
+            except ApiError as error:
+                _LOG.warning("%s cannot be deleted: %s", topic_partition, error)
+
+    def _is_of_another_topic(self, order: "_Order") -> bool:
+        log = self._logs.find(order.topic_partition)
+        known_id = None if log is None else log.topic_id
+        return known_id is not None and order.topic_id not in (ZERO_ID, known_id)
+
     def _judge(self, order: "_Order") -> ErrorCode:
         """Whether the order may be carried out."""
         topic_partition, state = order.topic_partition, order.state
         if self._hosted.is_offline(topic_partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        log = self._logs.find(topic_partition)
-        known_id = None if log is None else log.topic_id
-        if known_id is not None and order.topic_id not in (ZERO_ID, known_id):
-            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if self._is_of_another_topic(order):
+            return ErrorCode.INCONSISTENT_TOPIC_ID  # the old log could not be deleted
         partition = self._hosted.find(topic_partition)
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
             _LOG.info(
@@ -199,6 +229,8 @@ class Leadership:
 
     def _judge_stop(self, stop: "_Stop") -> ErrorCode:
         if self._hosted.is_offline(stop.topic_partition):
+            if stop.delete:  # a topic made again under this name may be on a disk that works
+                self._hosted.remove(stop.topic_partition)
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.find(stop.topic_partition)
         # A deletion does not raise the leader epoch, so it comes with a mark of its own.

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
+from embedkafka.protocol.messages.brokers import FULL, UpdateMetadataRequest
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass, field
@@ -59,6 +59,8 @@ class MetadataSnapshot:
     topic_ids: Mapping[str, uuid.UUID] = field(default_factory=lambda: MappingProxyType({}))
     topic_names: Mapping[uuid.UUID, str] = field(default_factory=lambda: MappingProxyType({}))
     controller_id: int = -1
+    broker_epoch: int = -1
+    """The epoch in which this broker was registered when the controller said all this."""
 
     def find_partition(self, topic: str, partition: int) -> PartitionInfo | None:
         partitions = self.topics.get(topic)
@@ -96,7 +98,10 @@ class MetadataCache:
         listener()
 
     def update(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
-        """Applies one update; returns the partitions it removed."""
+        """Applies one update, in place of all that is known if it is a full one.
+
+        Returns the partitions that are gone, also those of a topic that was made again since.
+        """
         removed = self._apply(request)
         for listener in (*self._listeners, *self._informed()):
             listener()
@@ -112,15 +117,22 @@ class MetadataCache:
     def _apply(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
         with self._changed:
             old = self._snapshot
-            topics, removed = _updated_topics(old.topics, request.topic_states)
-            topic_ids = {
-                **old.topic_ids,
-                **{
-                    state.topic_name: state.topic_id
-                    for state in request.topic_states
-                    if state.topic_id != ZERO_ID
-                },
+            told_ids = {
+                state.topic_name: state.topic_id
+                for state in request.topic_states
+                if state.topic_id != ZERO_ID
             }
+            renewed = [n for n, id_ in told_ids.items() if old.topic_ids.get(n, id_) != id_]
+            stale = old.topics if request.type == FULL else renewed
+            kept = {name: listed for name, listed in old.topics.items() if name not in stale}
+            topics, removed = _updated_topics(kept, request.topic_states)
+            removed |= {
+                TopicPartition(topic, partition)
+                for topic in stale
+                for partition in old.topics.get(topic, ())
+                if topic in renewed or partition not in topics.get(topic, ())
+            }
+            topic_ids = {**old.topic_ids, **told_ids}
             topic_ids = {name: id_ for name, id_ in topic_ids.items() if name in topics}
             self._snapshot = MetadataSnapshot(
                 brokers=MappingProxyType(_brokers(request)),
@@ -128,6 +140,7 @@ class MetadataCache:
                 topic_ids=MappingProxyType(topic_ids),
                 topic_names=MappingProxyType({id_: name for name, id_ in topic_ids.items()}),
                 controller_id=request.controller_id,
+                broker_epoch=request.broker_epoch,
             )
             self._changed.notify_all()
             return removed

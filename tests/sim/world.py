@@ -205,7 +205,7 @@ class World:
         told = node.leaders[partition]
         found = self.cluster.admin.find_topic(partition.topic)
         if found is None or found.topic_id != node.topic_ids[partition]:
-            return  # it leads a stray replica of a topic that was deleted and made again
+            return  # it missed that the topic was deleted and made again
         wanted = LeaderAndIsr(
             leader=told.leader,
             isr=tuple(isr),
@@ -325,9 +325,13 @@ class World:
         assert admin.isr_changes() == {}
         topics = admin.topic_assignments(sorted(admin.topics()))
         assert context.topics == set(topics)
-        for topic in topics.values():
-            for partition, assignment in topic.by_topic_partition().items():
-                self._check_partition_at_rest(partition, assignment)
+        assigned = {p: a for t in topics.values() for p, a in t.by_topic_partition().items()}
+        for partition, assignment in assigned.items():
+            self._check_partition_at_rest(partition, assignment)
+        for broker, node in cluster.nodes.items():
+            hosted = {p for p, assignment in assigned.items() if broker in assignment.replicas}
+            assert set(node.leaders) == hosted, f"broker {broker} keeps what it lost"
+            assert set(node.metadata) == set(assigned), f"broker {broker} knows of ghosts"
 
     def _check_partition_at_rest(
         self, partition: TopicPartition, assignment: ReplicaAssignment

@@ -4,11 +4,16 @@ Kafka 4 has no such requests any more; these are the versions of Kafka 0.8 to 3.
 """
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, since, struct, tagged, until
 from embedkafka.protocol.wire_types import NO_UUID, Int8, Int16, Int32, Int64
+
+INCREMENTAL: Final = 1
+FULL: Final = 2
+"""Types of LeaderAndIsr and UpdateMetadata: some changes, or all there is (KIP-516, KIP-866)."""
 
 
 @message(api=ApiKey.LEADER_AND_ISR, versions=(0, 7), flexible=4)
@@ -51,7 +56,7 @@ class LeaderAndIsrRequest:
     is_kraft_controller: bool = since(7, default=False)
     controller_epoch: Int32
     broker_epoch: Int64 = since(2, default=-1)
-    type: Int8 = since(5, default=0)  # 0 unknown, 1 change, 2 full state
+    type: Int8 = since(5, default=0)  # 0 unknown, INCREMENTAL or FULL
     ungrouped_partition_states: Sequence[TopicState.PartitionState] = until(1, default=())
     topic_states: Sequence[TopicState] = since(2, default=())
     live_leaders: Sequence[LiveLeader]
@@ -173,7 +178,7 @@ class UpdateMetadataRequest:
 
     controller_id: Int32
     is_kraft_controller: bool = since(8, default=False)
-    type: Int8 = tagged(0, since=8, default=0)  # 0 unknown, 1 change, 2 full state
+    type: Int8 = tagged(0, since=8, default=0)  # 0 unknown, INCREMENTAL or FULL
     controller_epoch: Int32
     broker_epoch: Int64 = since(5, default=-1)
     ungrouped_partition_states: Sequence[TopicState.PartitionState] = until(4, default=())

@@ -157,8 +157,8 @@ def delete_topics(
 ) -> object:
     """Deletes topics and answers when their names are free again.
 
-    Behaviour: a topic with a replica on a dead broker is answered for when this broker has
-    forgotten it; its name is free when that broker is back.
+    Behaviour: what a dead broker has of a topic goes when that broker is back; as on KRaft, the
+    name is free before.
     Versions:  v3 has an error for disabled deletion; v6 by name or id, not both.
     """
     by_id = context.version >= _DELETE_BY_ID
@@ -198,9 +198,8 @@ class _Deletions:
 
     def begin(self, topic: str) -> None:
         """Asks for the deletion; raises ApiError when there is no such topic."""
-        if self._all_replicas_alive(topic):
-            self._unfinished.add(topic)
         self._broker.topics.delete(topic)
+        self._unfinished.add(topic)
         self._watch(topic)
 
     def is_done(self, snapshot: MetadataSnapshot, topic: str) -> bool:
@@ -213,14 +212,6 @@ class _Deletions:
 
         if topic in self._unfinished and not self._broker.zk.watch_topic_deletion(topic, on_change):
             self._unfinished.discard(topic)
-
-    def _all_replicas_alive(self, topic: str) -> bool:
-        snapshot = self._broker.metadata.snapshot
-        return all(
-            replica in snapshot.brokers
-            for info in snapshot.topics.get(topic, {}).values()
-            for replica in info.replicas
-        )
 
 
 def _delete(

@@ -3,7 +3,7 @@
 Every broker has a session, a `ControllerCore` and a queue of events; requests to brokers wait in
 one queue per channel. `settle()` runs everything until nothing is left to do. Brokers are
 modelled just enough to answer: they keep what they were last told, refuse old controllers, and
-delete what they are told to delete.
+delete what they are told to delete, or no longer hear of when they hear of everything.
 """
 
 import uuid
@@ -16,6 +16,7 @@ from embedkafka.controller.loop import ControllerConfig, ControllerCore
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
+    FULL,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -28,7 +29,13 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
-from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
+from embedkafka.zk.payloads import (
+    LEADER_DURING_DELETE,
+    BrokerEndpoint,
+    BrokerInfo,
+    LeaderAndIsr,
+    ReplicaAssignment,
+)
 from embedkafka.zk.store import SessionState
 
 LeaderState = LeaderAndIsrRequest.TopicState.PartitionState
@@ -136,10 +143,20 @@ class Node:
         self, request: LeaderAndIsrRequest, error: ErrorCode
     ) -> LeaderAndIsrResponse:
         topics = []
+        if request.type == FULL and error is ErrorCode.NONE:
+            hosted = {
+                TopicPartition(topic.topic_name, state.partition_index)
+                for topic in request.topic_states
+                for state in topic.partition_states
+            }
+            self.leaders = {p: state for p, state in self.leaders.items() if p in hosted}
+            self.storage_errors &= hosted
         for topic in request.topic_states if error is ErrorCode.NONE else ():
             answers = []
             for state in topic.partition_states:
                 partition = TopicPartition(topic.topic_name, state.partition_index)
+                if self.topic_ids.get(partition) != topic.topic_id:
+                    self.leaders.pop(partition, None)
                 known = self.leaders.get(partition)
                 code = ErrorCode.NONE
                 if partition in self.storage_errors:
@@ -164,10 +181,14 @@ class Node:
     ) -> UpdateMetadataResponse:
         if error is ErrorCode.NONE:
             self.live_brokers = {broker.id for broker in request.live_brokers}
+            if request.type == FULL:
+                self.metadata.clear()
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     partition = TopicPartition(topic.topic_name, state.partition_index)
                     self.metadata[partition] = state
+                    if state.leader == LEADER_DURING_DELETE:
+                        del self.metadata[partition]
         return UpdateMetadataResponse(error_code=error)
 
     def _stop_replicas(self, request: StopReplicaRequest, error: ErrorCode) -> StopReplicaResponse:
@@ -176,8 +197,9 @@ class Node:
             for state in topic.partition_states:
                 partition = TopicPartition(topic.topic_name, state.partition_index)
                 failed = partition in self.storage_errors and state.delete_partition
-                if not failed and state.delete_partition:
+                if state.delete_partition:
                     self.leaders.pop(partition, None)
+                    self.storage_errors.discard(partition)
                 answers.append(
                     StopReplicaResponse.PartitionError(
                         topic_name=topic.topic_name,

@@ -221,21 +221,6 @@ def test_a_partition_that_never_had_a_leader_can_be_reordered(cluster: Cluster) 
     assert topic.partitions[0] == ReplicaAssignment(replicas=(4, 3))
 
 
-def test_a_topic_that_waits_for_its_reassignment_to_be_deleted_still_gets_leaders(
-    cluster: Cluster,
-) -> None:
-    cluster.reassign({ORDERS: [2, 3]})
-    cluster.delete_topic("orders")
-    cluster.kill(1)
-    cluster.settle()
-    assert cluster.leader("orders") == 2
-    cluster.start(1)
-    cluster.settle()
-    assert cluster.admin.topic_exists("orders"), "a broker's return does not begin the deletion"
-    cluster.set_isr(ORDERS, [2, 3])
-    assert not cluster.admin.topic_exists("orders")
-
-
 def test_a_cancellation_never_drops_the_last_replica_in_sync(cluster: Cluster) -> None:
     cluster.reassign({ORDERS: [3, 4]})
     cluster.set_isr(ORDERS, [1, 3])

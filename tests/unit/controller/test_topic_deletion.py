@@ -1,5 +1,7 @@
 """Deletion of topics: who waits for what, and what survives a failover."""
 
+from collections.abc import Callable
+
 import pytest
 
 from embedkafka.controller import events, topic_deletion
@@ -7,8 +9,9 @@ from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.loop import ControllerConfig
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.zk import paths, payloads
 from embedkafka.zk.payloads import ReplicaAssignment
-from tests.unit.controller.harness import Cluster, tp
+from tests.unit.controller.harness import Cluster, broker_info, tp
 
 
 @pytest.fixture
@@ -16,34 +19,53 @@ def cluster() -> Cluster:
     return Cluster(brokers=3)
 
 
+def queue_deletion(cluster: Cluster, topic: str) -> None:
+    """StopReplica requests are on their way, none is delivered."""
+    cluster.admin.request_topic_deletion(topic)
+    while cluster.handle_events():
+        pass
+
+
+def miss(cluster: Cluster, broker: int, act: Callable[[], None]) -> None:
+    """The broker stands still until its session is over, and goes on after `act`."""
+    node = cluster.nodes.pop(broker)
+    node.session.expire()
+    cluster.settle()
+    act()
+    cluster.nodes[broker] = node
+    cluster.settle()
+
+
 def topic_paths(cluster: Cluster) -> list[str]:
     return [path for path in cluster.server.paths() if "orders" in path]
 
 
 @pytest.mark.parametrize(
-    ("states", "halted", "expected"),
+    ("states", "live", "expected"),
     [
-        (["DELETION_SUCCESSFUL", "DELETION_SUCCESSFUL"], False, "complete"),
-        (["DELETION_STARTED", "DELETION_SUCCESSFUL"], False, ""),
-        (["DELETION_STARTED", "DELETION_INELIGIBLE"], False, ""),
-        (["ONLINE", "ONLINE"], False, "begin"),
-        (["ONLINE", "ONLINE"], True, ""),
-        (["DELETION_SUCCESSFUL", "DELETION_INELIGIBLE"], True, "retry"),
-        (["DELETION_SUCCESSFUL", "DELETION_INELIGIBLE"], False, "retry begin"),
+        (["DELETION_SUCCESSFUL", "DELETION_SUCCESSFUL"], {1, 2}, "complete"),
+        (["DELETION_STARTED", "DELETION_SUCCESSFUL"], {1, 2}, ""),
+        (["DELETION_STARTED", "DELETION_INELIGIBLE"], {2}, ""),
+        (["DELETION_SUCCESSFUL", "DELETION_INELIGIBLE"], {1}, "complete"),
+        (["DELETION_SUCCESSFUL", "DELETION_INELIGIBLE"], {1, 2}, ""),
+        (["DELETION_SUCCESSFUL", "OFFLINE"], {1, 2}, "begin"),
+        (["DELETION_STARTED", "OFFLINE"], {1, 2}, ""),
+        (["OFFLINE", "OFFLINE"], set(), "complete"),
     ],
 )
 def test_what_can_be_done_follows_from_the_replicas(
-    states: list[str], halted: bool, expected: str
+    states: list[str], live: set[int], expected: str
 ) -> None:
     context = ControllerContext()
+    for broker in live:
+        context.add_broker(broker_info(broker), epoch=1)
     context.set_assignment(tp("orders"), ReplicaAssignment(replicas=(1, 2)))
     context.topics_to_delete["orders"] = None
+    context.topics_with_deletion_started.add("orders")
     for broker, name in enumerate(states, start=1):
         context.replica_states[Replica(tp("orders"), broker)] = ReplicaState[name]
-    if halted:
-        context.topics_ineligible_for_deletion.add("orders")
     steps = topic_deletion.decide(context)
-    done = {"complete": steps.complete, "retry": steps.retry, "begin": steps.begin}
+    done = {"complete": steps.complete, "begin": steps.begin}
     assert " ".join(name for name, topics in done.items() if topics) == expected
 
 
@@ -53,43 +75,89 @@ def test_a_topic_without_partitions_is_complete_at_once(cluster: Cluster) -> Non
     assert topic_paths(cluster) == []
 
 
-def test_deletion_waits_for_a_broker_that_is_down(cluster: Cluster) -> None:
+def test_a_dead_broker_does_not_hold_up_a_deletion(cluster: Cluster) -> None:
     cluster.create_topic("orders", {0: [1, 2, 3]})
     cluster.kill(3)
     cluster.settle()
     cluster.delete_topic("orders")
-    assert cluster.admin.topic_exists("orders")
-    assert tp("orders") not in cluster.nodes[1].leaders, "live replicas are deleted already"
-    cluster.start(3)
-    cluster.settle()
     assert topic_paths(cluster) == []
+    assert tp("orders") not in cluster.nodes[1].leaders
 
 
-def test_deletion_waits_when_a_broker_dies_before_it_answers(cluster: Cluster) -> None:
-    cluster.create_topic("orders", {0: [1, 2, 3]})
-    cluster.admin.request_topic_deletion("orders")
-    while cluster.handle_events():
-        pass  # StopReplica requests are queued, none is delivered
+def test_a_topic_that_has_no_live_replica_can_go(cluster: Cluster) -> None:
+    cluster.create_topic("orders", {0: [3]})
     cluster.kill(3)
     cluster.settle()
-    assert cluster.admin.topic_exists("orders")
-    cluster.start(3)
-    cluster.settle()
+    cluster.delete_topic("orders")
     assert topic_paths(cluster) == []
+    assert tp("orders") not in cluster.nodes[1].metadata
 
 
-def test_a_replica_that_cannot_be_deleted_is_retried_when_its_broker_is_back(
+def test_a_deletion_completes_without_a_broker_that_dies_before_it_answers(
     cluster: Cluster,
 ) -> None:
     cluster.create_topic("orders", {0: [1, 2, 3]})
-    cluster.nodes[2].storage_errors.add(tp("orders"))
-    cluster.delete_topic("orders")
-    assert cluster.admin.topic_exists("orders")
-    context = cluster.controller.core.context
-    assert context.topics_ineligible_for_deletion == {"orders"}
-    cluster.restart(2)
+    queue_deletion(cluster, "orders")
+    cluster.kill(3)
     cluster.settle()
     assert topic_paths(cluster) == []
+
+
+def test_a_replica_on_a_failed_disk_does_not_hold_up_a_deletion(cluster: Cluster) -> None:
+    cluster.create_topic("orders", {0: [1, 2, 3]})
+    cluster.nodes[2].storage_errors.add(tp("orders"))
+    cluster.delete_topic("orders")
+    assert topic_paths(cluster) == []
+    assert tp("orders") not in cluster.nodes[2].storage_errors, "the name is free there, too"
+    cluster.create_topic("orders", {0: [2]})
+    assert cluster.leader("orders") == 2
+
+
+def test_a_broker_that_missed_a_deletion_drops_what_it_had(cluster: Cluster) -> None:
+    cluster.create_topic("orders", {0: [1, 2, 3]})
+    miss(cluster, 3, lambda: cluster.delete_topic("orders"))
+    assert cluster.nodes[3].leaders == {}
+    assert cluster.nodes[3].metadata == {}
+
+
+def test_a_broker_that_missed_that_a_topic_was_made_again_begins_again(cluster: Cluster) -> None:
+    cluster.create_topic("orders", {0: [3, 1, 2]})
+
+    def replace() -> None:
+        cluster.delete_topic("orders")
+        cluster.create_topic("orders", {0: [1, 2, 3]})
+
+    miss(cluster, 3, replace)
+    topic = cluster.admin.find_topic("orders")
+    assert topic is not None
+    assert cluster.nodes[3].topic_ids[tp("orders")] == topic.topic_id
+    assert cluster.nodes[3].leaders[tp("orders")].leader == 1
+
+
+def test_a_broker_that_missed_a_reassignment_drops_the_replica(cluster: Cluster) -> None:
+    cluster.create_topic("orders", {0: [3, 1]})
+
+    def move() -> None:
+        cluster.reassign({tp("orders"): [1, 2]})
+        cluster.set_isr(tp("orders"), [1, 2])
+
+    miss(cluster, 3, move)
+    assert cluster.nodes[3].leaders == {}
+    assert cluster.nodes[3].metadata[tp("orders")].leader == 1
+
+
+def test_a_new_controller_tells_every_broker_everything(cluster: Cluster) -> None:
+    """Its predecessor had told nobody when it died: broker 3 is the only one with the old log."""
+    cluster.create_topic("orders", {0: [3, 2]})
+    queue_deletion(cluster, "orders")
+    node = cluster.nodes[1]
+    assert node.channels is not None
+    node.channels.close()
+    cluster.kill(1)
+    cluster.settle()
+    assert topic_paths(cluster) == []
+    assert cluster.nodes[3].leaders == {}
+    assert cluster.nodes[3].metadata == {}
 
 
 def test_a_new_controller_goes_on_with_a_deletion(cluster: Cluster) -> None:
@@ -132,26 +200,32 @@ def test_requests_are_dropped_when_deletion_is_disabled() -> None:
 
 def test_partitions_added_during_deletion_are_taken_back(cluster: Cluster) -> None:
     cluster.create_topic("orders", {0: [1, 2, 3]})
-    cluster.kill(3)
-    cluster.settle()
-    cluster.delete_topic("orders")
+    queue_deletion(cluster, "orders")
     topic = cluster.admin.find_topic("orders")
     assert topic is not None
     more = {**topic.partitions, 1: ReplicaAssignment(replicas=(1,))}
     cluster.admin.set_topic_assignment("orders", more, topic_id=topic.topic_id)
-    cluster.settle()
+    while cluster.handle_events():
+        pass
     kept = cluster.admin.find_topic("orders")
     assert kept is not None
     assert set(kept.partitions) == {0}
-
-
-def test_deletion_waits_for_a_reassignment(cluster: Cluster) -> None:
-    cluster.create_topic("orders", {0: [1, 2]})
-    cluster.reassign({tp("orders"): [1, 3]})
-    cluster.delete_topic("orders")
-    assert cluster.admin.topic_exists("orders")
-    cluster.set_isr(tp("orders"), [1, 2, 3])
+    cluster.settle()
     assert topic_paths(cluster) == []
+
+
+def test_a_deletion_drops_a_reassignment(cluster: Cluster) -> None:
+    """As on KRaft. It would wait for ever if a broker that is to have a replica stays away."""
+    cluster.create_topic("orders", {0: [1, 2]})
+    wanted = payloads.encode_reassignment({tp("orders"): (1, 3)})
+    cluster.admin.store.create(paths.REASSIGN_PARTITIONS, wanted)
+    cluster.settle()
+    assert cluster.list_reassignments(None)
+    cluster.delete_topic("orders")
+    assert topic_paths(cluster) == []
+    assert cluster.list_reassignments(None) == {}
+    assert cluster.admin.store.exists(paths.REASSIGN_PARTITIONS) is None
+    assert cluster.nodes[3].leaders == {}
 
 
 def test_a_refusal_meant_for_a_brokers_last_life_does_not_halt_its_deletion(

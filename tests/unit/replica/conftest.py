@@ -15,6 +15,7 @@ from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import (
+    INCREMENTAL,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -472,6 +473,7 @@ def leader_and_isr(
     topic_id: uuid.UUID,
     controller_epoch: int,
     is_new: bool,
+    type: int = INCREMENTAL,
 ) -> LeaderAndIsrRequest:
     state = LeaderAndIsrRequest.TopicState.PartitionState(
         partition_index=topic_partition.partition,
@@ -486,6 +488,7 @@ def leader_and_isr(
     return LeaderAndIsrRequest(
         controller_id=1,
         controller_epoch=controller_epoch,
+        type=type,
         topic_states=[
             LeaderAndIsrRequest.TopicState(
                 topic_name=topic_partition.topic, topic_id=topic_id, partition_states=[state]

@@ -5,8 +5,14 @@ import uuid
 import pytest
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, StopReplicaRequest
+from embedkafka.protocol.messages.brokers import (
+    FULL,
+    INCREMENTAL,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+)
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.replica.conftest import TOPIC_ID, leader_and_isr, partition_error
 
 TP = TopicPartition("orders", 0)
 
@@ -39,19 +45,56 @@ def test_broker_that_is_no_replica_refuses(cluster):
     assert cluster[3].manager.find_partition(TP) is None
 
 
-def test_another_topic_of_the_same_name_is_refused(cluster):
-    cluster.elect(1)
-    other = uuid.UUID(int=77)
-    assert cluster.elect(1, topic_id=other)[1] is ErrorCode.INCONSISTENT_TOPIC_ID
-
-
-def test_log_of_a_deleted_topic_is_not_taken_for_the_new_one(cluster):
+@pytest.mark.parametrize("restarts", [False, True])
+def test_log_of_a_deleted_topic_is_not_taken_for_the_new_one(cluster, restarts):
+    """The broker missed the deletion, and leader epochs begin again with the new topic."""
     cluster.elect(1)
     cluster[1].produce("a")
-    cluster.kill(1)
-    cluster.start(1)
+    cluster.elect(1)
+    if restarts:
+        cluster.kill(1)
+        cluster.start(1)
     other = uuid.UUID(int=77)
-    assert cluster.elect(1, topic_id=other, to=[1]) == {1: ErrorCode.INCONSISTENT_TOPIC_ID}
+    answer = tell(cluster, 1, TP, topic_id=other, leader_epoch=0)
+    assert partition_error(answer) is ErrorCode.NONE
+    partition = cluster[1].partition()
+    assert (partition.leader_epoch, partition.view().log_end_offset) == (0, 0)
+
+
+def test_what_is_not_among_everything_hosted_goes(cluster):
+    other = TopicPartition("payments", 0)
+    cluster.elect(1)
+    cluster.elect(1, of=other)
+    tell(cluster, 1, other, type=FULL)
+    assert cluster[1].manager.find_partition(TP) is None
+    assert [log.topic_partition for log in cluster[1].logs.all_logs()] == [other]
+    _, following = cluster[1].changes[-1]
+    assert [c.topic_partition for c in following] == [TP], "coordinators hear of it"
+    assert cluster[1].manager.find_partition(other).is_leader
+
+
+def test_a_change_says_nothing_of_other_partitions(cluster):
+    other = TopicPartition("payments", 0)
+    cluster.elect(1)
+    cluster.elect(1, of=other)
+    tell(cluster, 1, other, type=INCREMENTAL)
+    assert cluster[1].partition().is_leader
+
+
+def test_everything_from_an_older_controller_changes_nothing(cluster):
+    cluster.controller_epoch = 5
+    cluster.elect(1)
+    tell(cluster, 1, TopicPartition("payments", 0), type=FULL, controller_epoch=4)
+    assert cluster[1].partition().is_leader
+
+
+def tell(cluster, broker, of, **values):
+    """Makes the broker leader of `of`."""
+    known = {"leader_epoch": 7, "partition_epoch": 7, "topic_id": TOPIC_ID, "controller_epoch": 5}
+    request = leader_and_isr(
+        of, leader=broker, isr=[broker], replicas=[broker], is_new=False, **{**known, **values}
+    )
+    return cluster[broker].manager.become_leader_or_follower(request)
 
 
 def test_requests_without_topic_ids_are_answered_by_name(cluster):

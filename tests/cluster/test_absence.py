@@ -1,0 +1,195 @@
+"""Brokers that were away while partitions moved and topics went, and what they know afterwards."""
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
+from embedkafka.protocol.messages.core import MetadataRequest
+from tests.cluster.reassignment import reassign, replicas_of
+from tests.cluster.traffic import make_producer
+from tests.wire.clients import eventually
+from tests.wire.raw_client import RawClient
+
+AWAY = ["pause", "cut"]
+
+
+def leave(kafka, broker_id, how):
+    """Until its session has expired."""
+    if how == "pause":
+        kafka.broker(broker_id).pause()
+    else:
+        kafka.partition({broker_id}, {1, 2, 3} - {broker_id})
+    zk = kafka._require_nodes().zk
+    eventually(lambda: zk.find_broker(broker_id) is None, "its session has expired")
+
+
+def come_back(kafka, broker_id, how):
+    if how == "pause":
+        kafka.broker(broker_id).resume()
+    else:
+        kafka.heal()
+    kafka.await_brokers()
+
+
+def hosted_by(kafka, broker_id, topic="orders"):
+    broker = kafka.broker(broker_id).require_broker()
+    return [log for log in broker.logs.all_logs() if log.topic_partition.topic == topic]
+
+
+def lose_leader(kafka, topic, how):
+    """Moves a partition away from its leader, which does not hear of it; that leader."""
+    old = kafka.leader_of(topic)
+    new = min({1, 2, 3} - {old})
+    leave(kafka, old, how)
+    kafka.await_isr(topic, size=2)
+    reassign(kafka, topic, [new])
+    eventually(lambda: replicas_of(kafka, topic) == {new}, "the partition has moved")
+    return old
+
+
+@pytest.mark.parametrize("how", AWAY)
+def test_a_leader_that_missed_its_reassignment_drops_its_replica(kafka, how):
+    topic = kafka.topic("orders", replication=3)
+    topic.send("before")
+    old = lose_leader(kafka, "orders", how)
+    come_back(kafka, old, how)
+    assert hosted_by(kafka, old) == []
+    assert kafka.broker(old).require_broker().replicas.find_partition(("orders", 0)) is None
+
+
+def test_what_is_acknowledged_after_its_return_is_kept(kafka):
+    """The producer knows no other leader, and asks for one when the old one refuses."""
+    topic = kafka.topic("orders", replication=3)
+    quiet = {"topic.metadata.refresh.interval.ms": -1, "metadata.max.age.ms": 900_000}
+    producer = make_producer(kafka, **{"acks": 1, "enable.idempotence": False}, **quiet)
+    producer.produce("orders", "before")
+    producer.flush(20)
+    old = lose_leader(kafka, "orders", "pause")
+    come_back(kafka, old, "pause")
+    errors = []
+    producer.produce("orders", "after", on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(20) == 0
+    assert errors == [None]
+    assert [message.text for message in topic.read()] == ["before", "after"]
+
+
+@pytest.mark.parametrize("how", AWAY)
+def test_a_topic_made_again_is_whole_on_a_broker_that_missed_the_deletion(kafka, how):
+    kafka.topic("orders", partitions=3, replication=3).send("old")
+    away = kafka.leader_of("orders")
+    leave(kafka, away, how)
+    kafka.delete_topic("orders")
+    kafka.topic("orders", partitions=3, replication=2)
+    come_back(kafka, away, how)
+    kafka.await_no_under_replicated()
+    assert hosted_by(kafka, away) == []
+    kafka.delete_topic("orders")
+    topic = kafka.topic("orders", partitions=3, replication=3)
+    kafka.await_no_under_replicated()
+    assert topic.read() == []
+    assert len(hosted_by(kafka, away)) == 3
+
+
+@pytest.mark.parametrize("how", AWAY)
+def test_reset_leaves_nothing_on_a_leader_that_missed_its_reassignment(how):
+    topics = {"orders": TopicSpec(replication=3)}
+    with EmbeddedKafka(brokers=3, topics=topics) as kafka:
+        topic = kafka.existing_topic("orders")
+        topic.send("old")
+        with Transaction(kafka):
+            old = lose_leader(kafka, "orders", how)
+            kafka.reset()
+        kafka.await_no_under_replicated()
+        assert [log.log_end_offset for log in hosted_by(kafka, old)] == [0]
+        assert kafka.existing_topic("orders").read() == []
+        with Transaction(kafka) as transaction:
+            transaction.commit_transaction(20)
+        assert [m.text for m in topic.read()] == ["in a transaction"]
+
+
+class Transaction:
+    """An open one with a record in it; its producer."""
+
+    def __init__(self, kafka):
+        self._producer = make_producer(kafka, **{"transactional.id": "t"})
+
+    def __enter__(self) -> Producer:
+        self._producer.init_transactions(20)
+        self._producer.begin_transaction()
+        self._producer.produce("orders", "in a transaction")
+        self._producer.flush(20)
+        return self._producer
+
+    def __exit__(self, *failure):
+        """Whatever becomes of it."""
+
+
+def test_reset_gives_a_broker_back_a_disk_that_failed():
+    with EmbeddedKafka(brokers=2, log_dirs=2) as kafka:
+        kafka.topic("orders", partitions=4, replication=2).send("old")
+        kafka.faults.disk(1).fail(directory=2)
+        for partition in range(4):
+            kafka.existing_topic("orders").send("old", partition=partition)
+        eventually(lambda: not kafka.broker(1).has_all_disks, "the disk has failed")
+        kafka.reset()
+        assert kafka.broker(1).has_all_disks
+        topic = kafka.topic("orders", partitions=4, replication=2)
+        kafka.await_no_under_replicated()
+        assert topic.read() == []
+
+
+@pytest.mark.parametrize("controller_changes", [False, True])
+def test_a_broker_that_missed_a_deletion_does_not_list_the_topic(kafka, controller_changes):
+    away = next(broker.id for broker in kafka.brokers if broker.id != kafka.controller)
+    kafka.topic("orders", replication=2)
+    kafka.topic("payments", replication=2)
+    leave(kafka, away, "cut")
+    kafka.delete_topic("orders")
+    if controller_changes:
+        kafka.broker(kafka.await_controller()).restart()
+    come_back(kafka, away, "cut")
+    for broker in kafka.brokers:
+        host, _, port = broker.address.rpartition(":")
+        with RawClient(host, int(port)) as client:
+            answer = client.call(MetadataRequest(topics=None), 12)
+        assert [topic.name for topic in answer.topics] == ["payments"], f"broker {broker.id}"
+
+
+def test_the_name_of_a_deleted_topic_is_free_though_a_replica_is_dead():
+    """As on KRaft: the dead broker's log is settled when that broker is back."""
+    with EmbeddedKafka(brokers=3, config={"auto.create.topics.enable": False}) as kafka:
+        kafka.topic("orders", replication=3).send("old")
+        kafka.broker(3).kill()
+        kafka.await_isr("orders", size=2)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+        admin.delete_topics(["orders"], operation_timeout=20)["orders"].result(20)
+        admin.create_topics([NewTopic("orders", 1, 2)], operation_timeout=20)["orders"].result(20)
+        kafka.broker(3).start()
+        reassign(kafka, "orders", [3])
+        eventually(lambda: replicas_of(kafka, "orders") == {3}, "the topic is on broker 3 alone")
+        assert kafka.existing_topic("orders").read() == []
+
+
+def test_a_topic_whose_only_broker_is_dead_can_be_deleted(kafka):
+    kafka.topic("orders", replication=1)
+    dead = kafka.leader_of("orders")
+    kafka.broker(dead).kill()
+    kafka.delete_topic("orders")
+    with pytest.raises(EmbedKafkaError):
+        kafka.describe_partition("orders")
+    kafka.broker(dead).start()
+    assert hosted_by(kafka, dead) == []
+
+
+def test_a_topic_that_is_being_moved_to_a_dead_broker_can_be_deleted(kafka):
+    kafka.topic("orders", replication=1)
+    leader = kafka.leader_of("orders")
+    target = min({1, 2, 3} - {leader, kafka.controller})
+    kafka.broker(target).pause()
+    reassign(kafka, "orders", [target])
+    kafka.delete_topic("orders")
+    kafka.topic("orders", replication=1).send("new")
+    kafka.broker(target).resume()
+    kafka.await_brokers()
+    assert len([b for b in (1, 2, 3) if hosted_by(kafka, b)]) == 1

@@ -1,0 +1,88 @@
+"""What a broker knows of the cluster: changes are merged, everything replaces everything."""
+
+import uuid
+
+import pytest
+
+from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
+
+OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+@pytest.fixture
+def cache() -> MetadataCache:
+    """One that knows `orders` with two partitions, and `payments`."""
+    cache = MetadataCache()
+    cache.update(update(topic("orders", 2), topic("payments", 1, topic_id=uuid.UUID(int=3))))
+    return cache
+
+
+def topic(
+    name: str, partitions: int, *, topic_id: uuid.UUID = OLD, leader: int = 1
+) -> UpdateMetadataRequest.TopicState:
+    return UpdateMetadataRequest.TopicState(
+        topic_name=name,
+        topic_id=topic_id,
+        partition_states=[
+            UpdateMetadataRequest.TopicState.PartitionState(
+                partition_index=partition,
+                controller_epoch=1,
+                leader=leader,
+                leader_epoch=0,
+                isr=[1],
+                zk_version=0,
+                replicas=[1],
+            )
+            for partition in range(partitions)
+        ],
+    )
+
+
+def update(
+    *topics: UpdateMetadataRequest.TopicState, type: int = INCREMENTAL, broker_epoch: int = 5
+) -> UpdateMetadataRequest:
+    return UpdateMetadataRequest(
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=broker_epoch,
+        type=type,
+        topic_states=topics,
+        live_brokers=[],
+    )
+
+
+def test_a_change_leaves_other_topics(cache: MetadataCache) -> None:
+    assert cache.update(update(topic("orders", 1))) == set()
+    assert {name: len(listed) for name, listed in cache.snapshot.topics.items()} == {
+        "orders": 2,
+        "payments": 1,
+    }
+
+
+def test_everything_leaves_no_ghosts(cache: MetadataCache) -> None:
+    removed = cache.update(update(topic("orders", 1), type=FULL))
+    assert removed == {TopicPartition("orders", 1), TopicPartition("payments", 0)}
+    assert list(cache.snapshot.topics) == ["orders"]
+    assert cache.snapshot.topic_names == {OLD: "orders"}
+
+
+@pytest.mark.parametrize("type", [INCREMENTAL, FULL])
+def test_a_topic_made_again_is_another(cache: MetadataCache, type: int) -> None:
+    removed = cache.update(update(topic("orders", 1, topic_id=NEW), type=type))
+    assert {TopicPartition("orders", 0), TopicPartition("orders", 1)} <= removed
+    assert len(cache.snapshot.topics["orders"]) == 1
+    assert cache.snapshot.topic_ids["orders"] == NEW
+    assert OLD not in cache.snapshot.topic_names
+
+
+def test_a_topic_in_deletion_is_gone(cache: MetadataCache) -> None:
+    removed = cache.update(update(topic("orders", 2, leader=LEADER_DURING_DELETE)))
+    assert removed == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
+    assert list(cache.snapshot.topics) == ["payments"]
+
+
+def test_a_snapshot_tells_for_which_registration_it_is(cache: MetadataCache) -> None:
+    cache.update(update(broker_epoch=8))
+    assert cache.snapshot.broker_epoch == 8
