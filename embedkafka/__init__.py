@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         BackgroundFailure,
         ClusterClosed,
         ConfigError,
+        DirectoryInUse,
         EmbedKafkaError,
     )
 
@@ -30,6 +31,7 @@ _HOMES = {
     "ClusterClosed": "runtime.failures",
     "ClusterConfig": "cluster.config",
     "ConfigError": "runtime.failures",
+    "DirectoryInUse": "runtime.failures",
     "EmbedKafkaError": "runtime.failures",
     "EmbeddedKafka": "cluster.embedded",
     "Message": "cluster.messages",
@@ -43,6 +45,7 @@ __all__ = [
     "ClusterClosed",
     "ClusterConfig",
     "ConfigError",
+    "DirectoryInUse",
     "EmbedKafkaError",
     "EmbeddedKafka",
     "Message",

@@ -13,7 +13,7 @@ from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 
-from embedkafka.runtime.files import BytesLike, File, Files
+from embedkafka.runtime.files import LOCK_FILE, BytesLike, DirectoryLock, File, Files
 
 
 class Disk:
@@ -116,6 +116,10 @@ class _DiskFiles:
     def make_directory(self, directory: Path) -> None:
         self._check_opening(directory)
         self._files.make_directory(directory)
+
+    def lock_directory(self, directory: Path, *, create: bool = True) -> DirectoryLock:
+        self._check_opening(directory / LOCK_FILE)
+        return self._files.lock_directory(directory, create=create)
 
     def rename(self, old: Path, new: Path) -> None:
         self._disk._check(new, _Access.CHANGE)

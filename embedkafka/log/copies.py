@@ -20,12 +20,13 @@ from embedkafka.log.checkpoints import (
     write_offsets,
 )
 from embedkafka.log.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX
-from embedkafka.runtime.files import Files
+from embedkafka.runtime.files import LOCK_FILE, Files
 from embedkafka.runtime.ids import TopicPartition
 
 #: What somebody is about to remove, or has not finished.
 _PASSING: Final = (".deleted", ".cleaned", ".swap", ".tmp")
-_PASSING_DIRECTORIES: Final = ("-delete",)
+#: The same in a broker's directory, and its lock, which is no part of the data.
+_NOT_COPIED: Final = ("-delete", LOCK_FILE)
 
 
 class CopiedLog(NamedTuple):
@@ -67,7 +68,7 @@ def copy_log_dir(files: Files, source: Path, target: Path) -> None:
     Logs without records are left as they are if they have not changed since they were copied.
     """
     files.make_directory(target)
-    wanted = [name for name in files.names(source) if not name.endswith(_PASSING_DIRECTORIES)]
+    wanted = [name for name in files.names(source) if not name.endswith(_NOT_COPIED)]
     for name in files.names(target):
         if name not in wanted or not _is_same_log(files, source / name, target / name):
             _remove(files, target / name)

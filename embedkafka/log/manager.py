@@ -28,7 +28,7 @@ from embedkafka.log.throttle import Throttle
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.runtime.files import Files, is_disk_failure
+from embedkafka.runtime.files import DirectoryLock, Files, is_disk_failure
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK, ranked_lock
 from embedkafka.runtime.values import dataclass
@@ -97,6 +97,7 @@ class LogManager:
         self._offline: dict[Path, OSError] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._tasks: list[ScheduledTask] = []
+        self._locks: list[DirectoryLock] = []
         self._preferred: dict[TopicPartition, Path] = {}
         self._moves = Moves(self, scheduler=scheduler, random=random)
         self._cleaner_config = cleaner_config or CleanerConfig()
@@ -116,9 +117,14 @@ class LogManager:
     # -- life
 
     def claim(self, meta: MetaProperties) -> None:
-        """Marks the directories as those of one broker; refuses those of another."""
+        """Locks the directories and marks them as those of one broker; refuses those of another.
+
+        Raises `DirectoryInUse` while another broker uses one, be it Apache Kafka's.
+        """
         for directory in self.live_directories:
             try:
+                self._files.make_directory(directory)
+                self._locks.append(self._files.lock_directory(directory))
                 found = self._read_or_write_meta(directory, meta)
             except OSError as error:
                 self._begin_without(directory, error)
@@ -132,7 +138,6 @@ class LogManager:
     def _read_or_write_meta(self, directory: Path, meta: MetaProperties) -> MetaProperties:
         found = checkpoints.read_meta_properties(self._files, directory)
         if found is None:
-            self._files.make_directory(directory)
             checkpoints.write_meta_properties(self._files, directory, meta)
         return found or meta
 
@@ -164,7 +169,7 @@ class LogManager:
             except OSError as error:
                 _LOG.error("Log directory %s was not closed properly: %s", directory, error)
                 self.fail_directory(directory, error)
-        self._forget_logs()
+        self._let_go()
 
     def kill(self) -> None:
         """Lets go of every file as it is, like a process that dies."""
@@ -172,7 +177,7 @@ class LogManager:
         self._moves.close(clean=False)
         for log in self.all_logs():
             log.kill()
-        self._forget_logs()
+        self._let_go()
 
     def copy_to(self, root: Path) -> None:
         """Leaves copies of the directories under `root`, in order as `shutdown` leaves them.
@@ -599,9 +604,11 @@ class LogManager:
         with self._lock:
             return [log for log in self._logs.values() if log.directory.parent == directory]
 
-    def _forget_logs(self) -> None:
+    def _let_go(self) -> None:
         with self._lock:
             self._logs.clear()
+        while self._locks:
+            self._locks.pop().release()
 
 
 def _default_config(topic: str) -> LogConfig:

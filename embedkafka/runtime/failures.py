@@ -26,6 +26,10 @@ class ClusterClosed(EmbedKafkaError):
     """The cluster, or the broker that was asked, is not running."""
 
 
+class DirectoryInUse(EmbedKafkaError):
+    """Another cluster or broker uses the directory; the message says which process."""
+
+
 class AwaitTimeout(EmbedKafkaError):
     """Something awaited did not come true in time; the message says what was seen last."""
 

@@ -1,6 +1,7 @@
 """The file system, as far as logs need it: the seam where a disk can be made to fail.
 
-Owner: nobody; a `File` belongs to the log segment or index that opened it.
+Owner: nobody; a `File` belongs to the log segment or index that opened it. `_registry` (leaf)
+guards which directories this process has locked.
 Invariants: a file stays open as long as anything refers to it, and not longer. So a `FileRegion`
 on its way to a socket outlives the segment it was cut from, and nobody has to count references.
 Not here: what is in the files (`log`).
@@ -8,9 +9,20 @@ Not here: what is in the files (`log`).
 
 import errno
 import os
+import struct
+import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
+
+from embedkafka.runtime.failures import DirectoryInUse
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -18,6 +30,13 @@ BytesLike = bytes | bytearray | memoryview
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP})
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _COPY_SIZE: Final = 1024 * 1024
+
+LOCK_FILE: Final = ".lock"
+"""Kafka's name for it."""
+CAN_LOCK: Final = fcntl is not None
+"""Whether a lock keeps other processes out. Where it does not, it keeps out this process only."""
+_TAKEN: Final = frozenset({errno.EACCES, errno.EAGAIN})
+_FLOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, pid
 
 
 class File(Protocol):
@@ -36,6 +55,12 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None: ...
+
+
+class DirectoryLock(Protocol):
+    """A directory that nobody else may use until `release`."""
+
+    def release(self) -> None: ...
 
 
 class Files(Protocol):
@@ -65,6 +90,15 @@ class Files(Protocol):
 
     def make_directory(self, directory: Path) -> None:
         """Creates `directory` and its parents, unless it is there."""
+        ...
+
+    def lock_directory(self, directory: Path, *, create: bool = True) -> DirectoryLock:
+        """Keeps other processes, and the rest of this one, from using `directory`.
+
+        Raises `DirectoryInUse`, with the holder's pid. The lock is on the file `.lock`, as Apache
+        Kafka's is, so that the two refuse each other. Without `create` a directory without that
+        file is a FileNotFoundError.
+        """
         ...
 
     def rename(self, old: Path, new: Path) -> None:
@@ -153,6 +187,18 @@ class SystemFiles:
     def make_directory(self, directory: Path) -> None:
         os.makedirs(directory, exist_ok=True)
 
+    def lock_directory(self, directory: Path, *, create: bool = True) -> DirectoryLock:
+        path = directory / LOCK_FILE
+        with _registry:
+            try:
+                found = os.stat(path)
+            except FileNotFoundError:
+                pass
+            else:
+                if (found.st_dev, found.st_ino) in _held:  # opening the file would end the lock
+                    raise DirectoryInUse(f"{directory} is in use by this process already")
+            return _lock(directory, os.O_CREAT if create else 0)
+
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)
 
@@ -233,6 +279,82 @@ class _SystemFile:
 
     def sync(self) -> None:
         os.fsync(self._descriptor)
+
+
+_registry = threading.RLock()  # a lock that is collected while another is taken is let go
+_held: set[tuple[int, int]] = set()
+"""The lock files of this process, by device and inode.
+
+A POSIX lock does not keep its own process out, and ends when the process closes any descriptor of
+the file. So the file of a lock that is held here must not be opened again.
+"""
+
+
+class _SystemLock:
+    __slots__ = ("_descriptor", "_key", "_pid")
+
+    def __init__(self, descriptor: int, key: tuple[int, int]) -> None:
+        self._descriptor: int | None = descriptor
+        self._key = key
+        self._pid = os.getpid()
+        _held.add(key)
+
+    def __del__(self) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Lets others in; again, or in a process that was forked from the owner, does nothing."""
+        if self._pid != os.getpid():
+            return
+        with _registry:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                _held.discard(self._key)
+                with suppress(OSError):  # it is for people only, and the disk may be broken
+                    os.ftruncate(descriptor, 0)
+                os.close(descriptor)
+
+
+def _lock(directory: Path, flags: int) -> _SystemLock:
+    descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
+    try:
+        if fcntl is not None:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(descriptor)
+        if found.st_nlink == 0:  # removed after it was opened, with its directory perhaps
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(directory))
+        pid = f"{os.getpid()}\n".encode()  # for people; the lock itself is the proof
+        os.ftruncate(descriptor, 0)
+        _write_all(descriptor, pid, 0)
+        return _SystemLock(descriptor, (found.st_dev, found.st_ino))
+    except OSError as error:
+        holder = _holder(descriptor) if error.errno in _TAKEN else None
+        os.close(descriptor)
+        if holder is None:
+            raise
+        raise DirectoryInUse(f"{directory} is in use by {holder}") from error
+
+
+def _holder(descriptor: int) -> str:
+    """Which process has the lock, as the kernel knows it."""
+    if fcntl is not None and sys.platform == "linux":
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        told = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
+        pid = struct.unpack(_FLOCK, told)[4]
+        if pid > 0:  # not in another container, nor on another machine
+            return f"process {pid}"
+    return "another process"
+
+
+def _forget_locks() -> None:
+    """A forked child has none of its parent's locks, nor the thread that may be taking one."""
+    global _registry
+    _registry = threading.RLock()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 def _copy_all(source: int, target: int) -> None:
