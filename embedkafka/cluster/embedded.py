@@ -40,8 +40,9 @@ class EmbeddedKafka:
     runs; see `ClusterConfig` for the rest.
 
     With `data_dir` everything is kept there: one directory of logs per broker, and ZooKeeper's
-    tree in `zookeeper.json`, written by `close()`. A later cluster on the same directory has the
-    same id, topics, settings, offsets and records.
+    tree in `zookeeper.json`, with its latest changes in `zookeeper.journal` while the cluster runs.
+    A later cluster on the same directory has the same id, topics, settings, offsets and records,
+    also when this process was killed. One cluster at a time uses it: the others are refused.
 
     With `zookeeper`, `host:port,...[/chroot]`, that tree is in a real ZooKeeper, which keeps it for
     longer than the cluster lives. Its sessions expire in real time, whatever `clock` says.

@@ -5,22 +5,20 @@ Not here: what is stored (`zk.kafka_zk`), and what cuts a session off (`faults.s
 """
 
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from embedkafka.faults.session import Session
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
-from embedkafka.runtime.files import Files
+from embedkafka.runtime.files import DirectoryLock, Files
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.threads import start_thread
+from embedkafka.zk.journal import Journal
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
 from embedkafka.zk.paths import PRODUCER_ID_BLOCK
 from embedkafka.zk.snapshot import BadSnapshot, decode_tree
 from embedkafka.zk.store import SessionState, ZkStore
-from embedkafka.zk.tree import Tree
-
-ZOOKEEPER_FILE: Final = "zookeeper.json"
 
 
 class Ensemble(Protocol):
@@ -31,10 +29,6 @@ class Ensemble(Protocol):
         ...
 
     def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> Session: ...
-
-    def save(self) -> None:
-        """Writes down what a later cluster in the same place must know."""
-        ...
 
     def snapshot(self) -> bytes:
         """All that brokers have to find again when they start; not every ensemble can tell."""
@@ -48,25 +42,29 @@ class Ensemble(Protocol):
 
 
 class MemoryEnsemble:
-    """A `MemoryZk` that begins as an earlier one in `directory` was saved."""
+    """A `MemoryZk`. With a `directory` it is kept there, and begins as an earlier one ended."""
 
-    def __init__(self, directory: Path, *, files: Files, clock: Clock, failures: Failures) -> None:
-        self._path = directory / ZOOKEEPER_FILE
-        self._files = files
+    def __init__(
+        self, directory: Path | None, *, files: Files, clock: Clock, failures: Failures
+    ) -> None:
+        self._lock: DirectoryLock | None = None
+        if directory is None:
+            self._zookeeper = MemoryZk(clock, failures)
+            return
         try:
             files.make_directory(directory)
-        except OSError as error:
-            raise ConfigError(f"the directory {directory} cannot be made: {error}") from error
-        self._zookeeper = MemoryZk(clock, failures, self._saved_tree())
+            self._lock = files.lock_directory(directory)
+            journal = Journal(directory, files=files, failures=failures)
+            self._zookeeper = MemoryZk(clock, failures, journal)
+        except (OSError, BadSnapshot) as error:
+            self._unlock()
+            raise ConfigError(f"the directory {directory} cannot be used: {error}") from error
 
     def observe(self) -> MemorySession:
         return self._zookeeper.connect()
 
     def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> MemorySession:
         return self._zookeeper.connect(session_timeout_ms)
-
-    def save(self) -> None:
-        self._files.replace(self._path, self.snapshot())
 
     def snapshot(self) -> bytes:
         return self._zookeeper.snapshot()
@@ -81,15 +79,14 @@ class MemoryEnsemble:
         session.close()
 
     def close(self) -> None:
-        self._zookeeper.close()
-
-    def _saved_tree(self) -> Tree | None:
-        if not self._files.exists(self._path):
-            return None
         try:
-            return decode_tree(self._files.read(self._path))
-        except BadSnapshot as error:
-            raise ConfigError(f"{self._path} cannot be read: {error}") from error
+            self._zookeeper.close()
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
 
 class RealEnsemble:
@@ -116,9 +113,6 @@ class RealEnsemble:
             name=f"ek-b{broker_id}-zk",
             failures=self._failures,
         )
-
-    def save(self) -> None:
-        """They do."""
 
     def snapshot(self) -> bytes:
         raise EmbedKafkaError("a cluster on a real ZooKeeper has no snapshots")

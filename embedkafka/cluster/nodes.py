@@ -129,24 +129,17 @@ class Nodes:
                 self._handles.pop(broker_id, None)
 
     def close(self, *, keep: bool) -> None:
-        """Stops every broker; with `keep`, writes down what the next cluster here must know."""
+        """Stops every broker; with `keep`, leaves in good order what the next cluster here finds.
+
+        First they all take no more requests, and stand for election no more. So nobody elects
+        leaders or a controller because others leave first.
+        """
 
         def rest(handle: BrokerHandle) -> None:
-            """No request is taken once the tree is written: nobody is told what is not kept.
-
-            Nor does anybody elect leaders or a controller because others leave first.
-            """
             handle.hush()
             handle.stand_down()
 
         self.at_once(rest)
-        try:
-            if keep:
-                self.ensemble.save()
-        finally:
-            self._end(keep=keep)
-
-    def _end(self, *, keep: bool) -> None:
         self._requests.close()
         self.at_once(lambda handle: handle.shut_down(keep=keep))
         for thread in self._halting:
@@ -317,5 +310,5 @@ class Nodes:
         if self._config.zookeeper is not None:
             return RealEnsemble(self._config.zookeeper, self._failures)
         return MemoryEnsemble(
-            self._directory, files=self._files, clock=self.clock, failures=self._failures
+            self._config.data_dir, files=self._files, clock=self.clock, failures=self._failures
         )

@@ -19,6 +19,7 @@ from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.zk.journal import Journal
 from embedkafka.zk.snapshot import encode_tree
 from embedkafka.zk.store import (
     ANY_VERSION,
@@ -47,11 +48,15 @@ Executor = Callable[[Callable[[], None]], None]
 class MemoryZk:
     """One ensemble. `close()` ends its only thread, which exists after the first `pause()`."""
 
-    def __init__(self, clock: Clock, failures: Failures, tree: Tree | None = None) -> None:
+    def __init__(self, clock: Clock, failures: Failures, journal: Journal | None = None) -> None:
+        """Begins as `journal` has it, and keeps its tree there."""
+        self._journal = journal
+        self._tree = Tree() if journal is None else journal.load()
+        if journal is not None:
+            journal.rewrite(self._tree)
         self._clock = clock
         self._failures = failures
         self._lock = ranked_lock("MemoryZk", LEAF_RANK)
-        self._tree = tree or Tree()
         self._sessions: dict[int, MemorySession] = {}
         self._last_session_id = 0
         self._scheduler = Scheduler("ek-zk-sessions", clock, failures)
@@ -65,7 +70,11 @@ class MemoryZk:
         return MemorySession(self, session_timeout_ms, executor)
 
     def close(self) -> None:
+        """No session is used any more. The tree is left to the next one that has the journal."""
         self._scheduler.shutdown()
+        if self._journal is not None:
+            with self._lock:
+                self._journal.close(self._tree)
 
     def snapshot(self) -> bytes:
         """What `snapshot.decode_tree` makes a tree of again: all but the sessions."""
@@ -81,6 +90,8 @@ class MemoryZk:
         with self._lock:
             tree.follow(self._tree)
             self._tree = tree
+            if self._journal is not None:
+                self._journal.rewrite(tree)
 
     def paths(self) -> list[str]:
         """Every znode there is, for tests and reports."""
@@ -99,7 +110,10 @@ class MemoryZk:
     def _write(self, session: "MemorySession", ops: Sequence[Op]) -> list[OpResult]:
         with self._lock:
             session_id = session._require_usable()
-            applied = self._tree.apply(ops, session_id=session_id, now_ms=self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            applied = self._tree.apply(ops, session_id=session_id, now_ms=now_ms)
+            if self._journal is not None:
+                self._journal.append(self._tree, session_id=session_id, now_ms=now_ms, ops=ops)
             told = self._queue(applied.fired) if applied.fired else ()
         for other in told:
             other._deliver()
@@ -110,7 +124,10 @@ class MemoryZk:
         with self._lock:
             if self._sessions.pop(session_id, None) is None:
                 return
-            fired = self._tree.end_session(session_id, now_ms=self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            fired = self._tree.end_session(session_id, now_ms=now_ms)
+            if self._journal is not None:
+                self._journal.append(self._tree, session_id=session_id, now_ms=now_ms, ops=None)
             told = self._queue(fired)
         for other in told:
             other._deliver()

@@ -1,7 +1,4 @@
-"""A tree of znodes as bytes, so that a cluster can be started again with all that it knew.
-
-Sessions and their ephemeral znodes are left out: they ended with the cluster.
-"""
+"""A tree of znodes as bytes, so that a cluster can be started again with all that it knew."""
 
 import base64
 import json
@@ -17,21 +14,26 @@ class BadSnapshot(Exception):
     """The bytes are no snapshot, or one of a version that is not known."""
 
 
-def encode_tree(tree: Tree) -> bytes:
-    """All persistent znodes, with their versions and transaction ids."""
+def encode_tree(tree: Tree, *, ephemerals: bool = False) -> bytes:
+    """All znodes, with their versions and transaction ids.
+
+    Without `ephemerals`, only those that outlive the sessions: a tree between two clusters.
+    """
     nodes = [
         {
             "path": path,
             "data": base64.b64encode(node.data).decode(),
             **{name: getattr(node, name) for name in _NUMBERS},
+            **({"owner": node.owner} if node.owner else {}),
         }
-        for path, node in tree.persistent()
+        for path, node in tree.znodes()
+        if ephemerals or not node.owner
     ]
     return json.dumps({"version": _VERSION, "zxid": tree.zxid, "nodes": nodes}).encode()
 
 
 def decode_tree(data: bytes) -> Tree:
-    """The tree that `encode_tree` was given, without its ephemeral znodes."""
+    """The tree that `encode_tree` was given."""
     try:
         content = json.loads(data)
         if content["version"] != _VERSION:
@@ -46,7 +48,12 @@ def decode_tree(data: bytes) -> Tree:
 
 
 def _node(fields: dict[str, Any]) -> Znode:  # Any: JSON values have no common type
-    node = Znode(base64.b64decode(fields["data"]), zxid=fields["czxid"], now_ms=fields["ctime"])
+    node = Znode(
+        base64.b64decode(fields["data"]),
+        zxid=fields["czxid"],
+        now_ms=fields["ctime"],
+        owner=fields.get("owner", 0),
+    )
     for name in _NUMBERS:
         setattr(node, name, int(fields[name]))
     return node

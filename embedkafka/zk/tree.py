@@ -115,13 +115,19 @@ class Tree:
         """Every path, parents before children."""
         return sorted(self._nodes)
 
-    def persistent(self) -> list[tuple[str, Znode]]:
-        """Every znode that outlives its session, parents before children."""
-        return [(path, self._nodes[path]) for path in self.paths() if not self._nodes[path].owner]
+    def znodes(self) -> list[tuple[str, Znode]]:
+        """Every znode with its path, parents before children."""
+        return sorted(self._nodes.items())
+
+    def sessions(self) -> list[int]:
+        """Those that have ephemeral znodes."""
+        return [session_id for session_id, paths in self._ephemerals.items() if paths]
 
     def put_back(self, path: str, node: Znode) -> None:
         """Takes in a znode of an earlier tree as it was; its parent is there already."""
         self._nodes[path] = node
+        if node.owner:
+            self._ephemerals.setdefault(node.owner, {})[path] = None
         if path != ROOT:
             parent_path, name = _split(path)
             self._nodes[parent_path].children[name] = None

@@ -172,6 +172,7 @@ def test_a_cluster_gets_over_a_limit_of_a_real_disk(way, tmp_path):
 def test_a_cluster_that_cannot_be_written_down_ends_all_the_same(tmp_path):
     kafka = EmbeddedKafka(brokers=2, data_dir=tmp_path).start()
     address = kafka.bootstrap_servers.split(",")[0]
+    (tmp_path / "zookeeper.json").unlink()
     (tmp_path / "zookeeper.json").mkdir()  # in the way of the file
     with pytest.raises(OSError, match=r"zookeeper\.json"):
         kafka.close()
@@ -180,5 +181,5 @@ def test_a_cluster_that_cannot_be_written_down_ends_all_the_same(tmp_path):
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"file/data cannot be made: .*Not a directory"):
+    with pytest.raises(ConfigError, match=r"file/data cannot be used: .*Not a directory"):
         EmbeddedKafka(data_dir=tmp_path / "file" / "data").start()

@@ -226,7 +226,7 @@ def test_a_snapshot_is_of_one_cluster_and_ends_with_it(tmp_path):
         kafka.restore(then)
         assert then.directory.exists()
     assert not then.directory.exists()
-    assert sorted(os.listdir(tmp_path)) == ["broker-1", "zookeeper.json"]
+    assert sorted(os.listdir(tmp_path)) == [".lock", "broker-1", "zookeeper.json"]
     with EmbeddedKafka(data_dir=tmp_path) as again:
         assert texts(again.existing_topic("orders")) == ["kept"]
 
