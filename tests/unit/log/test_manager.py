@@ -15,7 +15,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import ManualClock
-from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.failures import ConfigError, DirectoryInUse
 from embedkafka.runtime.files import BytesLike
 from embedkafka.runtime.ids import TopicPartition
 
@@ -293,14 +293,29 @@ def test_topics_learn_of_new_settings(managers: Managers) -> None:
 
 def test_directories_belong_to_one_broker_of_one_cluster(managers: Managers) -> None:
     mine = MetaProperties(broker_id=1, cluster_id="a")
-    managers.start().claim(mine)
-    managers.start().claim(mine)
+    for end in (LogManager.shutdown, LogManager.kill):
+        manager = managers.start()
+        manager.claim(mine)
+        end(manager)
     for other in (
         MetaProperties(broker_id=2, cluster_id="a"),
         MetaProperties(broker_id=1, cluster_id="b"),
     ):
+        manager = managers.start()
         with pytest.raises(ConfigError):
-            managers.start().claim(other)
+            manager.claim(other)
+        manager.kill()
+
+
+def test_directories_are_used_by_one_manager_at_a_time(managers: Managers) -> None:
+    mine = MetaProperties(broker_id=1, cluster_id="a")
+    first, second = managers.start(), managers.start()
+    first.claim(mine)
+    with pytest.raises(DirectoryInUse, match="this process"):
+        second.claim(mine)
+    first.shutdown()
+    second.claim(mine)
+    second.kill()
 
 
 def test_foreign_directories_are_left_alone(managers: Managers) -> None:
