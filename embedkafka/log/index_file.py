@@ -1,8 +1,9 @@
 """The file behind an index: entries of a fixed size, kept in memory, written when it is due.
 
-The entries of a segment that is written to stay in memory; its file is brought up to date when
-the segment is rolled, flushed or closed. A segment that is only read loads its file on first use.
-After a crash the loader rebuilds what was not written, as Kafka does with indexes it cannot trust.
+The entries of a segment that is written to stay in memory; its file is empty at first, and brought
+up to date when the segment is rolled, flushed or closed. A segment that is only read loads its file
+on first use. After a crash the loader rebuilds what was not written, as Kafka does with indexes it
+cannot trust.
 
 Owner: the segment, under its `Log._lock`.
 Not here: what an entry means (`offset_index`, `time_index`).
@@ -33,6 +34,14 @@ class IndexFile:
             )
         self._is_written = True
         return data
+
+    def create(self) -> None:
+        """Makes an empty file: Kafka's tools read no segment without its indexes."""
+        try:
+            self._files.create(self.path)
+        except FileExistsError:
+            self._files.replace(self.path, b"")
+        self._is_written = True
 
     def save(self, data: bytes) -> None:
         """Makes `data` the content, unless it already is."""

@@ -195,8 +195,9 @@ class Log:
     def create(self) -> None:
         """Makes an empty log in a new directory.
 
-        There are no files in it before the first batch or a proper end: one costs up to a
-        millisecond, and of a topic's many partitions most may stay empty.
+        There are no files in it before the first batch: one costs up to a millisecond, and of a
+        topic's many partitions most may stay empty. Kafka makes the missing ones when it opens
+        such a directory.
         """
         with self._lock:
             self._contents.local.begin()

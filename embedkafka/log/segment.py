@@ -104,19 +104,25 @@ class Segment:
     # -- life
 
     def create(self) -> None:
-        """Starts an empty file, and takes the place of whatever had its name."""
+        """Starts with empty files, and takes the place of whatever had their names.
+
+        The indexes come first, so that there is never a log file without them.
+        """
+        self.begin()
+        self.offset_index.file.create()
+        self.time_index.file.create()
         try:
             self._file = self._files.create(self.path)
         except FileExistsError:
-            self.remove()
+            self._files.remove(self.path)
+            self.txn_index.remove()
             self._file = self._files.create(self.path)
         if self._preallocated_bytes:
             self._file.truncate(self._preallocated_bytes)
             self._is_preallocated = True
-        self.begin()
 
     def begin(self) -> None:
-        """Starts empty in memory; there is no file until `create`."""
+        """Starts empty in memory; there are no files until `create`."""
         self.offset_index.create()
         self.time_index.create()
         self.txn_index.create()

@@ -143,6 +143,21 @@ def deliver(producer, story: Story, values: list[bytes], txn: str) -> None:
     story.values += [(value, txn) for value in values]
 
 
+def fill_empty_partitions(address: str, story: Story) -> None:
+    """A first record where there has been none, and so no file before Kafka took over."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, **QUIET})
+    offsets: list[int] = []
+    for partition in (1, 2):
+        producer.produce(
+            story.topic,
+            b"first",
+            partition=partition,
+            on_delivery=lambda error, message: offsets.append(message.offset()),
+        )
+    assert producer.flush(30) == 0
+    assert offsets == [0, 0]
+
+
 def transactional(address: str, transactional_id: str):
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": address, "transactional.id": transactional_id, **QUIET}
@@ -290,6 +305,7 @@ def test_kafka_takes_over_from_us_and_we_from_kafka(zookeeper: str, tmp_path: Pa
         assert identity(apache.bootstrap_servers, story.topic) == who
         settle(apache.bootstrap_servers, story)
         add(apache.bootstrap_servers, story, "second, by them")
+        fill_empty_partitions(apache.bootstrap_servers, story)
         leave_open(apache.bootstrap_servers, story)
         complaints = [line for line in apache.output().splitlines() if REPAIRS.search(line)]
         assert not complaints

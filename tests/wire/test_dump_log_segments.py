@@ -148,7 +148,7 @@ def complaints_in(text: str) -> list[str]:
 
 @pytest.mark.java
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("ending", ["closed", "recovered"])
+@pytest.mark.parametrize("ending", ["running", "killed", "closed", "recovered"])
 def test_kafkas_tool_has_no_complaint_about_our_files(tmp_path: Path, ending: str) -> None:
     directory = tmp_path / "dumped-0"
     log = write_log(directory)
@@ -158,8 +158,14 @@ def test_kafkas_tool_has_no_complaint_about_our_files(tmp_path: Path, ending: st
             index.unlink()
         log = open_log(directory, ManualClock())
         log.load(recovery_point=0)
-    log.close()
-    files = sorted(directory.glob("0*"))
+    if ending == "killed":
+        log.kill()
+    elif ending != "running":
+        log.close()
+    found = {*directory.glob("0*")}
+    for segment in directory.glob("*.log"):
+        found |= {segment.with_suffix(".index"), segment.with_suffix(".timeindex")}
+    files = sorted(found)
     suffixes = {file.suffix for file in files}
     assert suffixes == {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
     assert len([file for file in files if file.suffix == ".log"]) > 3

@@ -32,6 +32,21 @@ def test_a_new_log_is_empty(kit) -> None:
     assert log.read(0, max_bytes=100).size == 0
 
 
+@pytest.mark.parametrize("ending", ["running", "killed", "closed"])
+def test_where_a_log_file_is_there_are_its_indexes(kit, ending: str) -> None:
+    log = kit.new(segment_bytes=300)
+    assert not list(kit.directory.glob("0*")), "an empty partition costs no files"
+    for number in range(5):
+        kit.append(log, b"%d" % number * 100)
+    if ending != "running":
+        log.kill() if ending == "killed" else log.close()
+    files = {path.name for path in kit.directory.glob("0*")}
+    bases = {name[:20] for name in files if name.endswith(".log")}
+    assert len(bases) > 1
+    for suffix in (".index", ".timeindex"):
+        assert {base + suffix for base in bases} <= files
+
+
 def test_a_leader_numbers_records_and_stamps_its_epoch(kit) -> None:
     log = kit.new()
     first = kit.append(log, b"a", b"b", epoch=4)
