@@ -8,11 +8,11 @@ older than `max.compaction.lag.ms`.
 Compaction goes in steps, so that it can be throttled without holding up its thread: it is a
 generator of the bytes that it has read or written.
 
-Owner: the thread that takes the steps of `clean`, one pass at a time; `_lock` (leaf) guards
-checkpoints.
+Owner: the thread that takes the steps of `clean` owns that pass; several may be under way.
+`_lock` (leaf) guards checkpoints, and which logs are being cleaned or cannot be.
 Invariants: segments are read without the log's lock and replaced under it, and only if they are
-still what was read; a failure leaves the log as it was.
-Not here: which records stay (`compaction`).
+still what was read; a failure leaves the log as it was, and it is not tried again.
+Not here: which records stay (`compaction`), and threads (`cleaner_threads`).
 """
 
 import logging
@@ -33,6 +33,7 @@ from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch, RecordBatch, read_batches
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
@@ -54,11 +55,29 @@ class CleanerConfig:
     log_cleaner_dedupe_buffer_size: int = 128 * 1024 * 1024
     log_cleaner_io_buffer_load_factor: float = 0.9
     log_cleaner_io_max_bytes_per_second: float = sys.float_info.max
+    log_cleaner_threads: int = 1
 
     @property
     def max_keys(self) -> int:
-        usable = self.log_cleaner_dedupe_buffer_size * self.log_cleaner_io_buffer_load_factor
-        return max(int(usable / _BYTES_PER_KEY), 1)
+        """How many keys one thread may remember."""
+        return max(int(self._slots * self.log_cleaner_io_buffer_load_factor), 1)
+
+    @property
+    def _slots(self) -> int:
+        threads = max(self.log_cleaner_threads, 1)
+        return self.log_cleaner_dedupe_buffer_size // threads // _BYTES_PER_KEY
+
+    def check(self) -> None:
+        """Refuses a map without room for a single key, as Kafka does."""
+        if (
+            self.log_cleaner_enable
+            and self.log_cleaner_threads
+            and self._slots * self.log_cleaner_io_buffer_load_factor <= 1
+        ):
+            raise ConfigError(
+                "the offset map of the log cleaner is too small to fit in even a single message; "
+                "increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +132,7 @@ class Cleaner:
         self._on_storage_error = on_storage_error
         self._lock = threading.Lock()
         self._checkpoints: dict[Path, dict[TopicPartition, int]] = {}
+        self._under_way: set[Log] = set()
         self._uncleanable: set[Log] = set()
 
     def load_checkpoint(self, directory: Path) -> None:
@@ -140,13 +160,21 @@ class Cleaner:
         if was_known:
             self._write_checkpoint(directory)
 
+    @property
+    def uncleanable(self) -> frozenset[TopicPartition]:
+        """The partitions that could not be compacted, and are not tried again."""
+        with self._lock:
+            return frozenset(log.topic_partition for log in self._uncleanable)
+
     def find_filthiest(self) -> LogToClean | None:
         """The log that compaction should take next, if any is dirty enough."""
+        with self._lock:
+            left_out = self._under_way | self._uncleanable
         candidates = [
             candidate
             for log in self._find_logs()
-            if log.config.compacts and log not in self._uncleanable
-            if (candidate := self._judge(log)) is not None
+            if log.config.compacts and log not in left_out
+            if (candidate := self._try_judge(log)) is not None
         ]
         return max(candidates, key=lambda candidate: candidate.cleanable_ratio, default=None)
 
@@ -162,7 +190,12 @@ class Cleaner:
         return chosen is not None and _run(self._try_clean(chosen))
 
     def _try_clean(self, chosen: LogToClean) -> "Steps[bool]":
+        """Whether it is worth looking for another log; raises what is our own fault."""
         log = chosen.log
+        with self._lock:
+            if log in self._under_way:
+                return True  # another thread was quicker
+            self._under_way.add(log)
         try:
             end_offset = yield from self._clean(chosen)
         except _LogChanged:
@@ -171,23 +204,41 @@ class Cleaner:
         except ApiError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 return log.is_closed  # else it has told of its disk; another time, perhaps
-            _LOG.error("%s cannot be compacted: %s", log.topic_partition, error)
-            self._uncleanable.add(log)
+            self._note_uncleanable(log, error)
             return True
         except OSError as error:
             if not log.is_closed:
                 self._on_storage_error(log.directory.parent, error)
             return False
+        except Exception as error:
+            self._note_uncleanable(log, error)
+            raise
+        finally:
+            with self._lock:
+                self._under_way.discard(log)
         self._note_cleaned(chosen, end_offset)
         return True
 
+    def _note_uncleanable(self, log: Log, error: Exception) -> None:
+        _LOG.error("%s cannot be compacted: %s", log.topic_partition, error)
+        with self._lock:
+            self._uncleanable.add(log)
+
     # -- what to clean
 
-    def _judge(self, log: Log) -> LogToClean | None:
+    def _try_judge(self, log: Log) -> LogToClean | None:
         try:
-            view = log.cleanable.view()
-        except ApiError:
+            return self._judge(log)
+        except ApiError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                self._note_uncleanable(log, error)
             return None  # the log was closed, or its disk failed, which it has told already
+        except Exception as error:
+            self._note_uncleanable(log, error)
+            raise
+
+    def _judge(self, log: Log) -> LogToClean | None:
+        view = log.cleanable.view()
         now_ms = self._clock.now_ms()
         first_dirty = self._first_dirty_offset(log, view)
         candidate = LogToClean(
@@ -242,7 +293,10 @@ class Cleaner:
     def _map_offsets(
         self, chosen: LogToClean, aborted: Sequence[AbortedTransaction]
     ) -> "Steps[OffsetMap]":
-        """The newest offset of each key, from the first dirty offset as far as there is room."""
+        """The newest offset of each key, from the first dirty offset as far as there is room.
+
+        There is always room for one batch: without progress the log would be tried for ever.
+        """
         offsets = OffsetMap(self._config.max_keys)
         transactions = CleanedTransactions(aborted)
         start_offset = chosen.first_dirty_offset
@@ -250,7 +304,9 @@ class Cleaner:
             for batch in _batches(chosen.log, part.segment):
                 if isinstance(batch, RecordBatch) and batch.is_control:
                     transactions.is_last_of_its_transaction(batch)
-                elif not transactions.is_aborted(batch) and not offsets.put(batch, start_offset):
+                elif not transactions.is_aborted(batch) and not offsets.put(
+                    batch, start_offset, is_first=offsets.latest_offset < 0
+                ):
                     return offsets
                 if batch.last_offset >= start_offset:
                     offsets.latest_offset = batch.last_offset
@@ -264,6 +320,8 @@ class Cleaner:
     def _note_cleaned(self, cleaned: LogToClean, end_offset: int) -> None:
         directory = cleaned.log.directory.parent
         with self._lock:
+            if cleaned.log.is_closed:
+                return  # deleted just now: another log of that name begins with nothing clean
             offsets = self._checkpoints.setdefault(directory, {})
             offsets[cleaned.log.topic_partition] = end_offset
         cleaned.log.cleanable.forget_truncations(cleaned.view.truncations)

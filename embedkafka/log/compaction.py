@@ -39,11 +39,14 @@ class OffsetMap:
         """The newest offset of `key`, or -1."""
         return self._offsets.get(key, -1)
 
-    def put(self, batch: Batch, start_offset: int) -> bool:
-        """Takes in the keys of `batch` from `start_offset` on; False when there is no room."""
+    def put(self, batch: Batch, start_offset: int, *, is_first: bool = False) -> bool:
+        """Takes in the keys of `batch` from `start_offset` on; False when there is no room.
+
+        The first batch finds room whatever its size.
+        """
         for record in batch.records():
             if record.key is not None and record.offset >= start_offset:
-                if len(self._offsets) >= self._capacity:
+                if len(self._offsets) >= self._capacity and not is_first:
                     return False
                 self._offsets[record.key] = record.offset
         return True

@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -19,12 +19,12 @@ from typing import Final
 from embedkafka.log import checkpoints
 from embedkafka.log.checkpoints import CorruptCheckpoint, MetaProperties
 from embedkafka.log.cleaner import Cleaner, CleanerConfig
+from embedkafka.log.cleaner_threads import CleanerThreads
 from embedkafka.log.config import LogConfig
 from embedkafka.log.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
 from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
 from embedkafka.log.ports import ScheduledTask, Tasks
-from embedkafka.log.throttle import Throttle
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
@@ -64,7 +64,8 @@ class LogManagerConfig:
 class LogManager:
     """Finds, makes, keeps and deletes logs.
 
-    Compaction runs on `cleaner_scheduler`, or on the common one. `on_dir_failure` is called by the
+    Compaction runs on threads that `new_cleaner_tasks` makes, or on the common one; the caller
+    ends them between `stop_cleaning` and `shutdown` or `kill`. `on_dir_failure` is called by the
     thread that met the failure, which may hold a partition's lock: it must hand the news on and
     return.
     """
@@ -79,7 +80,7 @@ class LogManager:
         random: Random,
         config: LogManagerConfig | None = None,
         cleaner_config: CleanerConfig | None = None,
-        cleaner_scheduler: Tasks | None = None,
+        new_cleaner_tasks: Callable[[int], Tasks] | None = None,
         topic_config: Callable[[str], LogConfig] | None = None,
         on_dir_failure: DirFailureListener | None = None,
     ) -> None:
@@ -101,17 +102,18 @@ class LogManager:
         self._preferred: dict[TopicPartition, Path] = {}
         self._moves = Moves(self, scheduler=scheduler, random=random)
         self._cleaner_config = cleaner_config or CleanerConfig()
-        self._cleaner_scheduler = cleaner_scheduler or scheduler
-        self._cleaning: Generator[int, None, None] | None = None
-        self._throttle = Throttle(
-            self._cleaner_config.log_cleaner_io_max_bytes_per_second, now_ms=clock.monotonic_ms()
-        )
         self._cleaner = Cleaner(
             self.all_logs,
             clock=clock,
             files=files,
             config=self._cleaner_config,
             on_storage_error=self.fail_directory,
+        )
+        self._cleaner_threads = CleanerThreads(
+            self._cleaner,
+            self._cleaner_config,
+            clock=clock,
+            new_tasks=new_cleaner_tasks or (lambda number: scheduler),
         )
 
     # -- life
@@ -143,6 +145,7 @@ class LogManager:
 
     def startup(self) -> None:
         """Opens every log found in the directories, and from then on keeps them in order."""
+        self._cleaner_config.check()
         left_moves: list[tuple[Path, bool]] = []
         for directory in self.live_directories:
             try:
@@ -154,6 +157,10 @@ class LogManager:
         for path, is_clean in left_moves:
             self._resume_move(path, is_clean=is_clean)
         self._start_tasks()
+
+    def stop_cleaning(self) -> None:
+        """Lets the threads of compaction end soon, whatever they are at."""
+        self._cleaner_threads.stop()
 
     def shutdown(self) -> None:
         """Closes every log properly, so that the next start need not check them."""
@@ -244,9 +251,9 @@ class LogManager:
             log = self._logs.pop(topic_partition, None)
         self._moves.cancel(topic_partition)
         if log is not None:
-            self._cleaner.forget(log)
             log.rename_directory(self._path_aside(log, suffix))
             log.kill()
+            self._cleaner.forget(log)  # last, for a pass that ends just now notes what it has done
         return log
 
     def move(self, topic_partition: TopicPartition, directory: Path) -> None:
@@ -528,34 +535,14 @@ class LogManager:
         if self._cleaner_config.log_cleaner_enable:
             backoff_ms = self._cleaner_config.log_cleaner_backoff_ms
             self._tasks.append(
-                self._scheduler.every("log-cleaner", backoff_ms, self._clean_if_dirty)
+                self._scheduler.every("log-cleaner", backoff_ms, self._cleaner_threads.wake)
             )
-
-    def _clean_if_dirty(self) -> None:
-        if self._cleaning is None and self._cleaner.find_filthiest() is not None:
-            self._cleaning = self._cleaner.clean()
-            self._cleaner_scheduler.once("clean-logs", 0, self._go_on_cleaning)
-
-    def _go_on_cleaning(self) -> None:
-        """Takes steps of compaction until they are done, or a pause is due."""
-        cleaning = self._cleaning
-        try:
-            for count in cleaning or ():
-                pause_ms = self._throttle.observe(count, self._clock.monotonic_ms())
-                if pause_ms:
-                    self._cleaner_scheduler.once("clean-logs", pause_ms, self._go_on_cleaning)
-                    return
-        except BaseException:
-            self._cleaning = None
-            raise
-        self._cleaning = None
 
     def _stop_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
-        if self._cleaning is not None:
-            self._cleaning.close()
+        self._cleaner_threads.close()
 
     def _for_each_log(self, act: Callable[[Log], object]) -> None:
         for log in self.all_logs():

@@ -22,6 +22,8 @@ class Throttle:
         """Adds `count` bytes; the milliseconds to wait before the next ones."""
         self._bytes += count
         elapsed_ms = now_ms - self._begun_ms
+        if elapsed_ms < 0:
+            return -elapsed_ms  # another thread is in its pause, which is for all of them
         if elapsed_ms < _CHECK_INTERVAL_MS:
             return 0.0
         pause_ms = max(self._bytes / self._bytes_per_ms - elapsed_ms, 0.0)

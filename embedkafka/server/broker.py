@@ -141,6 +141,7 @@ class Broker:
         self.controller: Controller | None = None
 
         self._background = Scheduler(f"ek-b{self.id}-background", clock, failures)
+        self._cleaners: list[Scheduler] = []
         self.timer = Timer(clock, failures, f"ek-b{self.id}-timer")
         self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
             f"ek-b{self.id}-coordinator", lambda event: event(), failures
@@ -278,6 +279,9 @@ class Broker:
         self._channel.close()
         self._pool.join()
         self._background.shutdown()
+        self.logs.stop_cleaning()
+        for cleaner in self._cleaners:
+            cleaner.shutdown()
         self.timer.shutdown()
         if keep:
             self.logs.shutdown()
@@ -372,9 +376,15 @@ class Broker:
             random=self._rng,
             config=settings.log_manager_config(self.spec.config),
             cleaner_config=settings.cleaner_config(self.spec.config),
+            new_cleaner_tasks=self._new_cleaner_tasks,
             topic_config=self.config.log_config,
             on_dir_failure=self._on_log_dir_failure,
         )
+
+    def _new_cleaner_tasks(self, number: int) -> Scheduler:
+        name = f"ek-b{self.id}-cleaner" + (f"-{number}" if number else "")
+        self._cleaners.append(Scheduler(name, self.clock, self._failures))
+        return self._cleaners[-1]
 
     def _make_groups(self, parts: CoordinatorParts) -> GroupService:
         return GroupService(

@@ -100,6 +100,7 @@ def cleaner_config(config: BrokerConfig) -> CleanerConfig:
         log_cleaner_dedupe_buffer_size=config.integer("log.cleaner.dedupe.buffer.size"),
         log_cleaner_io_buffer_load_factor=config.number("log.cleaner.io.buffer.load.factor"),
         log_cleaner_io_max_bytes_per_second=config.number("log.cleaner.io.max.bytes.per.second"),
+        log_cleaner_threads=config.integer("log.cleaner.threads"),
     )
 
 

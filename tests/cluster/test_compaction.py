@@ -1,6 +1,9 @@
 """A compacted topic, as a user sees it."""
 
+import threading
+
 from embedkafka import EmbeddedKafka
+from embedkafka.log.compaction import Compaction
 
 
 def test_a_compacted_topic_keeps_the_newest_value_of_each_key():
@@ -26,3 +29,30 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key():
             (b"last", b"open"),
         ]
         assert [m.offset for m in kept] == [6, 7, 8, 9]
+
+
+def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch):
+    begun, may_end = threading.Event(), threading.Event()
+    clean = Compaction.clean
+
+    def clean_slowly(self, batch, transactions):
+        begun.set()
+        assert may_end.wait(60)
+        return clean(self, batch, transactions)
+
+    monkeypatch.setattr(Compaction, "clean", clean_slowly)
+    config = {"log.cleaner.backoff.ms": 10, "replica.lag.time.max.ms": 500}
+    with EmbeddedKafka(brokers=2, config=config) as kafka:
+        settings = {"cleanup.policy": "compact", "segment.bytes": 100}
+        topic = kafka.topic(config={**settings, "min.cleanable.dirty.ratio": 0.01})
+        assert not [thread for thread in threading.enumerate() if "cleaner" in thread.name]
+        for value in ("a", "b", "c"):
+            topic.send(value, key="k")
+        try:
+            assert begun.wait(60)
+            names = {thread.name for thread in threading.enumerate()}
+            assert names & {"ek-b1-cleaner", "ek-b2-cleaner"}
+            kafka.partition({1}, {2}, zookeeper={1, 2})  # only their leaders notice
+            kafka.await_isr(topic.name, 0, size=1)
+        finally:
+            may_end.set()

@@ -12,6 +12,7 @@ from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
 from embedkafka.records.record import Record
+from embedkafka.runtime.failures import ConfigError
 
 COMPACT = frozenset({"compact"})
 SMALL = {"cleanup_policy": COMPACT, "segment_bytes": 200, "min_cleanable_dirty_ratio": 0.0}
@@ -365,6 +366,28 @@ def test_a_log_that_cannot_be_read_is_not_tried_again(washing: Washing) -> None:
     first.write_bytes(data)
     assert washing.cleaner.clean_filthiest()
     assert washing.cleaner.find_filthiest() is None
+    assert washing.cleaner.uncleanable == {washing.kit.topic_partition}
+
+
+def test_a_log_with_more_keys_in_a_batch_than_there_is_room_for_is_cleaned(kit) -> None:
+    washing = Washing(kit, kit.new(**SMALL), log_cleaner_dedupe_buffer_size=48)
+    for _ in range(3):
+        records = [(kit.clock.now_ms(), b"k%d" % number, b"v", ()) for number in range(5)]
+        washing.log.append_as_leader(build_batch(records), leader_epoch=0)
+    washing.settle()
+    for _ in range(3):
+        assert washing.cleaner.clean_filthiest()
+    assert washing.cleaner.find_filthiest() is None
+    assert [offset for offset, _, _ in washing.content()] == [10, 11, 12, 13, 14]
+
+
+def test_a_map_without_room_for_a_key_is_refused() -> None:
+    CleanerConfig(log_cleaner_dedupe_buffer_size=48).check()
+    CleanerConfig(log_cleaner_dedupe_buffer_size=0, log_cleaner_enable=False).check()
+    for threads, size in ((1, 24), (2, 48)):
+        config = CleanerConfig(log_cleaner_dedupe_buffer_size=size, log_cleaner_threads=threads)
+        with pytest.raises(ConfigError, match="too small"):
+            config.check()
 
 
 @pytest.mark.parametrize("step", ["cleaned", "swap", "deleted"])

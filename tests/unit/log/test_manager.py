@@ -283,6 +283,57 @@ def test_compaction_that_is_not_finished_leaves_nothing_behind(kit, managers: Ma
     assert kit.values(managers.start().get_or_create(ORDERS)) == [b"0", b"1", b"2"]
 
 
+def test_a_log_that_cannot_be_compacted_does_not_keep_others_from_it(
+    kit, managers: Managers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = managers.start(cleanup_policy=frozenset({"compact"}), segment_bytes=100)
+    bad = manager.get_or_create(ORDERS)
+    good = manager.get_or_create(TopicPartition("others", 0))
+    for log, count in ((bad, 9), (good, 5)):
+        for number in range(count):
+            kit.append(log, b"%d" % number, key=b"k")
+        log.update_high_watermark(count)
+        log.roll()
+
+    def fail() -> None:
+        raise ZeroDivisionError("a fault of our own")
+
+    monkeypatch.setattr(bad.cleanable, "aborted_transactions", fail)
+    (periodic,) = (task for task in kit.tasks.periodic if task.name == "log-cleaner")
+    periodic.run()
+    failures = []
+    while due := [task for task in kit.tasks.pending if task.name == "clean-logs"]:
+        kit.tasks.pending.clear()
+        for task in due:
+            try:
+                task.run()
+            except ZeroDivisionError as error:
+                failures.append(error)
+    assert len(failures) == 1, "it is tried once"
+    assert kit.values(good) == [b"4"]
+    assert len(kit.values(bad)) == 9
+
+
+def test_several_logs_are_compacted_at_once(kit, managers: Managers) -> None:
+    cleaner = CleanerConfig(log_cleaner_threads=2, log_cleaner_io_max_bytes_per_second=1)
+    manager = managers.start(cleaner, cleanup_policy=frozenset({"compact"}), segment_bytes=100)
+    for number in range(3):
+        log = manager.get_or_create(TopicPartition("orders", number))
+        for value in range(9):
+            kit.append(log, b"%d" % value, key=b"k")
+        log.update_high_watermark(9)
+        log.roll()
+    (periodic,) = (task for task in kit.tasks.periodic if task.name == "log-cleaner")
+    for _ in range(3):
+        periodic.run()
+    assert len([task for task in kit.tasks.pending if task.name == "clean-logs"]) == 2
+    kit.clock.advance(1000)
+    kit.tasks.run_pending()  # a step each, and then a pause for both
+    pauses = [task.delay_ms for task in kit.tasks.pending if task.name == "clean-logs"]
+    assert len(pauses) == 2
+    assert pauses[0] == pauses[1] > 0
+
+
 def test_topics_learn_of_new_settings(managers: Managers) -> None:
     manager = managers.start()
     log = manager.get_or_create(ORDERS)

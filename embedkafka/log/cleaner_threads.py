@@ -1,0 +1,108 @@
+"""Who compacts, and how fast: `log.cleaner.threads` threads that keep to one rate together.
+
+A look around every `log.cleaner.backoff.ms` wakes one more of them if there is work for it. Each
+compacts one log after the other until none is dirty enough. They have threads to themselves,
+because a large log takes long, and what else a broker does in the background must not wait for it.
+
+Owner: `_lock` (leaf) guards the rate; a worker's pass belongs to its thread.
+Not here: which log comes next, and what becomes of it (`cleaner`).
+"""
+
+import threading
+from collections.abc import Callable
+
+from embedkafka.log.cleaner import Cleaner, CleanerConfig, Steps
+from embedkafka.log.ports import Tasks
+from embedkafka.log.throttle import Throttle
+from embedkafka.runtime.clock import Clock
+
+
+class CleanerThreads:
+    """Has the logs of `cleaner` compacted. `new_tasks` makes a thread, when it is first needed."""
+
+    def __init__(
+        self,
+        cleaner: Cleaner,
+        config: CleanerConfig,
+        *,
+        clock: Clock,
+        new_tasks: Callable[[int], Tasks],
+    ) -> None:
+        self._cleaner = cleaner
+        self._config = config
+        self._clock = clock
+        self._new_tasks = new_tasks
+        self._lock = threading.Lock()
+        self._throttle = Throttle(
+            config.log_cleaner_io_max_bytes_per_second, now_ms=clock.monotonic_ms()
+        )
+        self._workers: list[_Worker] = []
+        self.is_stopped = False
+
+    def wake(self) -> None:
+        """Sets one more worker to work, if there is something to do and one is idle."""
+        if self._cleaner.find_filthiest() is None:
+            return
+        for number in range(self._config.log_cleaner_threads):
+            if number == len(self._workers):
+                self._workers.append(_Worker(self, self._cleaner, self._new_tasks(number)))
+            if self._workers[number].is_idle:
+                self._workers[number].begin()
+                return
+
+    def stop(self) -> None:
+        """Lets the workers end at their next step."""
+        self.is_stopped = True
+
+    def close(self) -> None:
+        """Removes what passes have left half done; their threads are gone, or are this one."""
+        self.stop()
+        for worker in self._workers:
+            worker.close()
+
+    def pause_after(self, count: int) -> float:
+        """The milliseconds to wait after `count` bytes were read or written."""
+        with self._lock:
+            return self._throttle.observe(count, self._clock.monotonic_ms())
+
+
+class _Worker:
+    """One thread and the pass that it is at."""
+
+    def __init__(self, crew: CleanerThreads, cleaner: Cleaner, tasks: Tasks) -> None:
+        self._crew = crew
+        self._cleaner = cleaner
+        self._tasks = tasks
+        self._pass: Steps[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return self._pass is None
+
+    def begin(self) -> None:
+        self._pass = self._cleaner.clean()
+        self._go_on_in(0)
+
+    def close(self) -> None:
+        if self._pass is not None:
+            self._pass.close()
+            self._pass = None
+
+    def _go_on_in(self, delay_ms: float) -> None:
+        self._tasks.once("clean-logs", delay_ms, self._go_on)
+
+    def _go_on(self) -> None:
+        """Takes steps until they are done, a pause is due, or the broker stops."""
+        try:
+            for count in self._pass or ():
+                if self._crew.is_stopped:
+                    return
+                pause_ms = self._crew.pause_after(count)
+                if pause_ms:
+                    self._go_on_in(pause_ms)
+                    return
+        except Exception:
+            # The log that failed is not tried again, and the others are no worse for it.
+            self.begin()
+            raise
+        self._pass = None
