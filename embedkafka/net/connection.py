@@ -5,8 +5,9 @@ yields whole frames; `FrameWriter` is given replies and yields what to send next
 socket, so both are tested byte by byte.
 
 Owner: the thread that owns the connection.
-Invariants: every frame lives in a buffer of its own, for logs keep views into it; bytes are copied
-at most once, and only the first few kilobytes of a frame; a reply's parts are never joined.
+Invariants: every frame lives in a buffer of its own, for logs keep views into it; a frame has the
+memory of a few times what has arrived of it, and never that of what its length promises; a reply's
+parts are never joined.
 Not here: sockets (`transport.py`), whose turn it is (`processor.py`).
 """
 
@@ -19,6 +20,12 @@ from embedkafka.protocol.wire_types import Part
 
 LENGTH_BYTES: Final = 4
 CHUNK_BYTES: Final = 16 * 1024
+
+# How much memory a frame gets: little for a length alone; the whole of an ordinary request once its
+# first bytes are here; then several times what has arrived.
+_FIRST_BYTES: Final = 64 * 1024
+_ORDINARY_BYTES: Final = 1024 * 1024
+_GROWTH: Final = 4
 
 # Linux takes at most 1024 buffers in one call.
 _MAX_BUFFERS: Final = 1024
@@ -55,12 +62,13 @@ class FrameReader:
     known) and reports with `filled`; otherwise it receives into a scratch buffer and `feed`s that.
     """
 
-    __slots__ = ("_body", "_filled", "_max_bytes", "_rest")
+    __slots__ = ("_body", "_filled", "_max_bytes", "_rest", "_size")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._body: memoryview | None = None
         self._filled = 0
+        self._size = 0
         self._rest = _NOTHING
 
     @property
@@ -79,8 +87,15 @@ class FrameReader:
         self._filled += count
         if self._filled < len(body):
             return None
+        if self._filled < self._size:
+            self._grow(body)
+            return None
         self._body = None
         return body
+
+    def _grow(self, full: memoryview) -> None:
+        self._body = body = _buffer(self._size, len(full))
+        body[: len(full)] = full
 
     def feed(self, data: memoryview) -> memoryview | None:
         """Takes in `data`, which the caller may reuse; the first frame that is complete, if any.
@@ -112,10 +127,17 @@ class FrameReader:
         if received >= size:
             end = LENGTH_BYTES + size
             return memoryview(bytearray(data[LENGTH_BYTES:end])), end
-        body = memoryview(bytearray(size))
+        body = _buffer(size, received)
         body[:received] = data[LENGTH_BYTES:]
-        self._body, self._filled = body, received
+        self._body, self._filled, self._size = body, received, size
         return None, len(data)
+
+
+def _buffer(size: int, received: int) -> memoryview:
+    """Room for a frame of `size` bytes, or for as much of it as those received make credible."""
+    is_coming = received > CHUNK_BYTES // 2
+    credible = max(_ORDINARY_BYTES, received * _GROWTH) if is_coming else _FIRST_BYTES
+    return memoryview(bytearray(min(size, credible)))
 
 
 class FrameWriter:

@@ -1,5 +1,6 @@
 """Frames in and out, byte by byte, without a socket."""
 
+import random
 import struct
 from dataclasses import dataclass
 
@@ -68,6 +69,37 @@ def test_the_rest_of_a_long_frame_is_received_where_it_stays():
     assert frame.obj is target.obj
     assert frame == body
     assert reader.target() is None
+
+
+LONGEST = 100 * 1024 * 1024
+
+
+def test_a_length_alone_costs_little_memory():
+    reader = FrameReader(LONGEST)
+    reader.feed(memoryview(struct.pack(">i", LONGEST) + b"x"))
+    assert len(reader.target().obj) == 64 * 1024
+
+
+def test_an_ordinary_frame_is_never_moved_once_it_comes():
+    reader = FrameReader(LONGEST)
+    reader.feed(memoryview(struct.pack(">i", 1024 * 1024) + bytes(16 * 1024 - 4)))
+    assert len(reader.target().obj) == 1024 * 1024
+
+
+def test_a_frame_has_the_memory_of_a_few_times_what_has_arrived():
+    reader = FrameReader(LONGEST)
+    body = random.Random(1).randbytes(10_000_000)
+    received, sizes = 5, []
+    frame = reader.feed(memoryview(struct.pack(">i", len(body)) + body[:received]))
+    while frame is None:
+        target = reader.target()
+        sizes.append((received, len(target.obj)))
+        target[:] = body[received : received + len(target)]
+        received += len(target)
+        frame = reader.filled(len(target))
+    assert frame == body
+    assert len(frame.obj) == len(body)
+    assert all(size <= max(64 * 1024, 16 * before) for before, size in sizes)
 
 
 def test_an_empty_frame_is_a_frame():
