@@ -1,12 +1,14 @@
-"""Regular expressions in RE2's syntax, which Kafka's coordinators speak, for Python's `re`.
+"""Regular expressions in RE2's syntax, which Kafka's coordinators speak.
 
-An expression is read as RE2/J reads it, refused with RE2/J's words, and written again in Python's
-syntax. The two differ in what they know (lookaheads and backreferences here, `\\z`, `\\Q..\\E`,
-`\\pN` and `[[:alpha:]]` there) and in what they mean by the same signs (`$`, `\\s`, `a{,2}`).
+An expression is read as RE2/J reads it, refused with RE2/J's words, and made into a program that
+matches in linear time (`automaton.py`), as RE2 does. Python's `re` knows other signs, and means
+other things by the same ones (`$`, `\\s`, `a{,2}`).
 
 Matching is of whole strings, so that names of groups and who is greedy do not matter.
-Left out: limits on nested repetitions; scripts such as `\\p{Greek}` are told by the characters'
-names, which is right but for a few.
+Limits: RE2/J has none but `a{1000}`, and takes what memory and stack it needs. Go's RE2 refuses
+expressions that nest too deeply or are too large, and so does this, in its words.
+Left out: scripts such as `\\p{Greek}` are told by the characters' names, which is right but for a
+few.
 """
 
 import functools
@@ -15,6 +17,16 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
+
+from embedkafka.coordinator.automaton import (
+    Automaton,
+    Characters,
+    Place,
+    Program,
+    either,
+    joined,
+    repeated,
+)
 
 Ranges = list[tuple[int, int]]
 
@@ -44,14 +56,31 @@ _POSIX_CLASSES: Final[Mapping[str, Ranges]] = {
     "word": _PERL_CLASSES["w"],
     "xdigit": [*_DIGITS, (0x41, 0x46), (0x61, 0x66)],
 }
+_PLACES: Final[Mapping[str, Place]] = {
+    "A": Place.TEXT_START,
+    "z": Place.TEXT_END,
+    "b": Place.WORD_BOUNDARY,
+    "B": Place.NO_WORD_BOUNDARY,
+}
 _CONTROLS: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_ANYTHING: Final[Ranges] = [(0, sys.maxunicode)]
+_NEWLINE: Final[Ranges] = [(0x0A, 0x0A)]
 _MAX_REPEATS: Final = 1000
+_MAX_DIGITS: Final = 8
+_MAX_DEPTH: Final = 1000
+_SCRIPT_WORDS: Final = 3  # of the longest script's name
+_MAX_SIZE: Final = 12_000
+_REPEATS: Final[Mapping[str, tuple[int, int | None]]] = {
+    "*": (0, None),
+    "+": (1, None),
+    "?": (0, 1),
+}
 
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)(\w+):\]")
 _UNICODE_CLASS: Final = re.compile(r"\\([pP])(?:\{(\^?)(\w+)\}|(\w))")
 _GROUP_NAME: Final = re.compile(r"\(\?P?<(\w+)>", re.ASCII)
 _GROUP_FLAGS: Final = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
-_REPEAT_COUNT: Final = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
+_REPEAT_COUNT: Final = re.compile(r"\{(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}")
 # `\x66`, `\x{66}`; octal, where a single digit other than 0 would be a backreference.
 _NUMBERS: Final = (
     (re.compile(r"\\x([0-9A-Fa-f]{2})"), 16),
@@ -65,87 +94,107 @@ class InvalidExpression(Exception):
 
 
 @functools.lru_cache(maxsize=64)
-def compile_re2(expression: str) -> re.Pattern[str]:
-    """A pattern for `fullmatch`, or `InvalidExpression`."""
-    return re.compile(_Translation(expression).run())
+def compile_re2(expression: str) -> Automaton:
+    """What `fullmatch` can be asked of, or `InvalidExpression`."""
+    return Automaton(_Reader(expression).run())
 
 
-class _Translation:
-    """One expression on its way to Python's syntax."""
+class _Group:
+    """A group that is open: its finished alternatives, and the operands of the current one."""
+
+    __slots__ = ("alternatives", "flags_outside", "operands")
+
+    def __init__(self, flags_outside: frozenset[str]) -> None:
+        self.flags_outside = flags_outside
+        self.alternatives: list[Program] = []
+        self.operands: list[Program] = []
+
+
+class _Reader:
+    """One expression on its way to a program."""
 
     def __init__(self, expression: str) -> None:
         self._text = expression
         self._at = 0
-        self._out: list[str] = []
-        self._flags = ""
-        self._flags_outside: list[str] = []  # of each open group
+        self._flags: frozenset[str] = frozenset()
+        self._groups = [_Group(self._flags)]
         self._names: set[str] = set()
-        # What a repetition would apply to: nothing yet, something, or another repetition.
-        self._has_operand = False
-        self._is_repeated = False
+        self._is_repeated = False  # what a repetition would apply to
 
-    def run(self) -> str:
-        self._open("", "(?:")
+    def run(self) -> Program:
         while self._at < len(self._text):
             self._step(self._text[self._at])
-        if len(self._flags_outside) > 1:
+        if len(self._groups) > 1:
             _refuse("missing closing )")
-        self._close()
-        return "".join(self._out)
+        return self._closed(self._groups.pop())
 
     def _step(self, sign: str) -> None:
         match sign:
             case "(":
                 self._group()
             case ")":
-                if len(self._flags_outside) == 1:
+                if len(self._groups) == 1:
                     _refuse("regexp/syntax: internal error")
                 self._at += 1
-                self._close()
+                group = self._groups.pop()
+                self._operand(self._closed(group))
+                self._flags = group.flags_outside
             case "|":
                 self._at += 1
-                self._out.append(f")|{self._flags_open()}")
-                self._has_operand = self._is_repeated = False
+                group = self._groups[-1]
+                group.alternatives.append(joined(group.operands))
+                group.operands = []
+                self._is_repeated = False
             case "*" | "+" | "?":
                 self._at += 1
-                self._repeat(sign)
+                self._repeat(*_REPEATS[sign])
             case "{" if count := _REPEAT_COUNT.match(self._text, self._at):
                 self._at = count.end()
-                self._repeat(_repeat_count(count))
+                self._repeat(*_repeat_count(count))
             case "[":
-                self._operand(_class(self._bracketed()))
+                self._bracketed()
             case "\\":
                 self._escape()
-            case "." | "^":
+            case ".":
                 self._at += 1
-                self._operand(sign)
+                excluded = [] if "s" in self._flags else _NEWLINE
+                self._characters(excluded, inverted=True)
+            case "^":
+                self._at += 1
+                self._operand([Place.LINE_START if "m" in self._flags else Place.TEXT_START])
             case "$":
                 self._at += 1
-                self._operand(sign if "m" in self._flags else r"\Z")
+                self._operand([Place.LINE_END if "m" in self._flags else Place.TEXT_END])
             case _:
                 self._at += 1
-                self._operand(re.escape(sign))
+                self._characters([(ord(sign), ord(sign))])
 
-    def _operand(self, written: str) -> None:
-        self._out.append(f"(?:{written})")
-        self._has_operand, self._is_repeated = True, False
+    def _characters(self, ranges: Iterable[tuple[int, int]], *, inverted: bool = False) -> None:
+        self._operand([Characters(ranges, folds="i" in self._flags, inverted=inverted)])
 
-    def _repeat(self, operator: str) -> None:
-        if not self._has_operand:
+    def _operand(self, program: Program) -> None:
+        self._groups[-1].operands.append(program)
+        self._is_repeated = False
+
+    def _repeat(self, least: int, most: int | None) -> None:
+        operands = self._groups[-1].operands
+        if not operands:
             _refuse("missing argument to repetition operator")
         if self._text.startswith("?", self._at):
             self._at += 1  # lazy, which makes no difference to a whole match
         if self._is_repeated:
             _refuse("invalid nested repetition operator")
-        self._out.append(operator)
+        if (len(operands[-1]) + 1) * max(least + 1, most or 1) > _MAX_SIZE:
+            _refuse("expression too large")
+        operands[-1] = repeated(operands[-1], least, most)
         self._is_repeated = True
 
-    # Groups. Within one, what follows a change of flags is a group of its own.
+    # Groups
 
     def _group(self) -> None:
         if not self._text.startswith("(?", self._at):
             self._at += 1
-            self._open(self._flags, "(?:")
+            self._open(self._flags)
         elif self._text.startswith(("(?P<", "(?<"), self._at):
             name = _GROUP_NAME.match(self._text, self._at)
             if name is None:
@@ -154,7 +203,7 @@ class _Translation:
                 _refuse("duplicate capture group name")
             self._names.add(name[1])
             self._at = name.end()
-            self._open(self._flags, "(?:")
+            self._open(self._flags)
         else:
             self._change_flags()
 
@@ -163,27 +212,25 @@ class _Translation:
         if change is None:
             _refuse("invalid or unsupported Perl syntax")
         self._at = change.end()
-        flags = (set(self._flags) | set(change[1])) - set(change[2] or "") - {"U"}
+        flags = (self._flags | set(change[1])) - set(change[2] or "")
         if change[3] == ":":
-            self._open("".join(sorted(flags)), "(?:")
+            self._open(flags)
         else:
-            self._flags = "".join(sorted(flags))
-            self._out.append(f"){self._flags_open()}")
-            self._has_operand = self._is_repeated = False
+            self._flags = flags
+            self._is_repeated = False
 
-    def _open(self, flags: str, opening: str) -> None:
-        self._flags_outside.append(self._flags)
+    def _open(self, flags: frozenset[str]) -> None:
+        if len(self._groups) > _MAX_DEPTH:
+            _refuse("expression nests too deeply")
+        self._groups.append(_Group(self._flags))
         self._flags = flags
-        self._out.append(opening + self._flags_open())
-        self._has_operand = self._is_repeated = False
+        self._is_repeated = False
 
-    def _close(self) -> None:
-        self._out.append("))")
-        self._flags = self._flags_outside.pop()
-        self._has_operand, self._is_repeated = True, False
-
-    def _flags_open(self) -> str:
-        return f"(?{self._flags}:" if self._flags else "(?-ims:"
+    def _closed(self, group: _Group) -> Program:
+        program = either([*group.alternatives, joined(group.operands)])
+        if len(program) > _MAX_SIZE:
+            _refuse("expression too large")
+        return program
 
     # Escapes and classes
 
@@ -193,17 +240,16 @@ class _Translation:
             quoted = self._text[self._at + 2 : end if end >= 0 else None]
             self._at = end + 2 if end >= 0 else len(self._text)
             for sign in quoted:
-                self._operand(re.escape(sign))
-        elif self._text.startswith((r"\A", r"\b", r"\B", r"\z"), self._at):
-            sign = self._text[self._at + 1]
+                self._characters([(ord(sign), ord(sign))])
+        elif place := _PLACES.get(self._text[self._at + 1 : self._at + 2]):
             self._at += 2
-            self._operand(r"\Z" if sign == "z" else f"(?a:\\{sign})")
+            self._operand([place])
         else:
             ranges = self._find_class()
             if ranges is None:
                 code = self._escaped_character()
                 ranges = [(code, code)]
-            self._operand(_class(ranges))
+            self._characters(ranges)
 
     def _find_class(self) -> Ranges | None:
         """The class that `\\d` or `\\pL` stand for, if one of those comes next."""
@@ -235,22 +281,22 @@ class _Translation:
         self._at += 2
         return _CONTROLS.get(sign, ord(sign))
 
-    def _bracketed(self) -> Ranges:
-        """What a class in brackets holds."""
+    def _bracketed(self) -> None:
+        """A class in brackets."""
         is_inverted = self._text.startswith("[^", self._at)
         self._at += 2 if is_inverted else 1
         first = self._at
-        ranges: Ranges = []
+        ranges: set[tuple[int, int]] = set()
         while not self._text.startswith("]", self._at) or self._at == first:
             if self._at >= len(self._text):
                 _refuse("missing closing ]")
-            ranges += self._item()
+            ranges.update(self._item())
         self._at += 1
-        return _inverted(ranges) if is_inverted else ranges
+        self._characters(ranges, inverted=is_inverted)
 
     def _item(self) -> Ranges:
         """A class within a class, a character, or a range of them."""
-        if self._text.startswith("[:", self._at) and ":]" in self._text[self._at + 2 :]:
+        if self._text.startswith("[:", self._at) and self._text.find(":]", self._at + 2) >= 0:
             posix = _POSIX_CLASS.match(self._text, self._at)
             if posix is None or posix[2] not in _POSIX_CLASSES:
                 _refuse("invalid character class range")
@@ -278,16 +324,15 @@ class _Translation:
         return ord(self._text[self._at - 1])
 
 
-def _repeat_count(count: re.Match[str]) -> str:
-    least, comma, most = count.groups()
-    if int(least) > _MAX_REPEATS or (most and not int(least) <= int(most) <= _MAX_REPEATS):
+def _repeat_count(count: re.Match[str]) -> tuple[int, int | None]:
+    low, comma, high = count.groups()
+    if len(low) > _MAX_DIGITS or len(high or "") > _MAX_DIGITS:
         _refuse("invalid repeat count")
-    return f"{{{least}{comma}{most}}}"
-
-
-def _class(ranges: Iterable[tuple[int, int]]) -> str:
-    written = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
-    return f"[{written}]" if written else "(?!)"
+    least = int(low)
+    most = int(high) if high else None if comma else least
+    if least > _MAX_REPEATS or (most is not None and not least <= most <= _MAX_REPEATS):
+        _refuse("invalid repeat count")
+    return least, most
 
 
 def _inverted(ranges: Ranges) -> Ranges:
@@ -302,26 +347,48 @@ def _inverted(ranges: Ranges) -> Ranges:
     return gaps
 
 
-@functools.cache
 def _unicode_class(name: str) -> Ranges:
     """The characters of a general category (`L`, `Lu`) or of a script (`Greek`)."""
-    script = name.upper().replace("_", " ") + " "
-    ranges: Ranges = []
-    for code in range(sys.maxunicode + 1):
-        sign = chr(code)
-        category = unicodedata.category(sign)
-        if (
-            name == "Any"
-            or category.startswith(name)
-            or (category.startswith("L") and unicodedata.name(sign, "").startswith(script))
-        ):
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1] = (ranges[-1][0], code)
-            else:
-                ranges.append((code, code))
-    if not ranges:
+    if name == "Any":
+        return _ANYTHING
+    ranges = _categories().get(name) or _scripts().get(name.upper().replace("_", " "))
+    if ranges is None:
         _refuse("invalid character class range")
     return ranges
+
+
+# Both are made once, when an expression first asks: a name that is unknown must not cost a look at
+# every character.
+
+
+@functools.cache
+def _categories() -> Mapping[str, Ranges]:
+    found: dict[str, Ranges] = {}
+    for code in range(sys.maxunicode + 1):
+        category = unicodedata.category(chr(code))
+        _include(found, category, code)
+        _include(found, category[0], code)
+    return found
+
+
+@functools.cache
+def _scripts() -> Mapping[str, Ranges]:
+    """By the words that letters' names begin with, the letters."""
+    found: dict[str, Ranges] = {}
+    for low, high in _categories()["L"]:
+        for code in range(low, high + 1):
+            words = unicodedata.name(chr(code), "").split(" ")
+            for count in range(1, min(len(words), _SCRIPT_WORDS + 1)):
+                _include(found, " ".join(words[:count]), code)
+    return found
+
+
+def _include(found: dict[str, Ranges], name: str, code: int) -> None:
+    ranges = found.setdefault(name, [])
+    if ranges and ranges[-1][1] == code - 1:
+        ranges[-1] = (ranges[-1][0], code)
+    else:
+        ranges.append((code, code))
 
 
 def _refuse(description: str) -> NoReturn:

@@ -1,8 +1,8 @@
 """Transactions as an admin sees them: what DescribeTransactions and ListTransactions answer."""
 
-import re
 from typing import Final
 
+from embedkafka.coordinator.automaton import Automaton
 from embedkafka.coordinator.re2 import compile_re2
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import (
@@ -56,7 +56,7 @@ def listed(transaction: Transaction) -> ListTransactionsResponse.Transaction:
     )
 
 
-def find_pattern(request: ListTransactionsRequest) -> re.Pattern[str] | None:
+def find_pattern(request: ListTransactionsRequest) -> Automaton | None:
     """The pattern that ids must match as a whole; `InvalidExpression` when it is none."""
     text = request.transactional_id_pattern
     return None if not text else compile_re2(text)
@@ -66,7 +66,7 @@ def is_listed(
     transaction: Transaction,
     request: ListTransactionsRequest,
     *,
-    pattern: re.Pattern[str] | None,
+    pattern: Automaton | None,
     now_ms: int,
 ) -> bool:
     """Whether the transaction passes every filter; a filter that is not given lets all pass."""
@@ -77,4 +77,4 @@ def is_listed(
     duration_ms = now_ms - transaction.start_timestamp_ms
     if request.duration_filter > _NO_DURATION and duration_ms <= request.duration_filter:
         return False
-    return pattern is None or pattern.fullmatch(transaction.transactional_id) is not None
+    return pattern is None or pattern.fullmatch(transaction.transactional_id)

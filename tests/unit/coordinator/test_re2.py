@@ -1,6 +1,10 @@
 """RE2's syntax, as Kafka 4.3 read it: every line was asked of a real broker."""
 
+import re
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from embedkafka.coordinator.re2 import InvalidExpression, compile_re2
 
@@ -154,6 +158,24 @@ COMPLAINTS = {
 }
 
 
+EXPRESSIONS = st.recursive(
+    st.sampled_from(
+        ["a", "b", "-", "[ab]", "[^a]", ".", r"\w", r"\b", r"\B", "^", "", r"\n", r"\W"]
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: f"(?:{'|'.join(parts)})"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,}", "*?", "{0}"])).map(
+            lambda pair: f"(?:{pair[0]}){pair[1]}"
+        ),
+        inner.map(lambda part: f"(?m:{part}$)"),
+        inner.map(lambda part: f"(?s:^{part})"),
+        inner.map(lambda part: f"(?i:A{part})"),
+    ),
+    max_leaves=8,
+)
+
+
 def each(table):
     return [
         pytest.param(expression, result, id=repr(expression))
@@ -183,3 +205,71 @@ def test_signs_of_the_whole_text_are_taken_literally_in_python_too():
     assert not compile_re2(r"\w").fullmatch("é")
     assert compile_re2(r"(?s)a.b").fullmatch("a\nb")
     assert not compile_re2("a.b").fullmatch("a\nb")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(a+)+b",
+        "(a|a)*b",
+        "(a*)*(a*)*b",
+        "(.*)*(.*)*(.*)*b",
+        "(a?){200}a{200}b",
+        "((a{0,9}){0,9})*b",
+    ],
+)
+def test_no_expression_takes_exponential_time(expression):
+    """With a matcher that tries one way after another, none of these ends in a lifetime."""
+    pattern = compile_re2(expression)
+    assert not pattern.fullmatch("a" * 249)
+    assert pattern.fullmatch("a" * 248 + "b")
+
+
+def test_a_thousand_levels_are_read_and_more_are_refused():
+    assert compile_re2("(" * 1000 + "a" + ")" * 1000).fullmatch("a")
+    for expression in ("(" * 1001 + "a" + ")" * 1001, "(" * 20_000, "(?i:" * 5000):
+        with pytest.raises(InvalidExpression, match="expression nests too deeply"):
+            compile_re2(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["((a{100}){100}){100}", "(a{1000}){1000}", "a" * 20_000, "a|" * 20_000, "(ab?){999}" * 10],
+)
+def test_what_grows_too_large_is_refused(expression):
+    with pytest.raises(InvalidExpression, match="expression too large"):
+        compile_re2(expression)
+
+
+@pytest.mark.parametrize(
+    "expression", ["a{1000000000000}", "a{0,1000000000000}", f"a{{{'9' * 9000}}}"]
+)
+def test_a_count_of_any_length_is_refused_as_in_kafka(expression):
+    with pytest.raises(InvalidExpression, match="invalid repeat count"):
+        compile_re2(expression)
+
+
+def test_a_count_with_leading_zeros_is_text():
+    assert compile_re2("a{01}").fullmatch("a{01}")
+    assert compile_re2("a{1,02}").fullmatch("a{1,02}")
+
+
+def test_a_repetition_reaches_back_over_a_change_of_flags():
+    assert compile_re2("fo(?i)*").fullmatch("fooo")
+
+
+def test_either_case_is_meant_before_a_class_is_inverted():
+    assert not compile_re2("(?i)[^a]").fullmatch("A")
+    assert compile_re2("(?i)[^a]").fullmatch("B")
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_it_agrees_with_python_where_the_syntaxes_do(data):
+    """Expressions that both read alike, small enough for Python to match them in time."""
+    expression = data.draw(EXPRESSIONS)
+    pattern = compile_re2(expression)
+    # Python 3.11 finds no `\\B` in an empty string.
+    texts = st.text("ab-\n", min_size=1, max_size=5)
+    for text in data.draw(st.lists(texts, min_size=1, max_size=5)):
+        assert pattern.fullmatch(text) == bool(re.fullmatch(expression, text, re.ASCII))
