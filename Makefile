@@ -59,7 +59,7 @@ docs: setup ## docs/compatibility.md and docs/states.md, from the tables in the 
 	@$(BIN)/python -m tests.tidy.states
 
 chaos: setup ## brokers killed, paused and cut off under load; SEED=… ROUNDS=…
-	$(PYTEST) tests/chaos $(if $(SEED),--chaos-seed=$(SEED)) $(if $(ROUNDS),--chaos-rounds=$(ROUNDS))
+	$(BIN)/python -m tests.chaos --workers 2 --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## beside Apache Kafka, as ratios: a quarter of an hour; ARGS="--themes groups --rounds 3"
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -1,294 +1,265 @@
-"""What must hold of a cluster, whatever is done to its brokers."""
+"""What must hold at the end of a round, whatever was done to the cluster.
+
+Nothing is excused: what `restore()`, `reset()` and deletions take away is known by its lineage, and
+must be gone.
+"""
 
 import hashlib
+import os
+import socket
 import threading
 from collections import Counter, defaultdict
+from pathlib import Path
 
-import confluent_kafka
-from confluent_kafka import IsolationLevel
-from confluent_kafka.admin import AdminClient, OffsetSpec
-
-from embedkafka.log.log import FetchIsolation
 from embedkafka.records.batch import read_batches
-from tests.chaos.transactions import AUDIT, SINK, is_thrown_back, let_go, read_on
-from tests.cluster.traffic import QUICK, make_consumer
+from tests.chaos.clients import AUDIT, SINK, SOURCE
+from tests.chaos.history import Fate
+
+SHOWN = 4
 
 
-class EpochWatcher:
-    """Leader epochs never go back, and an epoch has one leader, whoever is asked."""
-
-    def __init__(self, kafka, complain):
-        self._kafka = kafka
-        self._complain = complain
-        self._lock = threading.Lock()
-        self._epochs = {}
-        self._leaders = {}
-        self._watched = set()
-
-    def watch_all(self):
-        """To be called after brokers started: every life has its own metadata."""
-        for handle in self._kafka.brokers:
-            life = handle.life
-            if life is not None and life not in self._watched:
-                self._watched.add(life)
-                life.broker.metadata.subscribe(lambda b=life.broker: self._look(b))
-
-    def _look(self, broker):
-        with self._lock:
-            for topic, partitions in broker.metadata.snapshot.topics.items():
-                for index, info in partitions.items():
-                    self._note((topic, index), info.leader, info.leader_epoch, broker.id)
-
-    def look_at_store(self):
-        with self._lock:
-            for status in self._kafka._facts.partitions():
-                where = (status.topic, status.partition)
-                before = self._epochs.get(where, -1)
-                if status.leader_epoch < before:
-                    self._complain(f"{where} went from epoch {before} to {status.leader_epoch}")
-                self._epochs[where] = status.leader_epoch
-                self._note(where, status.leader, status.leader_epoch, "zookeeper")
-
-    def _note(self, where, leader, epoch, source):
-        if leader is None or leader < 0:
-            return
-        known = self._leaders.setdefault((where, epoch), (leader, source))
-        if known[0] != leader:
-            self._complain(f"{where} has two leaders in epoch {epoch}: {known}, {(leader, source)}")
+# -- the logs on disk
 
 
-class VerifyingConsumer:
-    """Reads all partitions while brokers come and go: no gap, and nothing twice."""
+def read_log(directory):
+    """The bytes of a partition's segments, one after the other."""
+    return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
 
-    def __init__(self, kafka, topics, complain):
-        self._complain = complain
-        self._consumer = make_consumer(
-            kafka, **{"auto.offset.reset": "error", "enable.partition.eof": False}
+
+def find_logs(root, topic, partition):
+    """The directories of a partition, by broker."""
+    return {
+        int(path.parent.name.removeprefix("broker-")): path
+        for path in sorted(Path(root).glob(f"broker-*/{topic}-{partition}"))
+    }
+
+
+def check_replicas(world, topic, partition, info, high_watermark, *, compacted):
+    """All replicas are the same, byte for byte, and end where the partition ends; the leader's."""
+    logs = find_logs(world.cluster.log_dirs, topic, partition)
+    where = f"{topic}-{partition}"
+    if set(logs) != set(info.replica_nodes):
+        world.complain(f"{where} lies on brokers {sorted(logs)}, not {sorted(info.replica_nodes)}")
+    contents, ends = {}, {}
+    for broker in info.replica_nodes:
+        data = read_log(logs[broker]) if broker in logs else b""
+        batches = list(read_batches(memoryview(data)))
+        if sum(batch.size_in_bytes for batch in batches) != len(data):
+            world.complain(f"{where} on broker {broker} has half a batch at its end")
+        ends[broker] = batches[-1].next_offset if batches else 0
+        contents[broker] = last_values(batches) if compacted else hashlib.sha256(data).hexdigest()
+        check_batches(world, f"{where} on broker {broker}", batches, compacted)
+    if any(end != high_watermark for end in ends.values()):
+        # A compacted log may have lost its last records' batches, never its end.
+        world.complain(f"{where} ends at {high_watermark}, its replicas at {ends}")
+    first = contents.get(info.leader_id)
+    different = [broker for broker, content in contents.items() if content != first]
+    if different:
+        world.complain(
+            f"{where} differs on brokers {different} from leader {info.leader_id}; ends {ends}"
         )
-        self._places = [(topic, p) for topic, count in topics.items() for p in range(count)]
-        self.seen = defaultdict(list)
-        read_on(self._consumer, self._places, {})
-        self._moved = threading.Condition()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="verifier", daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        while not self._ended.is_set():
-            messages = self._consumer.consume(500, 0.1)
-            with self._moved:
-                for message in messages:
-                    if message.error() is None:
-                        self._take(message)
-                if any(map(is_thrown_back, messages)):
-                    last = {place: len(records) - 1 for place, records in self.seen.items()}
-                    read_on(self._consumer, self._places, last)
-                self._moved.notify_all()
-
-    def _take(self, message):
-        where = (message.topic(), message.partition())
-        records = self.seen[where]
-        if message.offset() != len(records):
-            self._complain(f"a consumer of {where} got {message.offset()} after {len(records) - 1}")
-        records.append(message.value())
-
-    def await_end(self, ends, timeout_s=30.0):
-        """Reads on until it has all up to `ends`, and stops."""
-
-        def missing():
-            return {w: end for w, end in ends.items() if len(self.seen[w]) < end}
-
-        with self._moved:
-            self._moved.wait_for(lambda: not missing(), timeout_s)
-        for where, end in missing().items():
-            self._complain(f"a consumer of {where} got {len(self.seen[where])} of {end}")
-        self.stop()
-
-    def stop(self):
-        self._ended.set()
-        self._thread.join()
-        let_go(self._consumer)
+    data = read_log(logs[info.leader_id]) if info.leader_id in logs else b""
+    return list(read_batches(memoryview(data)))
 
 
-class EndOffsetWatcher:
-    """The end that clients are told never goes back (KIP-207): of the log, or of what is stable.
-
-    A leader that was cut off, and does not know that it is none any more, tells what it knows; its
-    epoch gives it away.
-    """
-
-    def __init__(self, kafka, topics, complain, isolation=IsolationLevel.READ_UNCOMMITTED):
-        self._complain = complain
-        self._options = {"isolation_level": isolation, "request_timeout": 1}
-        self._admin = AdminClient({**QUICK, "bootstrap.servers": kafka.bootstrap_servers})
-        self._places = [
-            confluent_kafka.TopicPartition(topic, partition)
-            for topic, count in topics.items()
-            for partition in range(count)
-        ]
-        self._told = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="end-offsets", daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        while not self._ended.wait(0.05):
-            latest = {place: OffsetSpec.latest() for place in self._places}
-            for place, answer in self._admin.list_offsets(latest, **self._options).items():
-                try:
-                    self._note((place.topic, place.partition), answer.result())
-                except confluent_kafka.KafkaException:
-                    continue  # there is no leader, or it does not know yet
-
-    def _note(self, where, told):
-        epoch, end = self._told.get(where, (-1, 0))
-        if told.leader_epoch is None or told.leader_epoch < epoch:
-            return
-        if told.offset < end:
-            self._complain(
-                f"clients were told that {where} ends at {end} in epoch {epoch}, then at "
-                f"{told.offset} in epoch {told.leader_epoch}"
-            )
-        self._told[where] = (told.leader_epoch, told.offset)
-
-    def stop(self):
-        self._ended.set()
-        self._thread.join()
-
-
-def replicas_of(kafka, topic, partition):
-    """The log of every replica, the leader's first."""
-    status = kafka.describe_partition(topic, partition)
-    ids = sorted(status.replicas, key=lambda broker: broker != status.leader)
-    logs = {}
-    for broker_id in ids:
-        replicas = kafka.broker(broker_id).require_broker().replicas
-        logs[broker_id] = replicas.find_partition((topic, partition)).require_log()
-    return logs
-
-
-def committed_bytes(log, high_watermark):
-    """What the log holds up to the high watermark, as it is on disk."""
-    parts, offset = [], log.log_start_offset
-    while offset < high_watermark:
-        data = log.read(
-            offset, max_bytes=1 << 22, isolation=FetchIsolation.LOG_END, min_one_message=True
-        )
-        records = data.records
-        chunk = bytes(records if isinstance(records, memoryview) else records.read())
-        for start, end, last_offset in batches(chunk):
-            if last_offset < high_watermark:
-                parts.append(chunk[start:end])
-            offset = last_offset + 1
-    return b"".join(parts)
-
-
-def batches(chunk):
-    """Where each batch begins and ends, and its last offset."""
-    position = 0
-    while position + 61 <= len(chunk):
-        base = int.from_bytes(chunk[position : position + 8], "big")
-        length = int.from_bytes(chunk[position + 8 : position + 12], "big")
-        delta = int.from_bytes(chunk[position + 23 : position + 27], "big")
-        yield position, position + 12 + length, base + delta
-        position += 12 + length
-
-
-def check_replicas(kafka, topics, complain):
-    """Replicas are byte-identical up to the high watermark; the end offsets, by partition."""
-    ends = {}
-    for topic, count in topics.items():
-        for partition in range(count):
-            logs = replicas_of(kafka, topic, partition)
-            high_watermark = next(iter(logs.values())).high_watermark
-            ends[topic, partition] = high_watermark
-            digests = {}
-            for broker_id, log in logs.items():
-                data = committed_bytes(log, high_watermark)
-                digests[broker_id] = (len(data), hashlib.sha256(data).hexdigest()[:12])
-            check_sequences(topic, partition, data, complain)
-            if len(set(digests.values())) > 1:
-                complain(f"{topic}-{partition} differs up to {high_watermark}: {digests}")
-    return ends
-
-
-def check_sequences(topic, partition, data, complain):
-    """The batches of a producer's epoch follow each other, with none missing and none twice.
-
-    Its epochs, which the ends of its transactions carry as well, never go back.
-    """
-    expected, epochs = {}, {}
-    for batch in read_batches(memoryview(data)):
+def check_batches(world, where, batches, compacted):
+    """Offsets rise; a producer's batches follow each other, and its epochs never go back."""
+    following, epochs, expected_offset = {}, {}, None
+    for batch in batches:
+        if not batch.is_valid():
+            world.complain(f"{where}@{batch.base_offset} has a wrong checksum")
+        if expected_offset is not None and not compacted and batch.base_offset != expected_offset:
+            world.complain(f"{where} has {batch.base_offset} after {expected_offset - 1}")
+        expected_offset = batch.next_offset
         if batch.producer_id < 0:
             continue
         producer = (batch.producer_id, batch.producer_epoch)
-        latest = epochs.setdefault(batch.producer_id, batch.producer_epoch)
+        latest = epochs.get(batch.producer_id, batch.producer_epoch)
         if batch.producer_epoch < latest:
-            complain(f"{topic}-{partition}@{batch.base_offset}: {producer} after epoch {latest}")
+            world.complain(f"{where}@{batch.base_offset}: {producer} after epoch {latest}")
         epochs[batch.producer_id] = max(latest, batch.producer_epoch)
-        if batch.base_sequence < 0:
+        if batch.base_sequence < 0 or compacted:
             continue  # the end of a transaction, or the offsets that it commits
-        wanted = expected.get(producer, 0)
-        if batch.base_sequence != wanted:
-            complain(
-                f"{topic}-{partition}@{batch.base_offset}: sequence {batch.base_sequence} of "
-                f"producer {producer} instead of {wanted}"
+        wanted = following.get(producer)
+        if wanted is not None and batch.base_sequence != wanted:
+            world.complain(
+                f"{where}@{batch.base_offset}: sequence {batch.base_sequence} of producer "
+                f"{producer} instead of {wanted}"
             )
-        expected[producer] = batch.last_sequence + 1
+        following[producer] = batch.last_sequence + 1
 
 
-def check_acknowledged(senders, seen, complain):
-    """What was acknowledged is there, where it should be, once; every sender's in its order.
+def last_values(batches):
+    found = {}
+    for batch in batches:
+        if not batch.is_control:
+            for record in batch.records():
+                found[bytes(record.key or b"")] = bytes(record.value or b"")
+    return found
 
-    A sender that is not `strict` has several requests under way; when one of them is refused, the
-    client may start a new epoch and send again what was already written.
+
+def values_of(batches):
+    """Offset and value of every record that is no control record."""
+    return [
+        (record.offset, bytes(record.value or b""))
+        for batch in batches
+        if not batch.is_control
+        for record in batch.records()
+    ]
+
+
+# -- what producers know
+
+
+def check_acknowledged(world, topic, partition, found, *, ordered):
+    """What was acknowledged is there once, at its offset; each producer's records in order.
+
+    `ordered` names the producers that send a record until it is acknowledged.
     """
-    strict = {sender.name for sender in senders if sender.strict}
-    for sender in senders:
-        for partition, acked in sender.acked.items():
-            records = seen[sender.topic, partition]
-            places = {value: offset for offset, value in enumerate(records)}
-            for offset, life, number in acked:
-                wanted = f"{life}:{number}".encode()
-                found = places.get(wanted)
-                # A client that learns late that a batch was written is not told where.
-                wrong_place = sender.strict and offset not in (None, found)
-                if found is None or wrong_place:
-                    complain(f"{sender.topic}-{partition}: {wanted} at {found}, not {offset}")
-                    break
-    for (topic, partition), records in seen.items():
-        last = {}
-        for offset, value in enumerate(records):
-            name, _, number = value.decode().rpartition(":")
-            if name.partition("/")[0] in strict and int(number) <= last.get(name, -1):
-                complain(f"{topic}-{partition}@{offset}: {value} after {name}:{last[name]}")
-                break
-            last[name] = int(number)
+    where = f"{topic}-{partition}"
+    places = defaultdict(list)
+    for offset, value in found:
+        places[value].append(offset)
+    lineage = world.history.lineages[topic]
+    records = [r for r in world.history.records if (r.topic, r.partition) == (topic, partition)]
+    wrong = Counter()
+    for record in records:
+        at = places.pop(record.value, [])
+        fate = lineage.fate(record.sent, record.acked)
+        if len(at) > 1:
+            problem = f"is there {len(at)} times, at {at[:3]}"
+        elif fate is Fate.KEPT and not at:
+            problem = f"was acknowledged at {record.offset} and is not there"
+        elif fate is Fate.GONE and at:
+            problem = f"is at {at} though the cluster went back to before it"
+        elif fate is Fate.KEPT and record.offset not in (None, at[0]):
+            problem = f"was acknowledged at {record.offset} and is at {at[0]}"
+        else:
+            continue
+        wrong[problem.partition(" ")[0]] += 1
+        if wrong.total() <= SHOWN:
+            world.complain(f"{where}: {record.value.decode()} {problem}")
+    if wrong.total() > SHOWN:
+        world.complain(f"{where}: {wrong.total()} records are wrong")
+    for value in list(places)[:SHOWN]:
+        world.complain(f"{where}: {value!r} was never sent")
+    last = {}
+    for offset, value in found:
+        life, _, number = value.decode().rpartition(":")
+        if life.partition("/")[0] in ordered and int(number) <= last.get(life, -1):
+            world.complain(f"{where}@{offset}: {value.decode()} after {life}:{last[life]}")
+            break
+        last[life] = int(number)
 
 
-def check_copies(ledger, seen, ends, complain):
-    """Each record of the source was copied once, in order, and transactions are whole."""
-    for (_, partition), end in ends.items():
-        copies = seen[SINK, partition]
-        if [number for _, number in copies] != list(range(end)):
-            wrong = next((i for i, (_, n) in enumerate(copies) if n != i), len(copies))
-            found = copies[max(0, wrong - 1) : wrong + 3]
-            complain(f"{SINK}-{partition}: {found} at {wrong}, {len(copies)} copies of {end}")
-    counted = {
-        txn: count for (topic, _), got in seen.items() if topic == AUDIT for txn, count in got
-    }
-    copied = Counter(txn for (topic, _), got in seen.items() if topic == SINK for txn, _ in got)
+def check_compacted(world, topic, partition, batches):
+    """The last value of each key is the last that was acknowledged, or one sent later."""
+    found = last_values(batches)
+    lineage = world.history.lineages[topic]
+    sent = {r.value: r for r in world.history.records if r.topic == topic}
+    wanted = {}
+    for record in sent.values():  # in the order in which they were sent
+        if record.partition == partition:
+            fate = lineage.fate(record.sent, record.acked)
+            if fate is Fate.KEPT:
+                wanted[record.key] = record
+    for key, record in wanted.items():
+        value = found.get(key)
+        holder = sent.get(value)
+        if holder is None or holder.sent < record.sent:
+            world.complain(
+                f"{topic}-{partition}: {key!r} is {value!r}, was acknowledged as {record.value!r}"
+            )
+    for key, value in found.items():
+        holder = sent.get(value)
+        if holder is not None and lineage.fate(holder.sent, holder.acked) is Fate.GONE:
+            world.complain(f"{topic}-{partition}: {key!r} is {value!r}, which must be gone")
+
+
+def check_seen(world, reader, partition, found):
+    """What a consumer saw along the way is what is there."""
+    saw = reader.seen[partition]
+    if saw != found[: len(saw)] or len(saw) < len(found):
+        at = next((i for i, (a, b) in enumerate(zip(saw, found, strict=False)) if a != b), None)
+        detail = "" if at is None else f": {saw[at]} is {found[at]} now"
+        world.complain(
+            f"a consumer of {reader.topic}-{partition} saw {len(saw)} records, there are "
+            f"{len(found)}{detail}"
+        )
+
+
+# -- transactions
+
+
+def check_copies(world, source, sink, audit):
+    """Each record of the source was copied once, in order; transactions are whole or not there.
+
+    All are by partition: what the source holds, and what a read-committed consumer sees.
+    """
+    copied = Counter()
+    for partition, copies in sink.items():
+        wanted = [f"{offset} {value.decode()}" for offset, value in source[partition]]
+        found = []
+        for _, value in copies:
+            txn, _, copy = value.decode().partition(" ")
+            copied[txn] += 1
+            found.append(copy)
+        if found != wanted:
+            pairs = enumerate(zip(found, wanted, strict=False))
+            at = next((i for i, (a, b) in pairs if a != b), min(len(found), len(wanted)))
+            world.complain(
+                f"{SINK}-{partition} has {len(found)} copies of {len(wanted)} records of {SOURCE}; "
+                f"at {at}: {found[at : at + 2]} instead of {wanted[at : at + 2]}"
+            )
+    counted = {}
+    for _, value in audit[0]:
+        txn, _, count = value.decode().partition(" ")
+        if txn in counted:
+            world.complain(f"{AUDIT} has {txn} twice")
+        counted[txn] = int(count)
     if counted != copied:
-        differing = sorted(counted.items() ^ copied.items())
-        complain(f"transactions were seen in part: {differing[:6]}")
-    check_fates(ledger, set(counted), complain)
+        world.complain(f"transactions in part: {sorted(counted.items() ^ copied.items())[:6]}")
+    check_fates(world, set(counted) | set(copied))
 
 
-def check_fates(ledger, seen, complain):
-    """What was committed was seen; what was aborted or abandoned was not."""
-    if ledger.confirmed - seen:
-        complain(f"committed and not seen: {sorted(ledger.confirmed - seen)[:5]}")
-    if seen & ledger.aborted:
-        complain(f"aborted and seen: {sorted(seen & ledger.aborted)[:5]}")
-    if seen - ledger.asked:
-        complain(f"never committed and seen: {sorted(seen - ledger.asked)[:5]}")
+def check_fates(world, seen):
+    """What was committed is seen, what was aborted or abandoned is not, what is undone is gone."""
+    lineage = world.history.cluster
+    for txn in world.history.txns.values():
+        fate = lineage.fate(txn.began, txn.confirmed)
+        if fate is Fate.KEPT and txn.name not in seen:
+            world.complain(f"{txn.name} was committed and is not there")
+        elif fate is Fate.GONE and txn.name in seen:
+            world.complain(f"{txn.name} is there though the cluster went back to before it")
+        elif txn.aborted is not None and txn.name in seen:
+            world.complain(f"{txn.name} was aborted and is there")
+        elif txn.asked is None and txn.name in seen:
+            world.complain(f"{txn.name} was never committed and is there")
+
+
+# -- what is left when all is over
+
+
+def check_leftovers(world, root):
+    """No thread, port, directory or open file of the cluster is left."""
+    threads = [t.name for t in threading.enumerate() if t.name.startswith("ek-")]
+    if threads:
+        world.complain(f"threads are left: {threads}")
+    for address in world.bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        with socket.socket() as probe:
+            if probe.connect_ex((host, int(port))) == 0:
+                world.complain(f"something listens on {address} still")
+    left = [path.name for path in Path(root).glob("embedkafka-*")]
+    if left:
+        world.complain(f"directories are left: {left}")
+    files = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith(str(root)) and "/broker-" in target:
+            files.append(target)
+    if files:
+        world.complain(f"files are open still: {files[:SHOWN]}")

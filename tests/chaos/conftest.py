@@ -1,18 +1,26 @@
-"""`--chaos-seed` repeats a plan, `--chaos-rounds` runs more of them."""
+"""`--chaos-seed` repeats rounds, `--chaos-rounds` runs more; without, the seed is random."""
 
-DEFAULT_SEED = 1
-DEFAULT_ROUNDS = 1
+import random
+
+import pytest
+
+DEFAULT_ROUNDS = 6
+"""About a minute."""
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("chaos")
-    group.addoption("--chaos-seed", type=int, default=DEFAULT_SEED, help="of the first round")
+    group.addoption("--chaos-seed", type=int, default=None, help="of the first round")
     group.addoption("--chaos-rounds", type=int, default=DEFAULT_ROUNDS, help="how many seeds")
 
 
-def pytest_generate_tests(metafunc):
-    if "seed" in metafunc.fixturenames:
-        # The options are not there when a run starts elsewhere and comes by here.
-        first = metafunc.config.getoption("chaos_seed", DEFAULT_SEED)
-        rounds = metafunc.config.getoption("chaos_rounds", DEFAULT_ROUNDS)
-        metafunc.parametrize("seed", range(first, first + rounds))
+@pytest.fixture(scope="session")
+def chaos_seed(pytestconfig):
+    # The options are not there when a run starts elsewhere and comes by here.
+    given = pytestconfig.getoption("chaos_seed", None)
+    return random.SystemRandom().randrange(1, 10**6) if given is None else given
+
+
+@pytest.fixture(scope="session")
+def chaos_rounds(pytestconfig):
+    return pytestconfig.getoption("chaos_rounds", DEFAULT_ROUNDS)

@@ -1,83 +1,214 @@
-"""A seeded plan: what is done to which broker, one step after the other.
+"""A round as its seed has it: the cluster, the load, and what is done to it, step by step.
 
-The plan decides by its own model of the cluster, never by what happens in it, so a seed gives the
-same steps every time; only their interleaving with the cluster's threads differs.
+The plan decides by its own model of the cluster, never by what happens there, so that a seed gives
+the same plan every time; only its interleaving with the cluster's threads differs.
 """
 
 import random
 from dataclasses import dataclass, field
 
-RUNNING, DEAD, PAUSED = "running", "dead", "paused"
+WORKLOADS = (
+    "idempotent",
+    "plain",
+    "compacted",
+    "copy",
+    "classic group",
+    "consumer group",
+    "doomed",
+)
+
+FAULTY_APIS = {
+    # Each with the errors that its clients must survive.
+    "PRODUCE": ("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT"),
+    "FETCH": ("NOT_LEADER_OR_FOLLOWER",),
+    "LIST_OFFSETS": ("NOT_LEADER_OR_FOLLOWER",),
+    "METADATA": (),
+    "FIND_COORDINATOR": ("COORDINATOR_NOT_AVAILABLE",),
+    "INIT_PRODUCER_ID": ("COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS"),
+    "ADD_PARTITIONS_TO_TXN": ("NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"),
+    "ADD_OFFSETS_TO_TXN": ("COORDINATOR_NOT_AVAILABLE", "CONCURRENT_TRANSACTIONS"),
+    "TXN_OFFSET_COMMIT": ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "END_TXN": ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "CONCURRENT_TRANSACTIONS"),
+    "WRITE_TXN_MARKERS": ("NOT_LEADER_OR_FOLLOWER",),
+    "JOIN_GROUP": ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"),
+    "SYNC_GROUP": ("REBALANCE_IN_PROGRESS", "NOT_COORDINATOR"),
+    "HEARTBEAT": ("NOT_COORDINATOR", "REBALANCE_IN_PROGRESS"),
+    "LEAVE_GROUP": ("NOT_COORDINATOR",),
+    "OFFSET_COMMIT": ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "OFFSET_FETCH": ("COORDINATOR_LOAD_IN_PROGRESS",),
+    "CONSUMER_GROUP_HEARTBEAT": ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"),
+}
 
 
 @dataclass(frozen=True)
 class Step:
-    """`act` with `brokers`, then `wait_s` until the next step."""
+    """`act` with `arguments`, then `wait_s` until the next step."""
 
     act: str
-    brokers: tuple[int, ...] = ()
+    arguments: tuple = ()
     wait_s: float = 0.0
 
     def __str__(self):
-        return f"{self.act} {','.join(map(str, self.brokers))}".strip()
+        return " ".join([self.act.replace("_", " "), *(_words(value) for value in self.arguments)])
+
+
+def _words(value):
+    if isinstance(value, tuple | frozenset | set | list):
+        return "{" + ",".join(map(str, value)) + "}"
+    return str(value)
 
 
 @dataclass
+class _Model:
+    """The cluster as the plan believes it to be."""
+
+    dead: set = field(default_factory=set)
+    paused: set = field(default_factory=set)
+    cut: bool = False
+
+    def copy(self):
+        return _Model(set(self.dead), set(self.paused), self.cut)
+
+
 class Plan:
-    """`steps` steps over brokers 1 to `brokers`, at most `most_down` of which are away at once.
+    """All that a seed decides."""
 
-    `others` can be done at any time, and to no broker in particular.
-    """
+    def __init__(self, seed, *, served=None, brokers=None, workloads=None):
+        rng = self._rng = random.Random(seed)
+        self.seed = seed
+        self.served = rng.random() < 0.12 if served is None else served
+        self.brokers = rng.choice([1, 3, 3, 3, 5]) if brokers is None else brokers
+        self.io_threads = rng.choice([0, 2])
+        self.partitions = rng.choice([1, 2, 4])
+        self.min_isr = 1 if self.brokers == 1 else rng.choice([1, 2])
+        self.data_dir = self.served or rng.random() < 0.4
+        self.copy_protocol = rng.choice(["classic", "consumer"])
+        chosen = sorted(rng.sample(WORKLOADS, rng.randint(2, 4)))
+        self.workloads = chosen if workloads is None else workloads
+        self.steps = list(self._served_steps() if self.served else self._steps())
 
-    seed: int
-    brokers: int
-    steps: int
-    most_down: int
-    others: tuple[str, ...] = ("depose",)
-    _rng: random.Random = field(init=False)
-    _state: dict[int, str] = field(init=False)
-    _cut: set[int] = field(init=False, default_factory=set)
+    def __str__(self):
+        kind = "served by another process" if self.served else "in this process"
+        kept = ", with a data_dir" if self.data_dir else ""
+        lines = [
+            f"{self.brokers} brokers {kind}{kept}, num.io.threads={self.io_threads}, "
+            f"{self.partitions} partitions, min.insync.replicas={self.min_isr}",
+            f"load: {', '.join(self.workloads)} (copies by {self.copy_protocol} groups)",
+        ]
+        return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
 
-    def __post_init__(self):
-        self._rng = random.Random(self.seed)
-        self._state = dict.fromkeys(range(1, self.brokers + 1), RUNNING)
+    def title(self):
+        acts = ", ".join(step.act for step in self.steps)
+        return f"{self.brokers} brokers{' served' if self.served else ''}: {acts}"
 
-    def __iter__(self):
-        for _ in range(self.steps):
-            act, brokers = self._rng.choice(self._possible())
-            self._note(act, brokers)
-            yield Step(act, brokers, self._rng.choice([0.0, 0.05, 0.15, 0.4, 0.7]))
+    # -- what is done
 
-    def _possible(self):
-        """All that could be done now; what is listed twice is twice as likely."""
+    def _step(self, act, *arguments):
+        return Step(act, arguments, self._rng.choice([0.0, 0.05, 0.15, 0.4, 0.7]))
+
+    def _served_steps(self):
+        for _ in range(self._rng.randint(1, 3)):
+            yield self._step(self._rng.choice(["kill_process", "kill_process", "end_process"]))
+
+    def _steps(self):
+        model, snapshots = _Model(), []
+        for _ in range(self._rng.randint(4, 9)):
+            act, arguments = self._choose(model, snapshots)
+            if act == "snapshot":
+                snapshots.append(model.copy())
+            elif act == "restore":
+                model = snapshots[arguments[0]].copy()
+                model.paused.clear()
+                model.cut = False
+            elif act == "reopen":
+                snapshots.clear()
+            self._note(model, act, arguments)
+            yield self._step(act, *arguments)
+
+    def _choose(self, model, snapshots):
         rng = self._rng
-        running = [b for b, state in self._state.items() if state == RUNNING]
-        dead = [b for b, state in self._state.items() if state == DEAD]
-        paused = [b for b, state in self._state.items() if state == PAUSED]
-        up = [b for b in running if b not in self._cut]
-        down = self.brokers - len(up)
-        possible = [(act, ()) for act in self.others]
-        possible += [("start", (b,)) for b in dead if b not in self._cut] * 2
-        possible += [("resume", (b,)) for b in paused] * 2
-        possible += [("kill", (b,)) for b in paused]
-        possible += [("heal", ())] * (3 * bool(self._cut))
-        possible += [("restart", (rng.choice(up),))]
-        if down < self.most_down:
-            possible += [("kill", (rng.choice(up),)), ("pause", (rng.choice(up),))] * 2
-            possible += [("stop", (rng.choice(up),))]
-            if not self._cut:
-                possible += [("partition", (rng.choice(up),))] * 2
-        return possible
+        everyone = range(1, self.brokers + 1)
+        up = [b for b in everyone if b not in model.dead | model.paused]
+        away = self.brokers - len(up) + model.cut
+        most_away = {1: 1, 3: 1, 5: 2}[self.brokers]
+        choices = []
 
-    def _note(self, act, brokers):
-        for broker in brokers:
-            if act in ("kill", "stop"):
-                self._state[broker] = DEAD
-            elif act == "pause":
-                self._state[broker] = PAUSED
-            elif act in ("start", "resume"):
-                self._state[broker] = RUNNING
-            elif act == "partition":
-                self._cut.add(broker)
-        if act == "heal":
-            self._cut.clear()
+        def offer(weight, act, *arguments):
+            choices.append((weight, act, arguments))
+
+        offer(4, "fault", *self._request_fault())
+        offer(3, "lose_answers", rng.choice(list(everyone)), rng.choice([1, 1, 3]))
+        offer(2, "advance", rng.choice([1, 10, 61]))
+        offer(1, "depose")
+        offer(2, "snapshot")
+        if snapshots:
+            offer(5, "restore", rng.randrange(len(snapshots)))
+        offer(1, "reset")
+        if model.cut:
+            offer(6, "heal")
+        for broker in sorted(model.paused):
+            offer(3, "resume", broker)
+            offer(1, "kill", broker)
+        if not model.cut:
+            for broker in sorted(model.dead):
+                offer(4, "start", broker)
+            offer(3, "kill_all", tuple(rng.sample(list(everyone), self.brokers)))
+            offer(1, "stop_all", tuple(rng.sample(list(everyone), self.brokers)))
+            if up:
+                offer(2, "restart", rng.choice(up))
+            cut_off = rng.sample(list(everyone), rng.randint(1, self.brokers))
+            offer(3, "cut_zookeeper", tuple(sorted(cut_off)))
+        if not model.cut and not model.dead and not model.paused:
+            offer(3, "delete_topic")
+            if self.data_dir:
+                offer(3, "reopen")
+        else:
+            offer(1, "delete_topic")
+        if away < most_away and up:
+            offer(3, "kill", rng.choice(up))
+            offer(2, "stop", rng.choice(up))
+            offer(3, "pause", rng.choice(up))
+        if self.brokers > 1:
+            offer(3, "reassign", *self._reassignment())
+            offer(1, "elect")
+            if away < most_away and not model.cut:
+                offer(4, "partition", rng.choice(up))
+        weights = [weight for weight, _, _ in choices]
+        _, act, arguments = rng.choices(choices, weights)[0]
+        return act, arguments
+
+    def _note(self, model, act, arguments):
+        if act in ("kill", "stop"):
+            model.paused.discard(arguments[0])
+            model.dead.add(arguments[0])
+        elif act == "pause":
+            model.paused.add(arguments[0])
+        elif act in ("start", "resume"):
+            model.dead.discard(arguments[0])
+            model.paused.discard(arguments[0])
+        elif act in ("partition", "cut_zookeeper"):
+            model.cut = True
+        elif act == "heal":
+            model.cut = False
+        elif act in ("kill_all", "stop_all", "reset", "reopen"):
+            model.dead.clear()
+            model.paused.clear()
+            model.cut = False
+
+    def _request_fault(self):
+        rng = self._rng
+        api = rng.choice(list(FAULTY_APIS))
+        kinds = ["delay", "drop_reply", "disconnect", "disconnect_handled"]
+        kinds += ["error", "error"] if FAULTY_APIS[api] else []
+        kind = rng.choice(kinds)
+        detail = ""
+        if kind == "error":
+            detail = rng.choice(FAULTY_APIS[api])
+        elif kind == "delay":
+            detail = rng.choice([50, 300, 900])
+        return api, kind, detail, rng.choice([1, 1, 2, 5])
+
+    def _reassignment(self):
+        rng = self._rng
+        count = rng.randint(self.min_isr, min(3, self.brokers))
+        return rng.randrange(100), tuple(rng.sample(range(1, self.brokers + 1), count))

@@ -1,0 +1,149 @@
+"""Many rounds of chaos, each from its seed and in a process of its own.
+
+    python -m tests.chaos --rounds 1000 --seed 7 --workers 2
+    python -m tests.chaos --seed 7          one round, with its timeline
+
+A round that fails prints its seed, its plan and what was violated, and keeps its logs.
+"""
+
+import argparse
+import faulthandler
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROUND_S = 120
+"""After this long a round hangs; it takes some seconds."""
+PASSED, FAILED, HUNG = "passed", "FAILED", "HUNG"
+
+
+def run_here(seed, directory):
+    """One round in this process, which ends with it."""
+    from embedkafka.runtime.locks import check_lock_ranks
+    from tests.chaos.plan import Plan
+    from tests.chaos.world import World
+
+    stacks = (directory / "stacks.txt").open("w")
+    faulthandler.dump_traceback_later(ROUND_S, exit=True, file=stacks)
+    check_lock_ranks(True)
+    tempfile.tempdir = str(directory)
+    plan = Plan(seed)
+    began = time.monotonic()
+    world = World(plan, directory)
+    world.run()
+    timeline = world.timeline
+    (directory / "timeline.txt").write_text(f"seed {seed}\n{plan}\n{timeline}\n")
+    history = world.history
+    result = {
+        "complaints": timeline.complaints,
+        "client": timeline.client_faults,
+        "seconds": time.monotonic() - began,
+        "records": len(history.records),
+        "acknowledged": sum(record.acked is not None for record in history.records),
+        "transactions": len(history.txns),
+        "committed": sum(txn.confirmed is not None for txn in history.txns.values()),
+    }
+    (directory / "result.json").write_text(json.dumps(result))
+    # A client that hangs must not keep the process.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def run_round(seed, evidence):
+    """One round in another process: its outcome, and what it has to say."""
+    directory = evidence / f"seed-{seed}"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    command = [sys.executable, "-m", "tests.chaos", "--here", str(seed), "--evidence", directory]
+    with (directory / "output.txt").open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            process.wait(ROUND_S + 15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    result = directory / "result.json"
+    if not result.exists():
+        stacks = (directory / "stacks.txt").exists() and (directory / "stacks.txt").stat().st_size
+        outcome = HUNG if stacks else FAILED
+        tail = (directory / "output.txt").read_text(errors="replace")[-3_000:]
+        return seed, outcome, {"complaints": [f"the round ended with no result: {tail}"]}
+    found = json.loads(result.read_text())
+    if found["complaints"]:
+        return seed, FAILED, found
+    if not found["client"]:
+        shutil.rmtree(directory, ignore_errors=True)
+    return seed, PASSED, found
+
+
+def report(seed, outcome, found, evidence):
+    from tests.chaos.plan import Plan
+
+    plan = Plan(seed)
+    client = f", {len(found['client'])} hangs of clients" if found.get("client") else ""
+    counts = ""
+    if "seconds" in found:
+        counts = (
+            f" {found['seconds']:5.1f} s, {found['acknowledged']} of {found['records']} records, "
+            f"{found['committed']} of {found['transactions']} transactions{client};"
+        )
+    print(f"seed {seed} {outcome}{counts} {plan.title()}", flush=True)
+    if outcome != PASSED:
+        print(f"{plan}\nviolated:")
+        for complaint in found["complaints"][:12]:
+            print(f"  - {complaint}")
+        print(f"evidence: {evidence / f'seed-{seed}'}", flush=True)
+
+
+def run_rounds(seed, rounds, workers, evidence):
+    """Whether all rounds passed."""
+    outcomes, hangs, began = Counter(), 0, time.monotonic()
+    failed = []
+    with ThreadPoolExecutor(workers) as pool:
+        seeds = range(seed, seed + rounds)
+        for number, outcome, found in pool.map(lambda s: run_round(s, evidence), seeds):
+            outcomes[outcome] += 1
+            hangs += len(found.get("client", ()))
+            if outcome != PASSED:
+                failed.append(number)
+            report(number, outcome, found, evidence)
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    print(f"{rounds} rounds from seed {seed}: {summary}; {hangs} hangs of clients; ", end="")
+    print(f"{time.monotonic() - began:.0f} s", flush=True)
+    if failed:
+        print(f"failed seeds: {failed}", flush=True)
+    return not failed
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=None, help="of the first round; else random")
+    parser.add_argument("--workers", type=int, default=1, help="rounds at a time")
+    parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir()) / "ek-chaos")
+    parser.add_argument("--plan", action="store_true", help="print the plans and do nothing")
+    parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.here is not None:
+        run_here(asked.here, asked.evidence)
+    seed = random.SystemRandom().randrange(1, 10**6) if asked.seed is None else asked.seed
+    print(f"seed {seed}", flush=True)
+    if asked.plan:
+        from tests.chaos.plan import Plan
+
+        for number in range(seed, seed + asked.rounds):
+            print(f"seed {number}\n{Plan(number)}")
+        return 0
+    return 0 if run_rounds(seed, asked.rounds, asked.workers, asked.evidence) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

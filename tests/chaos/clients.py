@@ -1,0 +1,442 @@
+"""Stock clients under load: members of groups, and workers that copy in transactions.
+
+Every call is bounded. librdkafka hangs now and then, in `send_offsets_to_transaction` for one,
+when a coordinator has died: such a client counts as dead, has a successor, and is counted.
+"""
+
+import queue
+import sys
+import threading
+import traceback
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.chaos.history import Fate, tick
+
+SOURCE, SINK, AUDIT = "source", "sink", "audit"
+CALL_S = 3.0
+HANG_S = 2 * CALL_S
+TRIES = 2
+TRANSACTION_TIMEOUT_S = 60
+"""In the cluster's time: far longer than a transaction takes."""
+
+QUICK = {
+    # A leader that is gone, or stands still, is noticed in a fraction of a second.
+    "topic.metadata.refresh.interval.ms": 100,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "socket.timeout.ms": 1_000,
+    "retry.backoff.ms": 20,
+    "log_level": 0,
+    "log.connection.close": False,
+    "allow.auto.create.topics": False,
+}
+
+
+class GaveUp(Exception):
+    """A client does not get on: it counts as dead."""
+
+
+class Hangs(GaveUp):
+    """A call takes far longer than it was given."""
+
+
+def bounded(call, *arguments, timeout_s=HANG_S):
+    """What the call comes to; `Hangs` when it takes far longer than it was given."""
+    outcome = queue.SimpleQueue()
+
+    def run():
+        try:
+            outcome.put((call(*arguments), None))
+        except Exception as error:
+            outcome.put((None, error))
+
+    name = getattr(call, "__name__", "call")
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        result, error = outcome.get(timeout=timeout_s)
+    except queue.Empty:
+        raise Hangs(f"{name} hangs") from None
+    if error is not None:
+        raise error
+    return result
+
+
+class _Client:
+    """A thread that takes turns until it is stopped. One that fails is a complaint."""
+
+    def __init__(self, world, name, rng):
+        self.name = name
+        self._world = world
+        self._rng = rng
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"client-{name}", daemon=True)
+
+    def start(self):
+        self._thread.start()
+        return self
+
+    def leave(self):
+        """Takes no more turns, from now on."""
+        self._ended.set()
+
+    def stop(self):
+        self._ended.set()
+        self._thread.join(4 * HANG_S)
+        if self._thread.is_alive():
+            stack = traceback.format_stack(sys._current_frames()[self._thread.ident])
+            self._world.timeline.blame_client(f"{self.name} does not end: {''.join(stack[-3:])}")
+
+    def _run(self):
+        try:
+            while not self._ended.is_set():
+                self._take_turn()
+        except BaseException as error:
+            if not self._ended.is_set():
+                lines = "".join(traceback.format_exception(error))
+                self._world.complain(f"{self.name} failed: {lines}")
+        finally:
+            self._close()
+
+    def _call(self, call, *arguments):
+        """Calls a few times, unless it fails for good."""
+        for _ in range(TRIES):
+            try:
+                return bounded(call, *arguments, CALL_S)
+            except Hangs as hang:
+                if not self._ended.is_set():
+                    self._world.timeline.blame_client(f"{self.name}: {hang}")
+                raise
+            except KafkaException as refused:
+                refusal = refused
+                if not refusal.args[0].retriable():
+                    raise
+        raise GaveUp(refusal.args[0])
+
+    def _let_go(self, consumer):
+        try:
+            bounded(consumer.close)
+        except Hangs as hang:
+            self._world.timeline.blame_client(f"{self.name}: a consumer's {hang}")
+        except Exception as error:
+            self._world.note(f"{self.name} lets a consumer go: {error}")
+
+
+def make_consumer(world, group, protocol, **settings):
+    return Consumer(
+        {
+            **QUICK,
+            "bootstrap.servers": world.bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+            "fetch.wait.max.ms": 50,
+            **(
+                {}
+                if protocol == "consumer"
+                else {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 200}
+            ),
+            **settings,
+        }
+    )
+
+
+class Member(_Client):
+    """One member of a group: reads, remembers what it saw, commits what it has read.
+
+    What a group has committed it never reads again, and it passes over nothing.
+    """
+
+    def __init__(self, world, name, rng, topic, group, protocol, seen):
+        super().__init__(world, name, rng)
+        self._topic, self._group, self._protocol = topic, group, protocol
+        self._seen = seen
+        self._expected = {}
+        self._taken = {}
+        self._consumer = None
+
+    def _take_turn(self):
+        if self._consumer is None:
+            self._assigned_at = tick()
+            self._consumer = make_consumer(self._world, self._group, self._protocol)
+            self._consumer.subscribe(
+                [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke
+            )
+        messages = self._consumer.consume(self._rng.randint(1, 50), 0.1)
+        for message in messages:
+            if message.error() is None:
+                self._check(message)
+                self._seen.add(message.value())
+                self._taken[message.partition()] = message.offset() + 1
+        if self._taken and (not messages or self._rng.random() < 0.7):
+            self._commit()
+        if self._rng.random() < 0.01:  # it leaves, and another one comes
+            self._close()
+
+    def _commit(self):
+        offsets = [TopicPartition(self._topic, p, offset) for p, offset in self._taken.items()]
+        before = tick()
+        try:
+            done = bounded(lambda: self._consumer.commit(offsets=offsets, asynchronous=False))
+        except Hangs as hang:
+            if not self._ended.is_set():
+                self._world.timeline.blame_client(f"{self.name}: a commit {hang}")
+            self._forget()
+            return
+        except KafkaException as refusal:
+            self._world.note(f"{self.name} cannot commit: {refusal.args[0]}")
+            return
+        after = tick()
+        for place in done:
+            if place.error is None:
+                self._taken.pop(place.partition, None)
+                self._world.history.commits.append(
+                    (self._group, self._topic, place.partition, place.offset, before, after)
+                )
+
+    def _check(self, message):
+        partition, offset = message.partition(), message.offset()
+        if partition in self._expected:
+            expected = self._expected[partition]
+            if expected is not None and offset != expected:
+                self._world.complain(
+                    f"{self.name} of {self._group} got {offset} of {self._topic}-{partition} "
+                    f"instead of {expected}"
+                )
+            if expected is None:
+                self._check_commits(partition, offset)
+        self._expected[partition] = offset + 1
+
+    def _check_commits(self, partition, offset):
+        lineage = self._world.history.cluster
+        for group, topic, where, committed, sent, acked in list(self._world.history.commits):
+            mine = (group, topic, where) == (self._group, self._topic, partition)
+            if not mine or acked >= self._assigned_at or committed <= offset:
+                continue
+            if lineage.fate(sent, acked) is Fate.KEPT:
+                self._world.complain(
+                    f"{self.name} of {group} begins {topic}-{partition} at {offset} though "
+                    f"{committed} is committed"
+                )
+                return
+
+    def _on_assign(self, consumer, partitions):
+        self._assigned_at = tick()
+        self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
+        for place in partitions:
+            self._expected[place.partition] = None
+
+    def _on_revoke(self, consumer, partitions):
+        for place in partitions:
+            self._expected.pop(place.partition, None)
+            self._taken.pop(place.partition, None)
+
+    def _forget(self):
+        consumer, self._consumer = self._consumer, None
+        self._expected.clear()
+        self._taken.clear()
+        return consumer
+
+    def _close(self):
+        consumer = self._forget()
+        if consumer is not None:
+            self._let_go(consumer)
+
+
+class Worker(_Client):
+    """Copies `source` to `sink` in transactions that also write one count to `audit`.
+
+    Some transactions it aborts, some it abandons. A producer that is abandoned, or gives up, has a
+    successor of the same name; some of the dead wake up, and try to commit.
+    """
+
+    def __init__(self, world, name, rng, group, protocol):
+        super().__init__(world, name, rng)
+        self._group_id, self._protocol = group, protocol
+        self._producer = None
+        self._consumer = None
+        self._group = None
+        self._expected = {}
+        self._dead = []
+
+    def _take_turn(self):
+        if self._consumer is None:
+            self._subscribe()
+        if self._producer is None:
+            self._succeed()
+            return
+        messages = self._read()
+        if not messages:
+            return
+        txn = self._world.history.begin(self.name)
+        try:
+            self._copy(txn, messages)
+        except (GaveUp, KafkaException) as refusal:
+            self._bury(txn, refusal)
+
+    def _copy(self, txn, messages):
+        fate = self._rng.choices(
+            ["commit", "abort", "abandon early", "abandon", "haunt"], [82, 10, 2, 3, 3]
+        )[0]
+        try:
+            self._producer.begin_transaction()
+            self._write(txn, messages)
+            if fate == "abandon early":
+                raise GaveUp(fate)
+            if self._producer.flush(TRIES * CALL_S):
+                raise GaveUp("its records are not acknowledged")
+            self._send_offsets(messages)
+            if fate in ("abandon", "haunt"):
+                raise GaveUp(fate)
+            if fate == "abort":
+                self._abort(txn)
+            else:
+                txn.is_open = False
+                txn.asked = tick()
+                self._call(self._producer.commit_transaction)
+                txn.confirmed = tick()
+        except KafkaException as refusal:
+            if not refusal.args[0].txn_requires_abort():
+                raise
+            self._world.note(f"{txn.name} must be aborted: {refusal.args[0]}")
+            self._abort(txn)
+
+    def _write(self, txn, messages):
+        def on_delivery(error, message):
+            if error is None and message.offset() is not None:
+                place = message.topic(), message.partition()
+                txn.written[place] = min(message.offset(), txn.written.get(place, 1 << 62))
+
+        # The partition of `audit` is shared by all workers: one open transaction holds up others.
+        self._producer.produce(
+            AUDIT, f"{txn.name} {len(messages)}", partition=0, on_delivery=on_delivery
+        )
+        for message in messages:
+            self._producer.produce(
+                SINK,
+                f"{txn.name} {message.offset()} {message.value().decode()}",
+                partition=message.partition(),
+                on_delivery=on_delivery,
+            )
+
+    def _send_offsets(self, messages):
+        following = {m.partition(): m.offset() + 1 for m in messages}
+        offsets = [TopicPartition(SOURCE, *place) for place in following.items()]
+        self._call(self._producer.send_offsets_to_transaction, offsets, self._group)
+
+    def _abort(self, txn):
+        txn.is_open = False
+        self._call(self._producer.abort_transaction)
+        txn.aborted = tick()
+        self._rewind()
+
+    def _bury(self, txn, cause):
+        """The transaction is left as it is; the successor of its producer will end it."""
+        self._world.note(f"{self.name} dies in {txn.name}: {cause}")
+        self._dead.append((txn, self._producer, str(cause) == "haunt"))
+        self._producer = None
+        if self._rng.random() < 0.3:
+            self._close()
+
+    def _succeed(self):
+        """A new producer takes over, if it can."""
+        for txn, _, _ in self._dead:
+            if txn is not None:
+                txn.is_open = False
+        producer = make_transactional(self._world, self.name)
+        try:
+            self._call(producer.init_transactions)
+        except (GaveUp, KafkaException) as refusal:
+            self._world.note(f"{self.name} has no successor yet: {refusal}")
+            self._dead.append((None, producer, False))
+            return
+        self._producer = producer
+        self._haunt()
+        self._rewind()
+
+    def _haunt(self):
+        """The last dead producer wakes up, unaware that it has a successor."""
+        if not self._dead or not self._dead[-1][2]:
+            return
+        txn, zombie, _ = self._dead[-1]
+        self._dead[-1] = (txn, zombie, False)
+        try:
+            bounded(zombie.commit_transaction, CALL_S)
+        except (GaveUp, KafkaException) as refusal:
+            self._world.note(f"the zombie of {txn.name} is refused: {refusal}")
+        else:
+            if not self._ended.is_set():
+                self._world.complain(f"a zombie committed {txn.name}")
+
+    # -- what it reads
+
+    def _subscribe(self):
+        self._consumer = make_consumer(
+            self._world,
+            self._group_id,
+            self._protocol,
+            **{"isolation.level": "read_committed", "max.poll.interval.ms": 10_000},
+        )
+        self._consumer.subscribe([SOURCE], on_assign=self._on_assign, on_revoke=self._on_revoke)
+
+    def _on_assign(self, consumer, partitions):
+        # Of this generation, whatever the client hears of in the background: when partitions have
+        # gone to another worker, the offsets of what was read before must be refused.
+        self._group = consumer.consumer_group_metadata()
+        self._expected.clear()
+        self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
+
+    def _on_revoke(self, consumer, partitions):
+        self._expected.clear()
+
+    def _read(self):
+        messages = []
+        for message in self._consumer.consume(self._rng.randint(1, 12), 0.1):
+            if message.error() is None:
+                self._check_order(message)
+                messages.append(message)
+        return messages
+
+    def _check_order(self, message):
+        partition, offset = message.partition(), message.offset()
+        expected = self._expected.get(partition, offset)
+        if offset != expected and not self._ended.is_set():
+            self._world.complain(
+                f"{self.name} read {offset} of {SOURCE}-{partition} instead of {expected}"
+            )
+        self._expected[partition] = offset + 1
+
+    def _rewind(self):
+        """Goes back to what is committed."""
+        if self._consumer is None:
+            return
+        try:
+            assignment = self._consumer.assignment()
+            for place in self._call(self._consumer.committed, assignment) if assignment else ():
+                place.offset = max(place.offset, 0)
+                self._consumer.seek(place)
+                self._expected[place.partition] = place.offset
+        except (GaveUp, KafkaException) as refusal:
+            self._world.note(f"{self.name} needs another consumer: {refusal}")
+            self._close()
+
+    def _close(self):
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            self._let_go(consumer)
+
+
+def make_transactional(world, name):
+    return Producer(
+        {
+            **QUICK,
+            "bootstrap.servers": world.bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_S * 1000,
+            "acks": "all",
+            "linger.ms": 0,
+            "request.timeout.ms": 1_000,
+        }
+    )

@@ -1,0 +1,329 @@
+"""The cluster of a round: in this process, with every fault there is, or served by another one.
+
+Both keep their addresses for the whole round, and their logs where the evidence is.
+"""
+
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from embedkafka import EmbeddedKafka, TopicSpec
+from embedkafka.cluster.admin import Admin
+from embedkafka.zk import paths
+from embedkafka.zk.store import ConnectionLoss
+
+START_S = 20.0
+LOST_FOR_S = 0.05
+"""How long a connection is away on which an answer was lost: a real client reconnects at once."""
+
+
+def topic_specs(plan):
+    """The topics of the plan's load."""
+    replicas = min(3, plan.brokers)
+    usual = {"min.insync.replicas": plan.min_isr}
+    compacted = {
+        **usual,
+        "cleanup.policy": "compact",
+        "segment.bytes": 4_000,
+        "min.cleanable.dirty.ratio": 0.01,
+    }
+    wanted = {}
+    for load in plan.workloads:
+        if load in ("idempotent", "plain", "classic group", "consumer group"):
+            wanted["orders"] = (plan.partitions, usual)
+        elif load == "compacted":
+            wanted["compacted"] = (1, compacted)
+        elif load == "doomed":
+            wanted["doomed"] = (plan.partitions, usual)
+        elif load == "copy":
+            wanted["source"] = (plan.partitions, usual)
+            wanted["sink"] = (plan.partitions, usual)
+            wanted["audit"] = (1, usual)
+    return {
+        name: TopicSpec(partitions=count, replication=replicas, config=config)
+        for name, (count, config) in sorted(wanted.items())
+    }
+
+
+def broker_settings(plan):
+    return {
+        "num.io.threads": plan.io_threads,
+        "auto.create.topics.enable": False,
+        "log.cleaner.backoff.ms": 100,
+        "delete.topic.enable": True,
+        "offsets.topic.num.partitions": 3,
+        "transaction.state.log.num.partitions": 3,
+    }
+
+
+def free_ports(count):
+    """The first of so many free ports in a row, below those that the kernel gives to clients."""
+    first = 12_000 + os.getpid() * 7 % 18_000
+    for base in itertools.chain(range(first, 31_000, 8), range(12_000, first, 8)):
+        with suppress(OSError):
+            for port in range(base, base + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+            return base
+    raise OSError("no free ports")
+
+
+class InProcess:
+    """An `EmbeddedKafka` and what is done to it."""
+
+    def __init__(self, plan, directory, timeline):
+        self._plan = plan
+        self._directory = directory
+        self._timeline = timeline
+        self._port = free_ports(plan.brokers)
+        self._lossy = set()
+        self.kafka = self._start()
+        self.bootstrap = self.kafka.bootstrap_servers
+
+    def _start(self):
+        kafka = EmbeddedKafka(
+            brokers=self._plan.brokers,
+            config=broker_settings(self._plan),
+            topics=topic_specs(self._plan),
+            data_dir=self._directory / "data" if self._plan.data_dir else None,
+            port=self._port,
+            seed=self._plan.seed,
+        )
+        kafka.start()
+        self.log_dirs = kafka._require_nodes()._directory
+        return kafka
+
+    def check(self):
+        self.kafka.check()
+
+    def describe(self):
+        requests = "\n".join(map(str, self.kafka.requests()[-60:]))
+        return f"{self.kafka.report()}\nthe last requests:\n{requests}"
+
+    def close(self):
+        """The evidence is saved first, where it would go with the cluster."""
+        if not self._plan.data_dir:
+            shutil.copytree(self.log_dirs, self._directory / "data", dirs_exist_ok=True)
+        self.kafka.close()
+        self.kafka.check()
+
+    # -- one broker
+
+    def kill(self, broker):
+        self.kafka.broker(broker).kill()
+
+    def stop(self, broker):
+        self.kafka.broker(broker).stop()
+
+    def start(self, broker):
+        self.kafka.broker(broker).start(timeout_s=START_S)
+
+    def restart(self, broker):
+        self.kafka.broker(broker).restart(timeout_s=START_S)
+
+    def pause(self, broker):
+        self.kafka.broker(broker).pause()
+
+    def resume(self, broker):
+        self.kafka.broker(broker).resume()
+
+    # -- all of them
+
+    def kill_all(self, order):
+        for broker in order:
+            if self.kafka.broker(broker).is_running:
+                self.kill(broker)
+        self._start_all(order)
+
+    def stop_all(self, order):
+        for broker in order:
+            handle = self.kafka.broker(broker)
+            if handle.is_paused:
+                handle.resume()
+            if handle.is_running:
+                handle.stop()
+        self._start_all(order)
+
+    def _start_all(self, order):
+        for broker in order:
+            self.start(broker)
+
+    def reopen(self):
+        """Closes the cluster in good order, and opens another one on the same directory."""
+        self.kafka.close()
+        self.kafka.check()
+        self._lossy.clear()
+        self.kafka = self._start()
+
+    # -- between them
+
+    def partition(self, broker):
+        others = {handle.id for handle in self.kafka.brokers} - {broker}
+        self.kafka.partition({broker}, others)
+
+    def cut_zookeeper(self, brokers):
+        everyone = {handle.id for handle in self.kafka.brokers}
+        self.kafka.partition(everyone, zookeeper=everyone - set(brokers))
+
+    def heal(self):
+        self.kafka.heal()
+
+    def depose(self):
+        """Another controller is elected, though the present one is well."""
+        if self.kafka.controller is not None:
+            self.kafka._require_nodes().zk.store.delete(paths.CONTROLLER)
+
+    def lose_answers(self, broker, count):
+        """The next writes of a broker to ZooKeeper are done, and their answers lost."""
+        life = self.kafka.broker(broker).life
+        if life is not None:
+            LostAnswers(life.session, count, self._timeline.note)
+
+    def fault(self, api, kind, detail, times):
+        faults = self.kafka.faults
+        if kind == "error":
+            faults.error(api, detail, times=times)
+        elif kind == "delay":
+            faults.delay(api, detail, times=times)
+        elif kind == "drop_reply":
+            faults.drop_reply(api, times=times)
+        else:
+            faults.disconnect(api, handled=kind == "disconnect_handled", times=times)
+
+    def advance(self, seconds):
+        self.kafka.clock.advance(seconds=seconds)
+
+    def recover(self):
+        """Ends every fault and starts what is down."""
+        self.kafka.faults.clear()
+        self.kafka.heal()
+        for handle in self.kafka.brokers:
+            if handle.is_paused:
+                handle.resume()
+        for handle in self.kafka.brokers:
+            if not handle.is_running:
+                handle.start(timeout_s=START_S)
+
+
+class LostAnswers:
+    """Lets the next writes of a session be done and fail, for their answers are lost.
+
+    With the answer the connection is lost, and comes back a little later, as in ZooKeeper: the
+    client cannot know whether the write was done.
+    """
+
+    WRITES = ("create", "set", "delete", "multi")
+
+    def __init__(self, link, count, note):
+        self._link = link
+        self._left = count
+        self._note = note
+        self._lock = threading.Lock()
+        for name in self.WRITES:
+            setattr(link.session, name, self._losing(name, getattr(type(link.session), name)))
+
+    def _losing(self, name, write):
+        session = self._link.session
+
+        def lose(*arguments, **named):
+            result = write(session, *arguments, **named)
+            with self._lock:
+                if not self._left:
+                    return result
+                self._left -= 1
+                if not self._left:
+                    for other in self.WRITES:
+                        session.__dict__.pop(other, None)
+            self._note(f"the answer to {name} {_path(arguments[0])} is lost")
+            self._link.cut(self)  # a reason like any other
+            mending = threading.Timer(LOST_FOR_S, self._link.mend, [self])
+            mending.daemon = True
+            mending.start()
+            raise ConnectionLoss(_path(arguments[0]))
+
+        return lose
+
+
+def _path(target):
+    return target if isinstance(target, str) else ",".join(op.path for op in target)
+
+
+class Served:
+    """`embedkafka serve` on a directory: a process that is killed and started again."""
+
+    def __init__(self, plan, directory, timeline):
+        self._plan = plan
+        self._timeline = timeline
+        self._directory = directory
+        self._port = free_ports(plan.brokers)
+        self.log_dirs = directory / "data"
+        self._log = (directory / "served.log").open("ab")
+        self._start()
+        self.bootstrap = ",".join(f"127.0.0.1:{self._port + n}" for n in range(plan.brokers))
+        Admin(lambda: self.bootstrap.split(",")).create_topics(topic_specs(plan))
+
+    def _start(self):
+        settings = [f"--config={key}={value}" for key, value in broker_settings(self._plan).items()]
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "embedkafka.cli",
+                "serve",
+                f"--brokers={self._plan.brokers}",
+                f"--port={self._port}",
+                f"--data-dir={self.log_dirs}",
+                *settings,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        line = self._process.stdout.readline()  # the round has a bound
+        if not line.startswith("BOOTSTRAP"):
+            raise AssertionError(f"the served cluster did not start: {self._tail()}")
+
+    def _tail(self):
+        return Path(self._log.name).read_text(errors="replace")[-2_000:]
+
+    def kill_process(self):
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(10)
+        self._start()
+
+    def end_process(self):
+        self._end()
+        self._start()
+
+    def _end(self):
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(30)
+        if code:
+            self._timeline.complain(f"the served cluster ended with {code}: {self._tail()}")
+
+    def check(self):
+        if self._process.poll() is not None:
+            raise AssertionError(f"the served cluster is gone: {self._tail()}")
+
+    def describe(self):
+        return f"process {self._process.pid}: {self._process.poll()}"
+
+    def recover(self):
+        """It runs."""
+
+    def advance(self, seconds):
+        """Its clock is out of reach."""
+
+    def close(self):
+        self._end()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._log.close()

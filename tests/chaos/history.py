@@ -1,0 +1,194 @@
+"""What happened in a round, in order: the timeline, what was written, and what may be left of it.
+
+Ticks, not times, order everything: a tick is a number that is given once. `restore()`, `reset()`
+and the deletion of a topic take records away by design. `Lineage` knows which, from the ticks
+before and after each of those calls, and so for every record whether it must be there at the end,
+must not, or may.
+"""
+
+import itertools
+import threading
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+
+_TICKS = itertools.count(1)
+START = 0
+
+
+def tick():
+    return next(_TICKS)  # atomic in CPython
+
+
+class Timeline:
+    """What was done and what went wrong, with times. From any thread."""
+
+    def __init__(self):
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._lines = []
+        self.complaints = []
+        self.client_faults = []
+
+    def note(self, what):
+        with self._lock:
+            self._lines.append(f"{time.monotonic() - self._began:7.3f}  {what}")
+
+    def complain(self, what):
+        """Something that must never happen has."""
+        self.note(f"WRONG  {what}")
+        with self._lock:
+            self.complaints.append(what)
+
+    def blame_client(self, what):
+        """A stock client hangs in a call that should have ended: counted, nothing is excused."""
+        self.note(f"CLIENT  {what}")
+        with self._lock:
+            self.client_faults.append(what)
+
+    def __str__(self):
+        with self._lock:
+            return "\n".join(self._lines)
+
+
+class Fate(Enum):
+    """Of something that was written."""
+
+    KEPT = "must be there"
+    GONE = "must not be there"
+    OPEN = "may be there"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time whose writes are still there. Its ends are vague: the calls that set them took time.
+
+    What was sent after `began` and acknowledged before `ended` was written in it. What was
+    acknowledged before `begins`, or sent after `ends`, was not.
+    """
+
+    begins: int
+    began: int
+    ended: float = float("inf")
+    ends: float = float("inf")
+
+
+class Lineage:
+    """The spans of which the present state is made, for one topic or for the whole cluster."""
+
+    def __init__(self):
+        self.spans = (Span(START, START),)
+
+    def cut(self, ended, ends):
+        """The present state, as a snapshot keeps it."""
+        last = self.spans[-1]
+        return (*self.spans[:-1], Span(last.begins, last.began, ended, ends))
+
+    def go_back(self, kept, begins, began):
+        """From now on there is what `kept` has, and what is written from here on."""
+        self.spans = (*kept, Span(begins, began))
+
+    def fate(self, sent, acked):
+        """Of what was sent first at one tick and acknowledged at another, or at none (None)."""
+        if acked is None:
+            return Fate.OPEN
+        if any(sent > span.began and acked < span.ended for span in self.spans):
+            return Fate.KEPT
+        if all(sent > span.ends or acked < span.begins for span in self.spans):
+            return Fate.GONE
+        return Fate.OPEN
+
+
+@dataclass(eq=False)
+class Record:
+    """One record that a producer has sent; `value` is like no other's."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    life: str
+    number: int
+    sent: int
+    acked: int | None = None
+    offset: int | None = None
+
+    @property
+    def value(self):
+        return f"{self.life}:{self.number}".encode()
+
+
+@dataclass(eq=False)
+class Txn:
+    """One transaction: when its producer began it, asked for its end, and was told of it."""
+
+    name: str
+    began: int
+    asked: int | None = None
+    confirmed: int | None = None
+    aborted: int | None = None
+    written: dict = field(default_factory=dict)
+    """The first offset in each partition, of what is acknowledged."""
+    is_open: bool = True
+    """Whether it cannot have ended yet, whatever happens."""
+
+
+class History:
+    """All that the clients of a round know. Lists only grow, so that readers need no lock."""
+
+    def __init__(self, topics):
+        self.lineages = {topic: Lineage() for topic in topics}
+        self.cluster = Lineage()
+        self.records = []
+        self.txns = {}
+        self.commits = []
+        """Of groups: group, topic, partition, offset, tick before, tick after."""
+        self._lock = threading.Lock()
+
+    # -- what takes things away
+
+    def snapshot(self, take):
+        """Takes a snapshot with `take`; what `restore` must be given."""
+        before = tick()
+        taken = take()
+        after = tick()
+        kept = {topic: lineage.cut(before, after) for topic, lineage in self.lineages.items()}
+        return taken, kept, self.cluster.cut(before, after)
+
+    def restore(self, snapshot, put_back):
+        taken, kept, cluster = snapshot
+        before = tick()
+        put_back(taken)
+        after = tick()
+        for topic, lineage in self.lineages.items():
+            lineage.go_back(kept[topic], before, after)
+        self.cluster.go_back(cluster, before, after)
+
+    def reset(self, empty):
+        before = tick()
+        empty()
+        after = tick()
+        for lineage in (*self.lineages.values(), self.cluster):
+            lineage.go_back((), before, after)
+
+    def deleted(self, topic, before):
+        """A topic whose deletion began at a tick is there again, empty."""
+        self.lineages[topic].go_back((), before, tick())
+
+    # -- transactions
+
+    def begin(self, worker):
+        with self._lock:
+            txn = Txn(f"{worker}.{len(self.txns)}", tick())
+            self.txns[txn.name] = txn
+            return txn
+
+    def close_all(self):
+        """From now on any open transaction may end: time passes, or the cluster goes back."""
+        for txn in list(self.txns.values()):
+            txn.is_open = False
+
+    def find_open_before(self, place, offset):
+        for txn in list(self.txns.values()):
+            if txn.is_open and txn.written.get(place, offset) < offset:
+                return txn.name
+        return None

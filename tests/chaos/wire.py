@@ -1,0 +1,495 @@
+"""Clients that do exactly what they are told, one request at a time, and hide nothing.
+
+Stock clients retry, reset and forget by rules of their own, so that a wrong answer of a broker may
+go unnoticed or a right one be blamed. These know the leader epoch of all they ask for.
+"""
+
+import random
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import (
+    FetchRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from embedkafka.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.records.batch import read_batches
+from embedkafka.records.builder import build_batch
+from embedkafka.runtime.clock import SystemClock
+from tests.chaos.history import Record, tick
+
+CALL_MS = 1_000
+LATEST = -1
+METADATA_VERSION, FETCH_VERSION, LIST_OFFSETS_VERSION, INIT_VERSION = 12, 12, 7, 4
+
+PASSING = frozenset(
+    {
+        # The client asks again, here or elsewhere; that each of these ends is for the round to see.
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,  # of a leader that does not know it is none
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+class Refused(Exception):
+    """A broker has answered with an error."""
+
+    def __init__(self, code):
+        self.code = ErrorCode(code)
+        super().__init__(self.code.name)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a partition is led."""
+
+    address: str
+    epoch: int
+    topic_id: object
+
+
+class Wire:
+    """Connections of one client to all brokers; one thread uses it.
+
+    A `naive` one believes whatever broker it asked last; the others never go back to a leader of
+    an earlier epoch.
+    """
+
+    def __init__(self, bootstrap, name, *, naive=False):
+        self._bootstrap = bootstrap.split(",")
+        self._name = name
+        self._naive = naive
+        self._clients = {}
+        self._places = {}
+        self._asked = random.Random(name).randrange(100)
+
+    def call(self, address, request, version, timeout_ms=CALL_MS):
+        client = self._clients.get(address)
+        if client is None or client.is_closed:
+            host, _, port = address.rpartition(":")
+            client = BrokerClient(host, int(port), SystemClock(), self._name)
+            self._clients[address] = client
+        return client.call(request, version, timeout_ms=timeout_ms)
+
+    def ask_any(self, request, version, timeout_ms=CALL_MS):
+        """The next broker's answer that is there; OSError when none of them answers."""
+        for _ in self._bootstrap:
+            self._asked += 1
+            address = self._bootstrap[self._asked % len(self._bootstrap)]
+            try:
+                return self.call(address, request, version, timeout_ms)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def metadata(self, topics=None):
+        asked = None if topics is None else [MetadataRequest.Topic(name=t) for t in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        return self.ask_any(request, METADATA_VERSION)
+
+    def metadata_of(self, address):
+        """All that one broker knows."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return self.call(address, request, METADATA_VERSION)
+
+    def place(self, topic, partition):
+        """Who leads a partition; `Refused` when nobody is known to."""
+        known = self._places.get((topic, partition))
+        return known or self._look_up(topic, partition)
+
+    def forget(self, topic, partition):
+        """What was known of a leader has not served; its epoch stays known."""
+        known = self._places.pop((topic, partition), None)
+        if known is not None and not self._naive:
+            self._places["epoch", known.topic_id, partition] = known.epoch
+
+    def _look_up(self, topic, partition):
+        answer = self.metadata([topic])
+        (found,) = answer.topics
+        if found.error_code:
+            raise Refused(found.error_code)
+        brokers = {b.node_id: f"{b.host}:{b.port}" for b in answer.brokers}
+        for info in found.partitions:
+            if info.partition_index != partition:
+                continue
+            if info.leader_id not in brokers:
+                raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)
+            if info.leader_epoch < self._places.get(("epoch", found.topic_id, partition), -1):
+                raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)  # it is told of a leader of the past
+            place = Place(brokers[info.leader_id], info.leader_epoch, found.topic_id)
+            self._places[topic, partition] = place
+            return place
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def controller_address(self):
+        answer = self.metadata([])
+        for broker in answer.brokers:
+            if broker.node_id == answer.controller_id:
+                return f"{broker.host}:{broker.port}"
+        raise Refused(ErrorCode.NOT_CONTROLLER)
+
+    def end_offset(self, topic, partition, *, committed=False):
+        """The high watermark, or with `committed` the last stable offset."""
+        place = self.place(topic, partition)
+        wanted = ListOffsetsRequest.Topic.Partition(
+            partition_index=partition, current_leader_epoch=place.epoch, timestamp=LATEST
+        )
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(committed),
+            topics=[ListOffsetsRequest.Topic(name=topic, partitions=[wanted])],
+        )
+        (found,) = self.call(place.address, request, LIST_OFFSETS_VERSION).topics
+        (answer,) = found.partitions
+        if answer.error_code:
+            self.forget(topic, partition)
+            raise Refused(answer.error_code)
+        return answer.offset
+
+    def fetch(self, topic, partition, offset, *, committed=False, max_wait_ms=0):
+        """A `FetchResponse...Partition` without error."""
+        place = self.place(topic, partition)
+        wanted = FetchRequest.Topic.Partition(
+            partition=partition,
+            current_leader_epoch=place.epoch,
+            fetch_offset=offset,
+            partition_max_bytes=1 << 20,
+        )
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            isolation_level=int(committed),
+            topics=[FetchRequest.Topic(topic=topic, partitions=[wanted])],
+        )
+        answer = self.call(place.address, request, FETCH_VERSION)
+        if answer.error_code:
+            raise Refused(answer.error_code)
+        (found,) = answer.responses
+        (data,) = found.partitions
+        if data.error_code:
+            raise Refused(data.error_code)
+        return data
+
+    def close(self):
+        for client in self._clients.values():
+            client.close()
+
+
+class ExactProducer:
+    """Writes numbered records to all partitions of a topic, from its own thread.
+
+    With `idempotent`, a batch is sent until it is acknowledged, and the next one to that partition
+    only then. Otherwise each is sent once: one that is not acknowledged may be there or not.
+    """
+
+    def __init__(self, world, topic, partitions, name, rng, *, idempotent=True, keys=0):
+        self.topic = topic
+        self.name = name
+        self.idempotent = idempotent
+        self._world = world
+        self._partitions = range(partitions)
+        self._rng = rng
+        self._keys = keys
+        self._naive = rng.random() < 0.3
+        self._version = rng.choice([9, 12, 13])
+        self._life = -1
+        self._stale = True
+        self._pending = {}
+        self._next_sequence = {}
+        self._number = 0
+        self._last_error = {}
+        self._acks = dict.fromkeys(self._partitions, 0)
+        self._moved = threading.Condition()
+        self._ended = threading.Event()
+        self._draining = False
+        self._thread = threading.Thread(target=self._run, name=f"producer-{name}", daemon=True)
+
+    def start(self):
+        self._thread.start()
+        return self
+
+    def start_over(self):
+        """Another producer takes its place, for the cluster has gone back to an earlier state."""
+        self._stale = True
+
+    def await_acks(self, timeout_s):
+        """Whether every partition acknowledges something within so long; else it complains."""
+        with self._moved:
+            wanted = {p: count + 1 for p, count in self._acks.items()}
+            lacking = lambda: [p for p, count in wanted.items() if self._acks[p] < count]  # noqa: E731
+            if not self._moved.wait_for(lambda: not lacking(), timeout_s):
+                for p in lacking():
+                    self._world.complain(
+                        f"{self.name} got no word on {self.topic}-{p} in {timeout_s:g} s; "
+                        f"last: {self._last_error.get(p)}"
+                    )
+                return False
+        return True
+
+    def stop(self, timeout_s):
+        """Sends nothing new; what is under way has to be acknowledged in time."""
+        self._draining = True
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            waiting = {p: self._last_error.get(p) for p in self._pending}
+            self._world.complain(
+                f"{self.name} waits for {self.topic} {waiting} {timeout_s:g} s after its end"
+            )
+            self.abandon()
+
+    def abandon(self):
+        self._ended.set()
+
+    # -- the thread
+
+    def _run(self):
+        wire = None
+        while not self._ended.wait(0.004):
+            if self._stale:
+                if wire is not None:
+                    wire.close()
+                wire = self._begin_life()
+            for partition in self._partitions:
+                if self._ended.is_set() or self._stale:
+                    break
+                if self._draining and partition not in self._pending:
+                    continue
+                self._take_turn(wire, partition)
+            if self._draining and not self._pending:
+                break
+        if wire is not None:
+            wire.close()
+
+    def _begin_life(self):
+        self._stale = False
+        self._life += 1
+        self._pending.clear()
+        self._next_sequence.clear()
+        self._id = None
+        name = f"{self.name}/{self._life}"
+        return Wire(self._world.bootstrap, name, naive=self._naive)
+
+    def _take_turn(self, wire, partition):
+        try:
+            if self.idempotent and self._id is None:
+                self._id = self._ask_for_id(wire)
+            if partition not in self._pending:
+                self._pending[partition] = self._make_batch(partition)
+            records, batch = self._pending[partition]
+            answer = self._send(wire, partition, batch)
+        except OSError as error:
+            self._fail(wire, partition, repr(error))
+        except Refused as refusal:
+            if refusal.code not in PASSING:
+                self._world.complain(f"{self.name} was refused {self.topic}-{partition}: {refusal}")
+            self._fail(wire, partition, str(refusal))
+        else:
+            del self._pending[partition]
+            self._acknowledge(partition, records, answer.base_offset)
+
+    def _fail(self, wire, partition, why):
+        self._last_error[partition] = why
+        wire.forget(self.topic, partition)
+        if not self.idempotent:
+            self._pending.pop(partition, None)
+
+    def _ask_for_id(self, wire):
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        answer = wire.ask_any(request, INIT_VERSION)
+        if answer.error_code:
+            raise Refused(answer.error_code)
+        return answer.producer_id, answer.producer_epoch
+
+    def _make_batch(self, partition):
+        records = []
+        for _ in range(self._rng.choice([1, 1, 2, 5])):
+            key = f"k{self._rng.randrange(self._keys)}".encode() if self._keys else None
+            records.append(
+                Record(
+                    self.topic, partition, key, f"{self.name}/{self._life}", self._number, tick()
+                )
+            )
+            self._number += 1
+        self._world.history.records.extend(records)
+        now_ms = self._world.now_ms()
+        settings = {}
+        if self.idempotent:
+            producer_id, epoch = self._id
+            sequence = self._next_sequence.get(partition, 0)
+            self._next_sequence[partition] = sequence + len(records)
+            settings = {
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+                "base_sequence": sequence,
+            }
+        return records, build_batch([(now_ms, r.key, r.value, ()) for r in records], **settings)
+
+    def _send(self, wire, partition, batch):
+        place = wire.place(self.topic, partition)
+        data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(bytearray(batch)))
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=500,
+            topic_data=[
+                ProduceRequest.Topic(
+                    name=self.topic, topic_id=place.topic_id, partition_data=[data]
+                )
+            ],
+        )
+        (topic,) = wire.call(place.address, request, self._version).responses
+        (answer,) = topic.partition_responses
+        if answer.error_code and answer.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            raise Refused(answer.error_code)
+        return answer
+
+    def _acknowledge(self, partition, records, base_offset):
+        now = tick()
+        with self._moved:
+            for delta, record in enumerate(records):
+                record.acked = now
+                record.offset = base_offset + delta if base_offset >= 0 else None
+            self._acks[partition] += 1
+            self._moved.notify_all()
+
+
+class ExactReader:
+    """Reads all partitions of a topic, all along: no gap, nothing twice, nothing that vanishes.
+
+    `seen` has the batches of records by partition, as pairs of offset and value. A broker that
+    calls an offset out of range which it or another one served before is wrong.
+    """
+
+    def __init__(self, world, topic, partitions, *, committed=False, on_record=None):
+        self.topic = topic
+        self.seen = {partition: [] for partition in range(partitions)}
+        self._world = world
+        self._committed = committed
+        self._on_record = on_record
+        self._next = dict.fromkeys(self.seen, 0)
+        self._told = dict.fromkeys(self.seen, (-1, 0))
+        self._last_error = {}
+        self._moved = threading.Condition()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"reader-{topic}", daemon=True)
+
+    def start(self):
+        self._thread.start()
+        return self
+
+    def await_end(self, ends, timeout_s):
+        """Reads on until it has reached `ends`, by partition; complains when it does not."""
+
+        def lacking():
+            return {p: end for p, end in ends.items() if self._next[p] < end}
+
+        with self._moved:
+            if not self._moved.wait_for(lambda: not lacking(), timeout_s):
+                for p, end in lacking().items():
+                    self._world.complain(
+                        f"a consumer of {self.topic}-{p} is at {self._next[p]} of {end} after "
+                        f"{timeout_s:g} s; last: {self._last_error.get(p)}"
+                    )
+
+    def stop(self):
+        self._ended.set()
+        self._thread.join(5)
+
+    def _run(self):
+        wire = Wire(self._world.bootstrap, f"reader-{self.topic}")
+        while not self._ended.wait(0.01):
+            for partition in self.seen:
+                if self._ended.is_set():
+                    break
+                self._read(wire, partition)
+        wire.close()
+
+    def _read(self, wire, partition):
+        offset = self._next[partition]
+        try:
+            place = wire.place(self.topic, partition)
+            data = wire.fetch(self.topic, partition, offset, committed=self._committed)
+        except OSError as error:
+            self._last_error[partition] = repr(error)
+            wire.forget(self.topic, partition)
+            return
+        except Refused as refusal:
+            self._last_error[partition] = str(refusal)
+            wire.forget(self.topic, partition)
+            if refusal.code not in PASSING and not self._ended.is_set():
+                self._world.complain(
+                    f"a consumer of {self.topic}-{partition} at {offset} was told {refusal}"
+                )
+            return
+        self._check_told(partition, place.epoch, data)
+        with self._moved:
+            for at, value, next_offset in visible(data, self._committed):
+                if at is not None and at >= self._next[partition]:
+                    self._take(partition, at, value)
+                self._next[partition] = max(self._next[partition], next_offset)
+            self._moved.notify_all()
+
+    def _take(self, partition, at, value):
+        if not self._committed and at != self._next[partition]:
+            self._world.complain(
+                f"a consumer of {self.topic}-{partition} got {at} after {self._next[partition] - 1}"
+            )
+        self.seen[partition].append((at, value))
+        self._next[partition] = at + 1
+        if self._on_record is not None:
+            self._on_record(partition, at, value)
+
+    def _check_told(self, partition, epoch, data):
+        """The end that consumers are told never goes back (KIP-207), nor does what is stable."""
+        known_epoch, known = self._told[partition]
+        end = data.last_stable_offset if self._committed else data.high_watermark
+        if data.last_stable_offset > data.high_watermark:
+            self._world.complain(f"{self.topic}-{partition} is stable beyond its end: {data}")
+        if epoch == known_epoch and end < known:
+            self._world.complain(
+                f"consumers of {self.topic}-{partition} were told of the end {known}, then of "
+                f"{end}, in epoch {epoch}"
+            )
+        self._told[partition] = (epoch, max(end, known) if epoch == known_epoch else end)
+
+
+def visible(data, committed):
+    """Offset, value and next offset of what was fetched; (None, None, next) after a batch.
+
+    As a consumer would see them: without control records and, with `committed`, without what was
+    aborted.
+    """
+    aborted = deque()
+    if committed:
+        found = data.aborted_transactions or ()
+        aborted = deque(sorted((t.first_offset, t.producer_id) for t in found))
+    aborting = set()
+    for batch in read_batches(memoryview(bytes(data.records or b""))):
+        while aborted and aborted[0][0] <= batch.last_offset:
+            aborting.add(aborted.popleft()[1])
+        if batch.is_control:
+            if next(iter(batch.records())).key == ABORT:
+                aborting.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in aborting):
+            for record in batch.records():
+                yield record.offset, bytes(record.value or b""), record.offset + 1
+        yield None, None, batch.next_offset
+
+
+ABORT = b"\x00\x00\x00\x00"

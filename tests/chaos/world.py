@@ -1,0 +1,507 @@
+"""One round: a cluster, its load, the steps of a plan, and what must hold in the end."""
+
+import random
+import sys
+import threading
+import time
+import traceback
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from embedkafka.protocol.wire_types import NO_UUID
+from tests.chaos import checkers
+from tests.chaos.clients import (
+    AUDIT,
+    HANG_S,
+    SINK,
+    SOURCE,
+    Hangs,
+    Member,
+    Worker,
+    bounded,
+    make_consumer,
+    make_transactional,
+)
+from tests.chaos.clusters import InProcess, Served, topic_specs
+from tests.chaos.history import History, Timeline, tick
+from tests.chaos.wire import ExactProducer, ExactReader, Refused, Wire, visible
+
+HEALING_S = 10.0
+"""How long a healed cluster may take to be whole and to serve all: a second when alone."""
+DRAINING_S = 20.0
+"""How long stock clients may take for what was left: their own timeouts are seconds."""
+STEP_S = 45.0
+WORKERS, MEMBERS = 2, 2
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+IN_CLUSTER = frozenset(
+    {"kill", "stop", "start", "restart", "pause", "resume", "kill_all", "stop_all", "reopen"}
+    | {"partition", "cut_zookeeper", "heal", "depose", "lose_answers", "fault"}
+    | {"kill_process", "end_process"}
+)
+"""Steps that the cluster alone carries out."""
+
+
+class World:
+    """Everything of one round."""
+
+    def __init__(self, plan, directory):
+        self.plan = plan
+        self.timeline = Timeline()
+        self.topics = topic_specs(plan)
+        self.history = History(self.topics)
+        self._directory = directory
+        self._rng = random.Random(plan.seed + 1)
+        self._producers, self._readers, self._members, self._workers = [], [], [], []
+        self._snapshots = []
+        self._seen_by_group = {}
+        self._limbo = None
+        self.note = self.timeline.note
+        self.complain = self.timeline.complain
+        kind = Served if plan.served else InProcess
+        self.cluster = kind(plan, directory, self.timeline)
+        self.bootstrap = self.cluster.bootstrap
+        self._wire = Wire(self.bootstrap, "observer")
+
+    def now_ms(self):
+        return int(time.time() * 1000)
+
+    # -- the round
+
+    def run(self):
+        """All of it. What is wrong is in the timeline's complaints."""
+        try:
+            self._begin_load()
+            self._await_progress("before anything was done")
+            for step in self.plan.steps:
+                self.note(str(step))
+                self._carry_out(step)
+                threading.Event().wait(step.wait_s)
+            self.note("recover")
+            self._carry_out_bounded(self.cluster.recover)
+            self._finish()
+        except Exception as error:
+            lines = "".join(traceback.format_exception(error))
+            self.complain(f"the round failed: {lines}")
+            self.note(self._describe())
+        finally:
+            self._end()
+
+    def _describe(self):
+        try:
+            return bounded(self.cluster.describe)
+        except Exception as error:
+            return f"no description: {error!r}"
+
+    def _end(self):
+        for client in (*self._producers, *self._readers, *self._members, *self._workers):
+            getattr(client, "abandon", getattr(client, "leave", client.stop))()
+        self._wire.close()
+        try:
+            bounded(self.cluster.close, timeout_s=30)
+        except Exception as error:
+            lines = "".join(traceback.format_exception(error))
+            self.complain(f"the cluster does not close: {lines}")
+        checkers.check_leftovers(self, self._directory)
+
+    # -- the load
+
+    def _begin_load(self):
+        plan = self.plan
+        for load in plan.workloads:
+            name = load.replace(" ", "-")
+            if load in ("idempotent", "doomed"):
+                topic = "orders" if load == "idempotent" else "doomed"
+                for n in range(2):
+                    self._add_producer(topic, f"{name}{n}")
+            elif load == "plain":
+                self._add_producer("orders", name, idempotent=False)
+            elif load == "compacted":
+                self._add_producer("compacted", name, keys=6)
+            elif load == "copy":
+                self._add_producer(SOURCE, "source0")
+        if "orders" in self.topics and not any(p.topic == "orders" for p in self._producers):
+            self._add_producer("orders", "orders0")
+        self._begin_era()
+
+    def _add_producer(self, topic, name, **settings):
+        count = self.topics[topic].partitions
+        rng = random.Random(self._rng.getrandbits(32))
+        self._producers.append(ExactProducer(self, topic, count, name, rng, **settings).start())
+
+    def _begin_era(self):
+        """Consumers, workers and what they know: new when the cluster has gone back."""
+        plan = self.plan
+        for topic in ("orders", SOURCE):
+            if topic in self.topics:
+                self._add_reader(topic)
+        if "copy" in plan.workloads:
+            self._add_reader(SINK, committed=True, on_record=self._check_txn(SINK))
+            self._add_reader(AUDIT, committed=True, on_record=self._check_txn(AUDIT))
+            for n in range(WORKERS):
+                rng = random.Random(self._rng.getrandbits(32))
+                worker = Worker(self, f"worker{n}", rng, "copiers", plan.copy_protocol)
+                self._workers.append(worker.start())
+        for load in plan.workloads:
+            if load.endswith(" group"):
+                protocol = load.partition(" ")[0]
+                group = f"{protocol}-readers"
+                seen = self._seen_by_group.setdefault(group, set())
+                for n in range(MEMBERS):
+                    rng = random.Random(self._rng.getrandbits(32))
+                    member = Member(self, f"{protocol}{n}", rng, "orders", group, protocol, seen)
+                    self._members.append(member.start())
+
+    def _add_reader(self, topic, **settings):
+        reader = ExactReader(self, topic, self.topics[topic].partitions, **settings)
+        self._readers.append(reader.start())
+
+    def _check_txn(self, topic):
+        def check(partition, offset, value):
+            name = value.decode().partition(" ")[0]
+            txn = self.history.txns.get(name)
+            where = f"{topic}-{partition}@{offset}"
+            if txn is None or txn.asked is None:
+                self.complain(f"{where} of {name} was seen before it was to be committed")
+            hidden = self.history.find_open_before((topic, partition), offset)
+            if hidden is not None:
+                self.complain(f"{where} of {name} was seen though {hidden} is open before it")
+
+        return check
+
+    def _end_era(self):
+        """No stock client knows that the cluster goes back: they go before, new ones come after."""
+        self.history.close_all()
+        for reader in self._readers:
+            reader._ended.set()
+        for client in (*self._members, *self._workers):
+            client.leave()
+        old = [*self._readers, *self._members, *self._workers]
+        self._readers, self._members, self._workers = [], [], []
+        return old
+
+    def _await_progress(self, when):
+        """Every producer gets an acknowledgement from every partition."""
+        for producer in self._producers:
+            if not producer.await_acks(HEALING_S):
+                raise AssertionError(f"no progress {when}")
+
+    # -- steps
+
+    def _carry_out(self, step):
+        act = getattr(self.cluster, step.act) if step.act in IN_CLUSTER else None
+        self._carry_out_bounded(act or getattr(self, f"_{step.act}"), *step.arguments)
+
+    def _carry_out_bounded(self, act, *arguments):
+        try:
+            bounded(act, *arguments, timeout_s=STEP_S)
+        except Hangs:
+            stacks = "".join(
+                "".join(traceback.format_stack(frame)) + "\n"
+                for frame in sys._current_frames().values()
+            )
+            self.note(stacks)
+            raise AssertionError(f"{act.__name__} {arguments} hangs") from None
+
+    def _advance(self, seconds):
+        self.history.close_all()
+        self.cluster.advance(seconds)
+
+    def _snapshot(self):
+        self._snapshots.append(self.history.snapshot(self.cluster.kafka.snapshot))
+
+    def _restore(self, number):
+        old = self._end_era()
+        self.history.restore(self._snapshots[number], self.cluster.kafka.restore)
+        self._begin_again(old)
+
+    def _reset(self):
+        old = self._end_era()
+        self.history.reset(self.cluster.kafka.reset)
+        self._limbo = None
+        self._begin_again(old)
+
+    def _begin_again(self, old):
+        for producer in self._producers:
+            producer.start_over()
+        for client in old:
+            client.stop()
+        self._begin_era()
+
+    def _delete_topic(self):
+        """Deletes a topic under its producers, and creates it again."""
+        if "doomed" not in self.topics or self._limbo is not None:
+            return
+        before = tick()
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.Topic(name="doomed", topic_id=NO_UUID)], timeout_ms=1_500
+        )
+        try:
+            (answer,) = self._wire.ask_any(request, 6, timeout_ms=4_000).responses
+        except OSError as error:
+            self.note(f"no answer to the deletion: {error}")
+            self._limbo = before
+            return
+        code = ErrorCode(answer.error_code)
+        self.note(f"the deletion is answered with {code.name}")
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return  # of a broker that has not heard of it yet
+        self._limbo = before
+        if code is ErrorCode.NONE:
+            self._create_doomed(must=True)
+
+    def _create_doomed(self, *, must):
+        """`must`: the name was said to be free."""
+        spec = self.topics["doomed"]
+        wanted = CreateTopicsRequest.Topic(
+            name="doomed",
+            num_partitions=spec.partitions,
+            replication_factor=spec.replication,
+            assignments=[],
+            configs=[],
+        )
+        try:
+            request = CreateTopicsRequest(topics=[wanted], timeout_ms=1_500)
+            (answer,) = self._wire.ask_any(request, 5, timeout_ms=4_000).topics
+        except OSError as error:
+            self.note(f"no answer to the creation: {error}")
+            return False
+        code = ErrorCode(answer.error_code)
+        self.note(f"the creation is answered with {code.name}")
+        if code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+            self.history.deleted("doomed", self._limbo)
+            self._limbo = None
+            return True
+        if must and code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            self.complain("a deletion was answered before the name was free")
+        return False
+
+    def _reassign(self, number, replicas):
+        topics = sorted(self.topics)
+        topic = topics[number % len(topics)]
+        partition = number % self.topics[topic].partitions
+        R = AlterPartitionReassignmentsRequest
+        move = R.Topic.Partition(partition_index=partition, replicas=list(replicas))
+        request = R(topics=[R.Topic(name=topic, partitions=[move])])
+        self._ask_controller(f"reassignment of {topic}-{partition}", request, 0)
+
+    def _elect(self):
+        self._ask_controller("election", ElectLeadersRequest(topic_partitions=None), 1)
+
+    def _ask_controller(self, what, request, version):
+        try:
+            address = self._wire.controller_address()
+            answer = self._wire.call(address, request, version, timeout_ms=3_000)
+            self.note(f"{what} is answered with {ErrorCode(answer.error_code).name}")
+            return answer
+        except (OSError, Refused) as error:
+            self.note(f"{what} is not answered: {error}")
+            return None
+
+    # -- the end
+
+    def _finish(self):
+        """Everything is whole again in time, everyone gets on, and then all is compared."""
+        began = time.monotonic()
+        if self._limbo is not None:
+            self._await("the deleted topic can be created again", self._end_limbo)
+        self._await("every partition is led, and all its replicas are in sync", self._is_whole)
+        self.note(f"whole again after {time.monotonic() - began:.3f} s")
+        for producer in self._producers:
+            producer.await_acks(HEALING_S)
+        for producer in self._producers:
+            producer.stop(HEALING_S)
+        ends = self._await_ends()
+        for reader in self._readers:
+            if not reader._committed:
+                reader.await_end(ends[reader.topic], HEALING_S)
+        if "copy" in self.plan.workloads:
+            self._await_copies(ends)
+        self._await_groups(ends)
+        for client in (*self._workers, *self._members):
+            client.leave()
+        for client in (*self._workers, *self._members):
+            client.stop()
+        self._end_transactions()
+        self._await("every transaction is over", self._is_stable)
+        self.cluster.check()
+        self._await("every partition is whole at the end", self._is_whole)
+        self._compare(self._await_ends())
+        self.cluster.check()
+
+    def _await(self, what, probe, timeout_s=HEALING_S):
+        """Asks again and again; `probe` says what is lacking, or None."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                lacking = probe()
+            except (OSError, Refused) as error:
+                lacking = repr(error)
+            if lacking is None:
+                return
+            if time.monotonic() > deadline:
+                self.complain(f"not within {timeout_s:g} s: {what}; {lacking}")
+                self.note(self._describe())
+                return
+            threading.Event().wait(0.05)
+
+    def _end_limbo(self):
+        return None if self._create_doomed(must=False) else "it cannot"
+
+    def _is_whole(self):
+        """Every broker says of every partition that it is led and fully replicated."""
+        for address in self.bootstrap.split(","):
+            answer = self._wire.metadata_of(address)
+            if len(answer.brokers) != self.plan.brokers:
+                return f"{address} knows {len(answer.brokers)} brokers"
+            names = {topic.name for topic in answer.topics}
+            if not names >= set(self.topics):
+                return f"{address} knows {sorted(names)}"
+            for topic in answer.topics:
+                for info in topic.partitions:
+                    if info.error_code or set(info.isr_nodes) != set(info.replica_nodes):
+                        return (
+                            f"{address} says of {topic.name}-{info.partition_index}: leader "
+                            f"{info.leader_id}, replicas {list(info.replica_nodes)}, in sync "
+                            f"{list(info.isr_nodes)}, {ErrorCode(info.error_code).name}"
+                        )
+        request = ListPartitionReassignmentsRequest()
+        moving = self._wire.call(self._wire.controller_address(), request, 0)
+        if moving.error_code or moving.topics:
+            return f"moves under way: {moving}"
+        return None
+
+    def _partitions(self):
+        """Topic, partition and what is told of it, for all topics there are."""
+        for topic in self._wire.metadata().topics:
+            for info in topic.partitions:
+                yield topic.name, info.partition_index, info
+
+    def _await_ends(self):
+        """The high watermark of every partition, by topic."""
+        found = {}
+
+        def ask():
+            found.clear()
+            for topic, partition, _ in self._partitions():
+                end = self._wire.end_offset(topic, partition)
+                found.setdefault(topic, {})[partition] = end
+
+        self._await("every leader says where its partition ends", ask)
+        return found
+
+    def _await_copies(self, ends):
+        (sink,) = [r for r in self._readers if r.topic == SINK]
+
+        def lacking():
+            counts = {p: len(seen) for p, seen in sink.seen.items()}
+            short = {p: (counts[p], end) for p, end in ends[SOURCE].items() if counts[p] < end}
+            return f"copies by partition: {short}" if short else None
+
+        self._await("everything is copied", lacking, self._patience())
+
+    def _await_groups(self, ends):
+        for group in self._seen_by_group:
+            consumer = make_consumer(self, group, "classic", **{"group.id": group})
+
+            def lacking(consumer=consumer):
+                wanted = ends["orders"]
+                places = [TopicPartition("orders", p) for p in wanted]
+                try:
+                    found = bounded(lambda: consumer.committed(places, 3))
+                except (Hangs, KafkaException) as error:
+                    return repr(error)
+                behind = {p.partition: p.offset for p in found if p.offset < wanted[p.partition]}
+                return f"committed {behind} of {wanted}" if behind else None
+
+            self._await(f"{group} has read everything", lacking, self._patience())
+            consumer.close()
+
+    def _patience(self):
+        """A stock client that hangs is given up only after a while, and holds up others."""
+        return DRAINING_S + (2 * HANG_S if self.timeline.client_faults else 0)
+
+    def _end_transactions(self):
+        """What was abandoned last is ended by a successor, as always."""
+        for n in range(WORKERS if "copy" in self.plan.workloads else 0):
+            producer = make_transactional(self, f"worker{n}")
+
+            def end(producer=producer):
+                try:
+                    bounded(producer.init_transactions, 3)
+                except (Hangs, KafkaException) as error:
+                    return repr(error)
+                return None
+
+            self._await(f"worker{n} has a last successor", end)
+
+    def _is_stable(self):
+        for topic, partition, _ in self._partitions():
+            end = self._wire.end_offset(topic, partition)
+            stable = self._wire.end_offset(topic, partition, committed=True)
+            if stable != end:
+                return f"{topic}-{partition} ends at {end} and is stable up to {stable}"
+        return None
+
+    def _compare(self, ends):
+        ordered = {p.name for p in self._producers if p.idempotent}
+        sources = {}
+        readers = {reader.topic: reader for reader in self._readers}
+        for topic, partition, info in list(self._partitions()):
+            compacted = topic == "compacted"
+            end = ends[topic][partition]
+            batches = checkers.check_replicas(
+                self, topic, partition, info, end, compacted=compacted
+            )
+            if topic not in self.topics:
+                continue
+            found = checkers.values_of(batches)
+            if compacted:
+                checkers.check_compacted(self, topic, partition, batches)
+            elif topic in ("orders", "doomed", SOURCE):
+                checkers.check_acknowledged(self, topic, partition, found, ordered=ordered)
+            if topic in readers and not readers[topic]._committed:
+                readers[topic].stop()
+                checkers.check_seen(self, readers[topic], partition, found)
+            if topic == SOURCE:
+                sources[partition] = found
+            if topic == "orders":
+                self._check_groups(found)
+        if "copy" in self.plan.workloads:
+            self._compare_copies(readers, sources, ends)
+
+    def _check_groups(self, found):
+        for group, seen in self._seen_by_group.items():
+            missed = [value for _, value in found if value not in seen]
+            if missed:
+                self.complain(f"{group} passed over {len(missed)} records, {missed[:3]}")
+
+    def _compare_copies(self, readers, sources, ends):
+        """What was seen along the way, and what a consumer sees who reads only now."""
+        now = {}
+        for topic in (SINK, AUDIT):
+            reader = readers[topic]
+            reader.await_end(ends[topic], HEALING_S)
+            reader.stop()
+            now[topic] = {p: self._read_committed(topic, p, end) for p, end in ends[topic].items()}
+            for partition, found in now[topic].items():
+                checkers.check_seen(self, reader, partition, found)
+        checkers.check_copies(self, sources, now[SINK], now[AUDIT])
+
+    def _read_committed(self, topic, partition, end):
+        found, offset = [], 0
+        deadline = time.monotonic() + HEALING_S
+        while offset < end and time.monotonic() < deadline:
+            data = self._wire.fetch(topic, partition, offset, committed=True, max_wait_ms=100)
+            for at, value, following in visible(data, True):
+                if at is not None and at >= offset:
+                    found.append((at, value))
+                offset = max(offset, following)
+        return found
