@@ -108,6 +108,20 @@ def test_a_producer_that_the_log_has_not_seen_may_start_anywhere(sender: Sender)
     assert sender.send(18).error_code == ErrorCode.NONE
 
 
+def test_what_was_lost_before_the_first_stored_batch_is_refused_when_it_comes(
+    raw: RawClient, topic: str, sender: Sender
+) -> None:
+    assert sender.send(5, b"f", b"g").base_offset == 0
+    again = sender.send(5, b"f", b"g")
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+    for late in (0, 4, 5, 6, 8):
+        refused = sender.send(late)
+        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert (refused.base_offset, refused.log_start_offset) == (-1, 0)
+    assert sender.send(7).base_offset == 2
+    assert list_offset(raw, topic, LATEST).offset == 3
+
+
 def test_a_new_epoch_starts_at_sequence_0(sender: Sender) -> None:
     sender.send(0)
     refused = sender.send(1, epoch=1)

@@ -113,6 +113,15 @@ def test_a_transaction_begins_with_sequence_0(transaction: RawTransaction) -> No
     assert write(transaction, b"c") == 3
 
 
+def test_a_batch_that_came_before_the_first_one_is_taken_after_it(
+    transaction: RawTransaction,
+) -> None:
+    assert refusal(transaction, sequence=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert write(transaction, b"first") == 0
+    assert refusal(transaction, sequence=2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert write(transaction, b"second") == 1
+
+
 def test_batches_of_an_ended_transaction_are_refused(
     raw: RawClient, transaction: RawTransaction, topic: str
 ) -> None:
@@ -361,8 +370,7 @@ def test_a_java_producer_whose_transaction_timed_out_learns_of_it(
         )
         with pytest.raises(JavaError) as told:
             producer.call("commitTransaction")
-        assert told.value.kind in {
-            "InvalidTxnStateException",
-            "ProducerFencedException",
-            "InvalidProducerEpochException",
-        }
+        # The epoch that the abort has taken makes a commit of version 2 look like a repeated end.
+        is_version_2 = java.version.startswith("4.")
+        expected = "InvalidTxnStateException" if is_version_2 else "ProducerFencedException"
+        assert told.value.kind == expected

@@ -303,7 +303,7 @@ def test_a_retried_end_is_known_by_the_epoch_before(coordinator):
     coordinator.end(producer, version=5)
     assert coordinator.end(producer, version=5).error is ErrorCode.CONCURRENT_TRANSACTIONS
     other = coordinator.end(producer, committed=False, version=5)
-    assert other.error in (ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert other.error is ErrorCode.CONCURRENT_TRANSACTIONS
     coordinator.leaders.release()
     coordinator.loop.run()
     assert coordinator.end(producer, version=5).producer == (1000, 1)
