@@ -10,7 +10,9 @@ A followed partition is
 - TRUNCATING: its log may hold what the leader does not have; the leader is asked where the last
   epoch ended, or, without epochs, all above the high watermark goes;
 - FETCHING: divergence is noticed by the leader on every fetch;
-- FAILED: it waits for the controller (a newer epoch) or for ever (the disk is gone).
+- FAILED: it waits for the controller (a newer epoch) or for ever (the disk is gone); an exception
+  that no rule foresees ends here too, so that the others are still followed. The leader finds it
+  out of sync when there is something new.
 After an error it is put off for a while; the loop keeps the time.
 """
 
@@ -110,12 +112,14 @@ class ReplicaFetcher:
         *,
         max_bytes: int,
         on_progress: Callable[[TopicPartition], None],
+        on_failure: Callable[[TopicPartition, Exception], None],
         truncates_on_fetch: bool,
         quota: ReplicationQuota,
     ) -> None:
         self.endpoint = endpoint
         self._max_bytes = max_bytes
         self._on_progress = on_progress
+        self._on_failure = on_failure
         self._truncates_on_fetch = truncates_on_fetch
         self._quota = quota
         self._followed: dict[TopicPartition, Followed] = {}
@@ -225,6 +229,8 @@ class ReplicaFetcher:
             # A leader in this process hands over a range of its file, not the bytes.
             _LOG.info("%s cannot be read from its leader: %s", followed.topic_partition, error)
             left.put_off.append(followed.topic_partition)
+        except Exception as error:  # our bug, but it costs this partition only; it is recorded
+            self._give_up(followed, error)
 
     def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
         topic_partition, partition = followed.topic_partition, followed.partition
@@ -270,6 +276,9 @@ class ReplicaFetcher:
             return
         except LeaderUnavailable:
             left.put_off.append(followed.topic_partition)
+            return
+        except Exception as error:  # as in `_take`
+            self._give_up(followed, error)
             return
         followed.state = FollowState.FETCHING
 
@@ -349,6 +358,10 @@ class ReplicaFetcher:
             # That of a disk, too: if it has failed, nobody will ask for this partition any more.
             _LOG.warning("%s cannot take its leader's records: %s", followed.topic_partition, error)
             left.put_off.append(followed.topic_partition)
+
+    def _give_up(self, followed: Followed, error: Exception) -> None:
+        self._fail(followed, repr(error))
+        self._on_failure(followed.topic_partition, error)
 
     def _fail(self, followed: Followed, reason: str) -> None:
         _LOG.info(

@@ -7,15 +7,16 @@ Owner: `_condition` (leaf) guards the inbox, the news, the thread and `_running`
 the times belong to whoever has set `_running`, or to the test that calls `run_once` instead.
 Invariants: there is no thread while nothing is followed, and one round at a time; news that arrives
 during a round is not lost; a put-off partition is tried again at its time, or when its leader has
-news, if sooner.
+news, if sooner. A follower's bug is recorded: it ends neither the thread nor the leader's request.
 Not here: what is done in a round (`fetcher`).
 """
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher
+from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher, Round
 from embedkafka.replica.leader_endpoint import Connect
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.clock import Clock
@@ -145,6 +146,8 @@ class FetcherLoop:
         while self._await_work():
             try:
                 self.run_once()
+            except Exception as error:  # what else is followed must go on; it is recorded
+                self._failures.record(self.name, error)
             finally:
                 self._end_running()
 
@@ -190,9 +193,12 @@ class FetcherLoop:
             inbox, self._inbox = self._inbox, {}
             news, self._news = self._news, set()
         for topic_partition, order in inbox.items():
-            self._unfollow(topic_partition)
-            if order is not None:
-                self._follow(*order)
+            try:
+                self._unfollow(topic_partition)
+                if order is not None:
+                    self._follow(*order)
+            except Exception as error:  # the other orders count too; it is recorded
+                self._failures.record(f"{self.name} told of {topic_partition}", error)
         if inbox:
             self._drop_idle_fetchers()
         self._due_now(news)
@@ -204,6 +210,7 @@ class FetcherLoop:
                 self._connect(leader_id, self.on_news),
                 max_bytes=self._config.fetch_max_bytes,
                 on_progress=self._on_progress,
+                on_failure=partial(self._record, leader_id),
                 truncates_on_fetch=self._config.truncates_on_fetch,
                 quota=self._quota,
             )
@@ -243,7 +250,11 @@ class FetcherLoop:
         return list(by_fetcher.items())
 
     def _run_round(self, fetcher: ReplicaFetcher, topic_partitions: list[TopicPartition]) -> None:
-        left = fetcher.run_round(topic_partitions)
+        try:
+            left = fetcher.run_round(topic_partitions)
+        except Exception as error:  # it may be the leader's thread, and other leaders' turn is next
+            self._failures.record(f"{self.name} fetching {_names(topic_partitions)}", error)
+            left = Round(put_off=topic_partitions)
         self._due.update(dict.fromkeys(left.again + left.moved))
         if left.put_off:
             at_ms = self._clock.monotonic_ms() + self._config.fetch_backoff_ms
@@ -253,3 +264,14 @@ class FetcherLoop:
             self._unsettled.update(left.unsettled)
             if self._refresh_at_ms is None:
                 self._refresh_at_ms = self._clock.monotonic_ms() + self._config.fetch_wait_max_ms
+
+    def _record(
+        self, leader_id: BrokerId, topic_partition: TopicPartition, error: Exception
+    ) -> None:
+        self._failures.record(
+            f"{self.name} following {topic_partition} from broker {leader_id}", error
+        )
+
+
+def _names(topic_partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, topic_partitions))

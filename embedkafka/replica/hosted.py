@@ -17,7 +17,7 @@ class HostedPartitions:
     """Finds partitions, or says in Kafka's codes why there is none."""
 
     def __init__(self, broker_id: BrokerId, metadata: MetadataView) -> None:
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._metadata = metadata
         self._lock = ranked_lock("hosted partitions", LEAF_RANK)
         self._online: dict[TopicPartition, Partition] = {}
@@ -72,4 +72,4 @@ class HostedPartitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _absence(self, topic_partition: TopicPartition) -> str:
-        return f"broker {self._broker_id} has no replica of {topic_partition} in use"
+        return f"broker {self.broker_id} has no replica of {topic_partition} in use"

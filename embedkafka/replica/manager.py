@@ -124,6 +124,7 @@ class ReplicaManager:
             self.isr_updates,
             replica_selector(config.selector_class, metadata.rack),
             self.leader_quota,
+            failures,
         )
         self._leadership = Leadership(
             broker_id,

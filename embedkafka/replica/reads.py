@@ -17,6 +17,7 @@ from embedkafka.replica.partition_state import NO_EFFECTS, FollowerEffects
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.replica_selector import ReplicaSelector
 from embedkafka.replica.waiters import Waiters
+from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
 
 OnFetched = Callable[[list[PartitionData]], None]
@@ -32,12 +33,14 @@ class Reads:
         isr_updates: IsrUpdates,
         selector: ReplicaSelector | None,
         quota: ReplicationQuota,
+        failures: Failures,
     ) -> None:
         self._hosted = hosted
         self._waiters = waiters
         self._isr_updates = isr_updates
         self._selector = selector
         self._quota = quota
+        self._failures = failures
 
     def fetch_messages(
         self, params: FetchParams, partitions: Sequence[PartitionFetch], on_done: OnFetched
@@ -77,8 +80,8 @@ class Reads:
                     min_one_message=not is_held_back,
                     broker_epoch=broker_epoch,
                 )
-            except ApiError as error:
-                answers.append(PartitionData(request.topic_partition, error.code))
+            except Exception as error:
+                answers.append(self._refused(request, error))
                 continue
             self._count(partition, data)
             answers.append(data)
@@ -108,7 +111,7 @@ class Reads:
             noted.append((partition, effects))
             return data
 
-        answers = _read_within_limits(params, partitions, read)
+        answers = self._read_within_limits(params, partitions, read)
         for partition, effects in noted:
             self._act_on(partition, effects)
         return answers
@@ -133,7 +136,38 @@ class Reads:
                 self._count(partition, data)
             return data
 
-        return _read_within_limits(params, partitions, read)
+        return self._read_within_limits(params, partitions, read)
+
+    def _read_within_limits(
+        self,
+        params: FetchParams,
+        partitions: Sequence[PartitionFetch],
+        read: Callable[[PartitionFetch, int, bool], PartitionData],
+    ) -> list[PartitionData]:
+        """Reads in the request's order until its limit; the first batch may exceed it (KIP-74)."""
+        left = params.max_bytes
+        min_one_message = not params.hard_max_bytes
+        answers: list[PartitionData] = []
+        for request in partitions:
+            try:
+                data = read(request, min(request.max_bytes, left), min_one_message)
+            except Exception as error:
+                answers.append(self._refused(request, error))
+                continue
+            size = data.size
+            if size:
+                min_one_message = False
+                left = max(0, left - size)
+            answers.append(data)
+        return answers
+
+    def _refused(self, request: PartitionFetch, error: Exception) -> PartitionData:
+        """A bug costs one partition, as in Kafka: the others of the fetch are answered."""
+        if isinstance(error, ApiError):
+            return PartitionData(request.topic_partition, error.code)
+        broker_id = self._hosted.broker_id
+        self._failures.record(f"broker {broker_id} reading {request.topic_partition}", error)
+        return PartitionData(request.topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _require(self, request: PartitionFetch) -> Partition:
         partition = self._hosted.require(request.topic_partition)
@@ -172,29 +206,6 @@ class Reads:
             self._waiters.on_high_watermark(partition.topic_partition)
         if effects.log_start_moved:
             self._waiters.on_follower_log_start(partition.topic_partition)
-
-
-def _read_within_limits(
-    params: FetchParams,
-    partitions: Sequence[PartitionFetch],
-    read: Callable[[PartitionFetch, int, bool], PartitionData],
-) -> list[PartitionData]:
-    """Reads in the order of the request until its limit; the first batch may exceed it (KIP-74)."""
-    left = params.max_bytes
-    min_one_message = not params.hard_max_bytes
-    answers: list[PartitionData] = []
-    for request in partitions:
-        try:
-            data = read(request, min(request.max_bytes, left), min_one_message)
-        except ApiError as error:
-            answers.append(PartitionData(request.topic_partition, error.code))
-            continue
-        size = data.size
-        if size:
-            min_one_message = False
-            left = max(0, left - size)
-        answers.append(data)
-    return answers
 
 
 def _must_answer_now(params: FetchParams, answers: Sequence[PartitionData]) -> bool:

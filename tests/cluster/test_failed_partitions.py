@@ -1,0 +1,58 @@
+"""A follower stumbles over one partition; producers and the other partitions go on."""
+
+import pytest
+
+from embedkafka import EmbeddedKafka
+from embedkafka.faults.network import Network
+from embedkafka.log.log import Log
+from embedkafka.runtime.failures import BackgroundFailure
+from tests.cluster.traffic import make_producer, send
+
+
+@pytest.fixture(params=["in the process", "by wire"])
+def kafka(request, monkeypatch):
+    if request.param == "by wire":
+        monkeypatch.setattr(Network, "peers", lambda network, broker, find: None)
+    with EmbeddedKafka(brokers=3, config={"replica.lag.time.max.ms": 1_000}) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def stumble(monkeypatch):
+    """Makes the replicas of one broker raise when they append to a topic."""
+    real = Log.append_as_follower
+    bad = set()
+
+    def append(log, records):
+        if (log.directory.parent, log.topic_partition.topic) in bad:
+            raise ValueError("a bug in one partition")
+        return real(log, records)
+
+    monkeypatch.setattr(Log, "append_as_follower", append)
+
+    def begin(handle, topic):
+        for directory in handle.require_broker().logs.directories:
+            bad.add((directory, topic))
+        return bad
+
+    return begin
+
+
+def test_one_bad_partition_leaves_producers_and_others_alone(kafka, stumble):
+    for topic in ("bad", "good"):
+        kafka.topic(topic, replication=3).send("before")
+    follower = kafka.describe_partition("bad").replicas[-1]
+    bad = stumble(kafka.broker(follower), "bad")
+    producer = make_producer(kafka, **{"request.timeout.ms": 20_000, "socket.timeout.ms": 30_000})
+
+    error, _ = send(producer, "bad", "after")
+
+    assert error is None, "the follower drops out of the in-sync replicas, as one that lags"
+    assert follower not in kafka.await_isr("bad", size=2)
+    assert send(producer, "good", "after")[0] is None
+    assert follower in kafka.describe_partition("good").isr
+    with pytest.raises(BackgroundFailure, match=rf"ek-b{follower}-fetcher.* following bad-0"):
+        kafka.check()
+    bad.clear()
+    kafka.broker(follower).restart()
+    kafka.await_no_under_replicated()
