@@ -48,6 +48,7 @@ EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
 
 class Partition:
@@ -304,7 +305,7 @@ class Partition:
                 return OffsetAnswer(
                     timestamp=-1, offset=start_offset, leader_epoch=log.epoch_at(start_offset)
                 )
-            if timestamp == LATEST_TIERED_TIMESTAMP:
+            if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
                 return OffsetAnswer(timestamp=-1, offset=NO_OFFSET, leader_epoch=NO_EPOCH)
             end_offset = _end_offset(log, isolation)
             if timestamp == LATEST_TIMESTAMP:

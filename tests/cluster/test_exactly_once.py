@@ -4,6 +4,7 @@ import pytest
 
 from embedkafka import EmbeddedKafka
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.transactions import DescribeProducersRequest
 from embedkafka.runtime.hashing import coordinator_partition
 from tests.cluster.copying import JavaCopier, copying
 from tests.cluster.traffic import make_consumer, make_producer
@@ -239,3 +240,25 @@ def test_java_clients_copy_each_record_once_though_every_broker_dies(kafka, line
         copier.close()
     texts = [message.text for message in kafka.existing_topic("sink").read()]
     assert texts == [f"{number}" for number in range(RECORDS)]
+
+
+def test_any_replica_describes_the_producers_of_a_partition(kafka):
+    kafka.topic("orders", replication=2)
+    producer = make_producer(kafka, **{"transactional.id": "t"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("orders", "pending")
+    producer.flush(20)
+    asked = DescribeProducersRequest.Topic(name="orders", partition_indexes=[0])
+    found = {}
+    for broker in (1, 2, 3):
+        with connect(kafka, broker) as client:
+            answer = client.call(DescribeProducersRequest(topics=[asked]), 0)
+        (found[broker],) = answer.topics[0].partitions
+    replicas = kafka.describe_partition("orders").replicas
+    for broker, partition in found.items():
+        if broker in replicas:
+            assert partition.error_code == ErrorCode.NONE
+            assert [p.current_txn_start_offset for p in partition.active_producers] == [0]
+        else:
+            assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -107,6 +107,25 @@ def test_max_timestamp_needs_version_7(raw: RawClient, topic: str) -> None:
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_a_negative_timestamp_without_a_meaning_is_refused(raw: RawClient, topic: str) -> None:
+    produce_at(raw, topic, T0)
+
+    def check(version: int) -> None:
+        later = [-6] if version < 11 else []
+        for timestamp in (*later, -7, -100, -(2**63)):
+            found = list_offset(raw, topic, timestamp, version=version)
+            answer = (found.error_code, found.offset)
+            assert answer == (ErrorCode.UNSUPPORTED_VERSION, -1), f"{timestamp} in v{version}"
+
+    each_version(raw, ListOffsetsRequest, check, first=1)
+
+
+def test_a_topic_without_tiers_has_nothing_to_upload(raw: RawClient, topic: str) -> None:
+    produce_at(raw, topic, T0)
+    found = list_offset(raw, topic, -6, version=11)
+    assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.NONE, -1, -1)
+
+
 def test_the_local_log_of_a_topic_without_tiers_is_the_whole_log(
     raw: RawClient, topic: str
 ) -> None:

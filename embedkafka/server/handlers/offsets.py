@@ -22,7 +22,14 @@ from embedkafka.protocol.messages.topics import (
     DescribeLogDirsResponse,
 )
 from embedkafka.replica.deletion import DeletedRecords
-from embedkafka.replica.partition import EARLIEST_TIMESTAMP
+from embedkafka.replica.partition import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server import log_dirs
 from embedkafka.server.dispatch import LATER
@@ -36,8 +43,15 @@ _DEBUGGING: Final = -2
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _BY_SEGMENTS: Final = 0
-_FIRST_VERSION_OF: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
-"""Special timestamps that younger versions brought."""
+_FIRST_VERSION_OF: Final = {
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+"""Negative timestamps that mean something, by the version that brought them."""
 
 
 def list_offsets(
@@ -65,7 +79,7 @@ def list_offsets(
         try:
             if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is asked twice")
-            if _is_too_young(partition.timestamp, context.version):
+            if not _is_supported(partition.timestamp, context.version):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             if context.version == _BY_SEGMENTS:
                 return _segment_offsets(broker, topic_partition, partition, request.replica_id)
@@ -98,11 +112,12 @@ def list_offsets(
     )
 
 
-def _is_too_young(timestamp: int, version: int) -> bool:
-    """Whether a special timestamp came after this version."""
-    if version == _BY_SEGMENTS:
-        return timestamp < EARLIEST_TIMESTAMP
-    return version < _FIRST_VERSION_OF.get(timestamp, 0)
+def _is_supported(timestamp: int, version: int) -> bool:
+    """Whether a timestamp is one, or has a meaning in this version."""
+    if timestamp >= 0:
+        return True
+    first = _FIRST_VERSION_OF.get(timestamp)
+    return first is not None and first <= max(version, 1)  # v0 has the same two as v1
 
 
 def _segment_offsets(

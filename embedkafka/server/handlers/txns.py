@@ -317,7 +317,10 @@ def _marker_answer(
 def describe_producers(
     broker: "Broker", request: DescribeProducersRequest, context: "RequestContext"
 ) -> DescribeProducersResponse:
-    """Producers that wrote to partitions led here, with their open transactions."""
+    """Producers that wrote to partitions hosted here, with their open transactions.
+
+    Behaviour: any replica answers, as `kafka-transactions.sh find-hanging --broker-id` needs it.
+    """
     return DescribeProducersResponse(
         topics=[
             DescribeProducersResponse.Topic(
@@ -337,12 +340,13 @@ def _producers(
 ) -> DescribeProducersResponse.Topic.Partition:
     _Partition = DescribeProducersResponse.Topic.Partition
     try:
-        log = broker.replicas.require_leader(topic_partition).require_log()
+        log = broker.replicas.require_partition(topic_partition).require_log()
     except ApiError as error:
+        is_known = topic_partition.topic in broker.metadata.snapshot.topics
         return _Partition(
             partition_index=topic_partition.partition,
             error_code=error.code,
-            error_message=error.message,
+            error_message=None if is_known else error.code.message,
             active_producers=[],
         )
     return _Partition(
