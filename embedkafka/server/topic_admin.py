@@ -18,6 +18,7 @@ from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topic_config import parse_topic_settings
 from embedkafka.server.topic_rules import (
     check_assignment,
+    check_batch_size,
     check_collision,
     check_counts,
     check_topic_name,
@@ -44,6 +45,14 @@ class NewTopic:
     @property
     def replication_factor(self) -> int:
         return len(self.assignment[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A topic with more partitions than it has, and how many more."""
+
+    topic: TopicAssignment
+    added: int
 
 
 class TopicAdmin:
@@ -98,9 +107,17 @@ class TopicAdmin:
             raise _already_exists(topic.name) from None
 
     def plan_partitions(
-        self, name: str, *, count: int, assignments: Sequence[Sequence[int]] | None
-    ) -> TopicAssignment:
-        """The topic with `count` partitions; raises ApiError and writes nothing."""
+        self,
+        name: str,
+        *,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        before: int = 0,
+    ) -> Growth:
+        """The topic with `count` partitions; raises ApiError and writes nothing.
+
+        `before` is how many the same request has added to other topics.
+        """
         topic = self._zk.find_topic(name)
         if topic is None or self._zk.is_marked_for_deletion(name):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' is unknown.")
@@ -112,17 +129,24 @@ class TopicAdmin:
         old = len(topic.partitions)
         _check_growth(name, old, count)
         replication = len(topic.partitions[0].replicas)
+        if assignments is not None:
+            _check_assigned(assignments, count - old)
+        check_batch_size(before + count - old)
         if assignments is None:
             added = self._place(count - old, replication, first=old, after=topic)
         else:
-            added = self._assigned(assignments, old, count, replication)
-        return TopicAssignment(
-            topic=name,
-            topic_id=topic.topic_id,
-            partitions={
-                **topic.partitions,
-                **{p: ReplicaAssignment(replicas=tuple(r)) for p, r in added.items()},
-            },
+            added = {old + index: tuple(replicas) for index, replicas in enumerate(assignments)}
+            check_assignment(added, self._racks(), first=old, replication=replication)
+        return Growth(
+            topic=TopicAssignment(
+                topic=name,
+                topic_id=topic.topic_id,
+                partitions={
+                    **topic.partitions,
+                    **{p: ReplicaAssignment(replicas=tuple(r)) for p, r in added.items()},
+                },
+            ),
+            added=len(added),
         )
 
     def create_partitions(self, topic: TopicAssignment) -> None:
@@ -136,19 +160,6 @@ class TopicAdmin:
             self._zk.request_topic_deletion(name)
         except NodeExists:
             pass
-
-    def _assigned(
-        self, assignments: Sequence[Sequence[int]], old: int, count: int, replication: int
-    ) -> Assignment:
-        if len(assignments) != count - old:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {count - old} additional partition(s), but only "
-                f"{len(assignments)} assignment(s) were specified.",
-            )
-        added = {old + index: tuple(replicas) for index, replicas in enumerate(assignments)}
-        check_assignment(added, self._racks(), first=old, replication=replication)
-        return added
 
     def _place(
         self,
@@ -192,6 +203,15 @@ def _check_growth(name: str, old: int, count: int) -> None:
     else:
         return
     raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
+
+
+def _check_assigned(assignments: Sequence[Sequence[int]], added: int) -> None:
+    if len(assignments) != added:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(assignments)} assignment(s) were specified.",
+        )
 
 
 def _checked_config(config: Mapping[str, str | None]) -> dict[str, str]:

@@ -11,6 +11,8 @@ TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 _MAX_NAME_LENGTH = 249
+_MAX_PARTITIONS_PER_REQUEST = 10_000
+_MAX_RECORDS_PER_REQUEST = 10_000
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -50,6 +52,27 @@ def check_collision(name: str, existing: Iterable[str]) -> None:
         raise ApiError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"Topic '{name}' collides with existing topic: {colliding[0]}",
+        )
+
+
+def check_request_size(topics: Iterable[tuple[int, int]]) -> None:
+    """Refuses a request that asks for too much, by partitions and settings of each topic.
+
+    Kafka bounds the records that one request may add to its metadata log, one for each partition,
+    setting and topic. A broker that placed every replica first would be busy for minutes.
+    """
+    asked = [(max(partitions, 0), settings) for partitions, settings in topics]
+    if sum(partitions for partitions, _ in asked) > _MAX_PARTITIONS_PER_REQUEST:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    check_batch_size(sum(1 + partitions + settings for partitions, settings in asked))
+
+
+def check_batch_size(records: int) -> None:
+    if records > _MAX_RECORDS_PER_REQUEST:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
         )
 
 

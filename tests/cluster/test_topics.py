@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from embedkafka import AwaitTimeout, EmbeddedKafka
+from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -71,6 +71,17 @@ def test_a_topic_grows_and_goes(kafka):
     assert topic.name not in kafka.describe()  # no broker has a replica of it left
     again = kafka.topic(topic.name)
     assert again.read() == []
+
+
+@pytest.mark.parametrize("count", [33_000_000, 2**31 - 1])
+def test_a_number_alone_does_not_stop_a_broker(kafka, count):
+    """It is refused before replicas are placed, on a thread that serves others as well."""
+    topic = kafka.topic()
+    with pytest.raises(EmbedKafkaError, match="POLICY_VIOLATION"):
+        kafka.topic("large", partitions=count)
+    with pytest.raises(EmbedKafkaError, match="POLICY_VIOLATION"):
+        kafka.add_partitions(topic.name, count)
+    topic.send("goes on")
 
 
 def test_spark_is_told_where_to_read(kafka):

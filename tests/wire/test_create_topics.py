@@ -268,6 +268,39 @@ def test_a_topic_named_twice_is_created_neither_time(raw: RawClient, unique: Uni
     assert describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+TOO_MANY = "Excessively large number of partitions per request."
+TOO_LARGE = "Unable to perform excessively large batch operation."
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        ([2**31 - 1], TOO_MANY),
+        ([33_000_000], TOO_MANY),
+        ([10_001], TOO_MANY),
+        ([10_000], TOO_LARGE),  # the topic itself counts as well
+        ([1, 10_000], TOO_MANY),
+        ([-5, 10_001], TOO_MANY),
+        ([-1, 10_000], TOO_MANY),
+    ],
+    ids=str,
+)
+def test_a_request_for_too_many_partitions_is_refused(
+    raw: RawClient, unique: Unique, counts: list[int], reason: str, validate_only: bool
+) -> None:
+    topics = [new_topic(unique("large"), partitions=count) for count in counts]
+    answers = create(raw, *topics, validate_only=validate_only)
+    found = {(answer.error_code, answer.error_message) for answer in answers}
+    assert found == {(ErrorCode.POLICY_VIOLATION, reason)}
+
+
+def test_a_request_with_too_many_assignments_is_refused(raw: RawClient, unique: Unique) -> None:
+    """Before anything else is found to be the matter with them."""
+    answer = create_one(raw, unique("large"), assignments={n: [77] for n in range(10_001)})
+    assert (answer.error_code, answer.error_message) == (ErrorCode.POLICY_VIOLATION, TOO_MANY)
+
+
 def test_any_broker_takes_the_request(three_brokers: Cluster, unique: Unique) -> None:
     for index in range(3):
         name = unique("anywhere")

@@ -1,7 +1,7 @@
 """Creating, growing and deleting topics."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -18,7 +18,8 @@ from embedkafka.server.config_view import topic_entries
 from embedkafka.server.delayed_topics import DelayedTopics, has_leaders, is_gone
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
-from embedkafka.server.topic_admin import NewTopic
+from embedkafka.server.topic_admin import DEFAULT, NewTopic
+from embedkafka.server.topic_rules import check_request_size
 from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:
@@ -34,16 +35,20 @@ def create_topics(
 ) -> object:
     """Creates topics and answers when they have leaders.
 
-    Behaviour: each topic succeeds or fails by itself; a topic that has no leaders within
-    `timeout_ms` answers REQUEST_TIMED_OUT, though it is being made.
+    Behaviour: each topic succeeds or fails by itself, but for a request with more than 10,000
+    partitions, of which none is made; a topic that has no leaders within `timeout_ms` answers
+    REQUEST_TIMED_OUT, though it is being made.
     """
     results: dict[str, CreateTopicsResponse.Topic] = {}
     waits_for: dict[str, int] = {}
     repeated = {name for name, n in Counter(t.name for t in request.topics).items() if n > 1}
+    excess = _excess(broker, [topic for topic in request.topics if topic.name not in repeated])
     for topic in request.topics:
         try:
             if topic.name in repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if excess is not None:
+                raise excess
             planned = _plan(broker, topic)
             if not request.validate_only:
                 broker.topics.create(planned)
@@ -63,6 +68,21 @@ def create_topics(
 
     _wait(broker, waits_for, request.timeout_ms, is_done, reply)
     return LATER
+
+
+def _excess(broker: "Broker", topics: Sequence[CreateTopicsRequest.Topic]) -> ApiError | None:
+    """Why all of a request is refused, whatever is the matter with one or the other topic."""
+    default = broker.config.broker.integer("num.partitions")
+
+    def size(topic: CreateTopicsRequest.Topic) -> tuple[int, int]:
+        count = default if topic.num_partitions == DEFAULT else topic.num_partitions
+        return len(topic.assignments) or count, len(topic.configs)
+
+    try:
+        check_request_size(map(size, topics))
+    except ApiError as error:
+        return error
+    return None
 
 
 def _plan(broker: "Broker", topic: CreateTopicsRequest.Topic) -> NewTopic:
@@ -109,9 +129,10 @@ _TIMED_OUT = "The request timed out."
 def create_partitions(
     broker: "Broker", request: CreatePartitionsRequest, context: "RequestContext"
 ) -> object:
-    """Adds partitions and answers when they have leaders."""
+    """Adds partitions, up to 10,000 with one request, and answers when they have leaders."""
     errors: dict[str, tuple[ErrorCode, str | None]] = {}
     waits_for: dict[str, int] = {}
+    added = 0
     repeated = {name for name, n in Counter(t.name for t in request.topics).items() if n > 1}
     for topic in request.topics:
         try:
@@ -124,9 +145,11 @@ def create_partitions(
                 assignments=None
                 if assignments is None
                 else [assignment.broker_ids for assignment in assignments],
+                before=added,
             )
+            added += planned.added
             if not request.validate_only:
-                broker.topics.create_partitions(planned)
+                broker.topics.create_partitions(planned.topic)
                 waits_for[topic.name] = topic.count
             errors[topic.name] = (ErrorCode.NONE, None)
         except ApiError as error:
