@@ -2,7 +2,9 @@
 
 Owner: `_lock` (leaf) guards the cached overrides; changes are applied on the background thread.
 Invariants: a watch on `/config/changes` is set whenever there is a session; every notification is
-read at least once, those made while the store was out of reach when it is back.
+read at least once, those made while the store was out of reach when it is back. They are purged
+after a while, all but the newest: a broker that was away sees by its number that it missed some,
+and reads every setting again.
 Not here: which keys exist (`broker_config`, `topic_config`, `group_config`), and the requests
 (`handlers.configs`).
 """
@@ -43,7 +45,7 @@ class DynamicConfig:
         self._effective = static
         self._log_configs: dict[str, LogConfig] = {}
         self._groups: dict[str, dict[str, int]] = {}
-        self._seen: set[str] = set()
+        self._last_change = -1
         self._topic_listener: Callable[[str, LogConfig], None] = lambda topic, config: None
         self._broker_listener: Callable[[BrokerConfig], None] = lambda config: None
 
@@ -55,7 +57,8 @@ class DynamicConfig:
         """Reads what is set and follows it; the listeners are called on the background thread."""
         self._topic_listener, self._broker_listener = on_topic, on_broker
         self._zk.store.on_session_change(self._on_session_change)
-        self._seen = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
+        changes = self._zk.store.children(paths.CONFIG_CHANGES, self._on_change)
+        self._last_change = max(map(_number, changes), default=-1)
         self._reload_broker()
         for group in self._zk.configured_entities(GROUPS):
             self._reload_group(group)
@@ -110,21 +113,35 @@ class DynamicConfig:
 
     def _read_changes(self) -> None:
         try:
-            names = set(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
-            for name in sorted(names - self._seen):
-                self._read_change(name)
-                self._seen.add(name)
-            self._seen &= names
+            names = sorted(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
+            new = [name for name in names if _number(name) > self._last_change]
+            missed = bool(new) and _number(new[0]) > self._last_change + 1
+            for name in new:
+                missed |= not self._read_change(name)
+                self._last_change = _number(name)
+            if missed:
+                self._reload_all()
+            self._zk.purge_config_changes(names[:-1])
         except (ConnectionLoss, SessionExpired) as error:
             _LOG.info("broker %d reads changed settings later: %r", self.broker_id, error)
 
-    def _read_change(self, name: str) -> None:
+    def _read_change(self, name: str) -> bool:
+        """False when it has been purged."""
         try:
             data, _ = self._zk.store.get(f"{paths.CONFIG_CHANGES}/{name}")
         except NoNode:
-            return  # purged meanwhile, so it was old
+            return False
         entity_type, _, entity = decode_config_change(data).partition("/")
         self._apply(entity_type, entity)
+        return True
+
+    def _reload_all(self) -> None:
+        """Reads every setting that is in force here: what has changed is not known any more."""
+        self._reload_broker()
+        for group in self._zk.configured_entities(GROUPS):
+            self._reload_group(group)
+        for topic in list(self._log_configs):
+            self._apply(TOPICS, topic)
 
     def _apply(self, entity_type: str, name: str) -> None:
         if entity_type == TOPICS:
@@ -157,6 +174,10 @@ class DynamicConfig:
         self._broker_listener(self._effective)
         for topic in topics:
             self._topic_listener(topic, self.log_config(topic))
+
+
+def _number(notification: str) -> int:
+    return int(notification.removeprefix(paths.CONFIG_CHANGE_PREFIX))
 
 
 def _parsed(entity_type: str, overrides: Mapping[str, str]) -> dict[str, ConfigValue]:

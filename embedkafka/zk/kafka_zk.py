@@ -64,6 +64,7 @@ __all__ = ["PRODUCER_ID_BLOCK_SIZE", "ControllerMoved", "KafkaZk", "StateUpdates
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 UNKNOWN_BROKER_EPOCH: Final = -1
+CONFIG_CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000
 
 _NO_JOINERS: Final[Mapping[BrokerId, int]] = MappingProxyType({})
 
@@ -496,6 +497,16 @@ class KafkaZk:
     def notify_config_change(self, entity_path: str) -> None:
         prefix = f"{paths.CONFIG_CHANGES}/{paths.CONFIG_CHANGE_PREFIX}"
         self.store.create(prefix, payloads.encode_config_change(entity_path), sequence=True)
+
+    def purge_config_changes(self, names: Iterable[str]) -> None:
+        """Deletes those of the notifications that everybody has had the time to read."""
+        newest_ms = self._clock.now_ms() - CONFIG_CHANGE_EXPIRATION_MS
+        for name in sorted(names):
+            path = f"{paths.CONFIG_CHANGES}/{name}"
+            with suppress(NoNode):  # another broker may be at it
+                if self.store.get(path)[1].ctime >= newest_ms:
+                    return  # names rise with time
+                self.store.delete(path)
 
     # --- producer ids ---
 

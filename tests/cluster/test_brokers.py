@@ -18,7 +18,9 @@ from embedkafka.protocol.messages.core import (
     MetadataResponse,
 )
 from embedkafka.runtime.clock import SystemClock
+from embedkafka.zk import paths
 from tests.cluster.traffic import make_producer, send
+from tests.wire.clients import eventually
 
 VERBS = {
     BrokerState.RUNNING: "start",
@@ -243,3 +245,24 @@ def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it():
             answer = stream.read(int.from_bytes(stream.read(4), "big"))
         told = decode(MetadataResponse, 9, memoryview(answer)[5:])  # after the header
         assert [broker.node_id for broker in told.brokers] == [1]
+
+
+def test_notifications_of_changed_settings_do_not_pile_up(kafka):
+    """Kafka's brokers purge them a quarter of an hour later, when they read the next."""
+    kafka.topic("orders")
+    zk = kafka._require_nodes().zk
+    for size in (20_000_000, 30_000_000, 40_000_000):
+        config = kafka.broker(1).require_broker().config
+        config.set_overrides("topics", "orders", {"segment.bytes": str(size)})
+        for broker in kafka.brokers:
+            await_segment_bytes(broker, size)
+        kafka.clock.advance(minutes=16)
+    config.set_overrides("topics", "orders", {})
+    eventually(lambda: len(zk.store.children(paths.CONFIG_CHANGES)) == 1, "the old ones are gone")
+
+
+def await_segment_bytes(handle, size):
+    config = handle.require_broker().config
+    eventually(
+        lambda: config.log_config("orders").segment_bytes == size, f"{handle} obeys the setting"
+    )

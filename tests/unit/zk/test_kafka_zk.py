@@ -10,7 +10,7 @@ from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk import paths
-from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
+from embedkafka.zk.kafka_zk import CONFIG_CHANGE_EXPIRATION_MS, ControllerMoved, KafkaZk
 from embedkafka.zk.memory import MemoryZk
 from embedkafka.zk.payloads import (
     BrokerEndpoint,
@@ -262,6 +262,27 @@ def test_settings_are_set_listed_and_announced(zk: KafkaZk) -> None:
     assert zk.configured_entities("users") == ["alice"]
     assert zk.configs("users", ["alice", "bob"]) == {"alice": {}, "bob": {}}
     assert len(zk.store.children(paths.CONFIG_CHANGES)) == 2
+
+
+def test_notifications_of_settings_are_purged_after_a_while() -> None:
+    clock = ManualClock()
+    server = MemoryZk(clock, Failures())
+    zk = KafkaZk(server.connect(), clock)
+    zk.make_persistent_paths()
+
+    def left() -> list[str]:
+        names = zk.store.children(paths.CONFIG_CHANGES)
+        zk.purge_config_changes(names)
+        return sorted(zk.store.children(paths.CONFIG_CHANGES))
+
+    zk.set_config("topics", "orders", {})
+    clock.advance(CONFIG_CHANGE_EXPIRATION_MS)
+    zk.set_config("topics", "payments", {})
+    assert len(left()) == 2, "a quarter of an hour is not over yet"
+    clock.advance(1)
+    assert left() == ["config_change_0000000001"]
+    zk.purge_config_changes(["config_change_0000000000"])  # another broker was quicker
+    server.close()
 
 
 def test_features_have_an_epoch(zk: KafkaZk) -> None:
