@@ -58,6 +58,24 @@ def test_a_leader_that_missed_its_reassignment_drops_its_replica(kafka, how):
     assert kafka.broker(old).require_broker().replicas.find_partition(("orders", 0)) is None
 
 
+@pytest.mark.parametrize("controller_changes", [False, True])
+def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(controller_changes):
+    """Its session lasts, so it is told what was queued; a new controller has no such queue."""
+    with EmbeddedKafka(brokers=3, config={"zookeeper.session.timeout.ms": 600_000}) as kafka:
+        kafka.topic("orders", replication=3).send("a")
+        controller, leader = kafka.controller, kafka.leader_of("orders")
+        away = next(b for b in (1, 2, 3) if b not in (controller, leader))
+        kafka.broker(away).pause()
+        reassign(kafka, "orders", [leader])
+        eventually(lambda: replicas_of(kafka, "orders") == {leader}, "the replica is gone")
+        assert hosted_by(kafka, away), "it cannot know yet"
+        if controller_changes:
+            kafka.broker(controller).restart()
+        kafka.broker(away).resume()
+        kafka.await_brokers()
+        assert hosted_by(kafka, away) == []
+
+
 def test_what_is_acknowledged_after_its_return_is_kept(kafka):
     """The producer knows no other leader, and asks for one when the old one refuses."""
     topic = kafka.topic("orders", replication=3)

@@ -13,6 +13,8 @@ from embedkafka.controller.request_batch import (
 )
 from embedkafka.protocol.codec import decode, encode
 from embedkafka.protocol.messages.brokers import (
+    FULL,
+    INCREMENTAL,
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
@@ -60,6 +62,49 @@ def test_one_request_of_a_kind_per_broker_metadata_for_all(context: ControllerCo
     ]
     assert [outgoing.request.broker_epoch for outgoing in sent] == [101, 102, 101, 102, 103, 103]
     assert {outgoing.request.controller_epoch for outgoing in sent} == {3}
+
+
+def test_a_broker_hears_of_everything_it_hosts_and_then_of_the_cluster(
+    context: ControllerContext,
+) -> None:
+    """Also when it hosts nothing: then it must drop whatever it has."""
+    batch = batch_on(context)
+    batch.add_leader_and_isr([2], tp("orders", 1), is_new=True)
+    batch.add_full_leader_and_isr([2, 3])
+    orders = {
+        o.broker: o.request for o in batch.build() if isinstance(o.request, LeaderAndIsrRequest)
+    }
+    assert {broker: request.type for broker, request in orders.items()} == {2: FULL, 3: FULL}
+    (topic,) = orders[2].topic_states
+    told = {state.partition_index: state.is_new for state in topic.partition_states}
+    assert told == {0: False, 1: True}
+    assert orders[3].topic_states == []
+    last = {outgoing.broker: type(outgoing.request) for outgoing in batch.build()}
+    assert last[2] is last[3] is UpdateMetadataRequest
+
+
+def test_a_topic_in_deletion_is_not_among_what_a_broker_hosts(context: ControllerContext) -> None:
+    context.topics_to_delete["orders"] = None
+    batch = batch_on(context)
+    batch.add_full_leader_and_isr([1])
+    request = batch.build()[0].request
+    assert isinstance(request, LeaderAndIsrRequest)
+    assert request.topic_states == []
+
+
+def test_full_metadata_has_every_partition_for_those_who_need_it(
+    context: ControllerContext,
+) -> None:
+    batch = batch_on(context)
+    batch.add_update_metadata([1], [tp("orders", 1)])
+    batch.add_full_metadata([2])
+    told = {}
+    for outgoing in batch.build():
+        assert isinstance(outgoing.request, UpdateMetadataRequest)
+        (topic,) = outgoing.request.topic_states
+        numbers = [state.partition_index for state in topic.partition_states]
+        told[outgoing.broker] = (outgoing.request.type, numbers)
+    assert told == {1: (INCREMENTAL, [1]), 2: (FULL, [0, 1])}
 
 
 def test_requests_survive_the_wire(context: ControllerContext) -> None:
