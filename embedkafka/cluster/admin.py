@@ -12,6 +12,7 @@ from embedkafka.protocol.messages.topics import (
     DeleteTopicsRequest,
 )
 from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
 from embedkafka.server.config_def import format_value
@@ -61,8 +62,8 @@ class Admin:
     def _call(self, ask: Callable[[BrokerClient], R]) -> R:
         failure: OSError | None = None
         for address in self._addresses():
-            host, _, port = address.rpartition(":")
-            client = BrokerClient(host, int(port), SystemClock(), "embedkafka-admin")
+            host, port = parse_address(address)
+            client = BrokerClient(host, port, SystemClock(), "embedkafka-admin")
             try:
                 return ask(client)
             except OSError as error:

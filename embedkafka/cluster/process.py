@@ -6,6 +6,7 @@ it next gets an answer; after `close` no thread, port or (without a place to kee
 Not here: several brokers in one process (`embedded`), signals and standard input (`cli`).
 """
 
+import logging
 import random
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from embedkafka.cluster.config import REMOTE_DEFAULTS, TEST_DEFAULTS, warn_of_idle_settings
+from embedkafka.runtime.addresses import is_loopback
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
     AwaitTimeout,
@@ -32,6 +34,8 @@ from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.store import WatchEvent, ZkError
+
+_LOG = logging.getLogger(__name__)
 
 PATIENCE_MS = 30_000
 """For an earlier life to end, and for the controller to welcome this one."""
@@ -50,6 +54,9 @@ class BrokerProcess:
     `zookeeper` is `host:port,...[/chroot]`. `config` takes broker settings by Kafka's names, over
     defaults for tests; clients are told `advertised.listeners`, else `host` and the port. Logs are
     kept in `data_dir`, or where `log.dirs` says, or nowhere.
+
+    The controller of another machine must reach this broker, so its control plane listens on `host`
+    too, and obeys whoever connects: that network must be one to trust.
     """
 
     def __init__(
@@ -93,6 +100,13 @@ class BrokerProcess:
         if "log.dirs" not in self._settings and "log.dir" not in self._settings:
             self._directory = tempfile.mkdtemp(prefix="embedkafka-")
             self._settings["log.dirs"] = self._directory
+        if not is_loopback(self._host):
+            _LOG.warning(
+                "the control plane of broker %d listens on %s and obeys whoever connects: "
+                "use it in networks that you trust",
+                self._id,
+                self._host,
+            )
         try:
             self._boot(self._spec())
         except BaseException as error:
@@ -132,7 +146,13 @@ class BrokerProcess:
 
     def _spec(self) -> BrokerSpec:
         config = BrokerConfig(self._settings)
-        return BrokerSpec(id=self._id, host=self._host, port=self._port, config=config)
+        return BrokerSpec(
+            id=self._id,
+            host=self._host,
+            port=self._port,
+            config=config,
+            control_host=self._host,
+        )
 
     def _boot(self, spec: BrokerSpec) -> None:
         store = self._connect(spec.config)

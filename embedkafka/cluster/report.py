@@ -26,6 +26,7 @@ from embedkafka.protocol.messages.transactions import (
 from embedkafka.records.batch import read_batches
 from embedkafka.records.record import Record
 from embedkafka.replica.partition_state import PartitionView
+from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import TopicPartition
 
@@ -69,10 +70,8 @@ def _ask_all(nodes: Nodes, ask: Callable[[BrokerClient], Iterator[str]]) -> Iter
 
 
 def _ask(address: str, ask: Callable[[BrokerClient], Iterator[str]]) -> list[str]:
-    host, _, port = address.rpartition(":")
-    client = BrokerClient(
-        host, int(port), SystemClock(), _CLIENT_ID, request_timeout_ms=_TIMEOUT_MS
-    )
+    host, port = parse_address(address)
+    client = BrokerClient(host, port, SystemClock(), _CLIENT_ID, request_timeout_ms=_TIMEOUT_MS)
     try:
         return list(ask(client))
     except OSError as error:

@@ -427,9 +427,14 @@ class LogManager:
         return log
 
     def _open(self, topic_partition: TopicPartition, directory: Path, config: LogConfig) -> Log:
+        path = directory / str(topic_partition)
+        if path.parent != directory or path.name != str(topic_partition):
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition} does not name a directory"
+            )
         return Log(
             topic_partition,
-            directory / str(topic_partition),
+            path,
             config,
             clock=self._clock,
             files=self._files,

@@ -19,6 +19,7 @@ from embedkafka.protocol.headers import decode_response_header, encode_request_h
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.messages.registry import response_type
 from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
@@ -47,7 +48,7 @@ class BrokerClient:
         request_timeout_ms: float = REQUEST_TIMEOUT_MS,
         transport: Transport | None = None,
     ) -> None:
-        self.address = f"{host}:{port}"
+        self.address = format_address(host, port)
         self._host = host
         self._port = port
         self._clock = clock

@@ -17,6 +17,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from embedkafka.runtime.addresses import format_address
+
 Buffer = bytes | bytearray | memoryview
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -112,7 +114,7 @@ class TcpTransport:
         except OSError as error:
             listening.close()
             raise OSError(
-                error.errno, f"cannot listen on {host}:{port}: {error.strerror}"
+                error.errno, f"cannot listen on {format_address(host, port)}: {error.strerror}"
             ) from error
         return TcpListener(listening)
 
@@ -186,9 +188,9 @@ class TcpStream:
         self.recv_into = connected.recv_into  # bound here: one call less for every request
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.local = _address(connected.getsockname())
+            self.local = format_address(*connected.getsockname()[:2])
             peer = connected.getpeername()
-            self.peer, self.peer_host = _address(peer), peer[0]
+            self.peer, self.peer_host = format_address(*peer[:2]), peer[0]
         except OSError:
             connected.close()
             raise
@@ -224,8 +226,3 @@ def _shut_down(shut: socket.socket) -> None:
         shut.shutdown(socket.SHUT_RDWR)
     except OSError:
         pass  # not connected any more, which is what was asked for
-
-
-def _address(name: tuple[str, int] | tuple[str, int, int, int]) -> str:
-    host, port = name[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -33,6 +33,7 @@ from embedkafka.replica.ports import LeaderChange, LeadershipListener, TopicConf
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
 from embedkafka.runtime.locks import ranked_lock
+from embedkafka.runtime.topic_names import is_legal
 from embedkafka.runtime.values import dataclass, field
 from embedkafka.zk.payloads import ReplicaAssignment
 
@@ -164,6 +165,8 @@ class Leadership:
     def _judge(self, order: "_Order") -> ErrorCode:
         """Whether the order may be carried out."""
         topic_partition, state = order.topic_partition, order.state
+        if not is_legal(topic_partition):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         if self._hosted.is_offline(topic_partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._is_of_another_topic(order):
@@ -228,6 +231,8 @@ class Leadership:
         return log
 
     def _judge_stop(self, stop: "_Stop") -> ErrorCode:
+        if not is_legal(stop.topic_partition):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         if self._hosted.is_offline(stop.topic_partition):
             if stop.delete:  # a topic made again under this name may be on a disk that works
                 self._hosted.remove(stop.topic_partition)

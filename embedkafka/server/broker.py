@@ -20,7 +20,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.manager import LogManager
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
-from embedkafka.net.socket_server import SocketServer
+from embedkafka.net.socket_server import LOOPBACK, SocketServer
 from embedkafka.net.transport import Transport
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
@@ -36,6 +36,7 @@ from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.replica.strays import find_strays
+from embedkafka.runtime.addresses import format_address, is_loopback
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
@@ -86,11 +87,16 @@ Around = Callable[[Handle, MetadataCache], Handle]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """What makes one broker different from the next."""
+    """What makes one broker different from the next.
+
+    Whoever reaches the control plane rules the broker: it listens on `control_host`, which is wider
+    than this machine only for a cluster that is.
+    """
 
     id: BrokerId
     host: str
     port: int
+    control_host: str = LOOPBACK
     config: BrokerConfig
 
     @property
@@ -300,7 +306,7 @@ class Broker:
     @property
     def address(self) -> str:
         """Where clients connect, as `host:port`."""
-        return f"{self.spec.host}:{self.port()}"
+        return format_address(self.spec.host, self.port())
 
     @property
     def is_controller(self) -> bool:
@@ -430,7 +436,9 @@ class Broker:
         """Without handler threads its processors run the requests themselves."""
         spec = self.spec
         return SocketServer(
-            settings.server_config(spec.config, host=spec.host, port=spec.port),
+            settings.server_config(
+                spec.config, host=spec.host, port=spec.port, control_host=spec.control_host
+            ),
             self._channel if spec.config.integer("num.io.threads") else handle,
             self.clock,
             self._failures,
@@ -526,6 +534,9 @@ class Broker:
 
     def _info(self) -> BrokerInfo:
         advertised = parse_advertised(self.spec.config.text("advertised.listeners"))
+        control_host = self.spec.control_host
+        if not is_loopback(control_host):
+            control_host = advertised.host or control_host
         return BrokerInfo(
             id=self.id,
             endpoints=(
@@ -535,7 +546,7 @@ class Broker:
                     listener=CLIENT_LISTENER,
                 ),
                 BrokerEndpoint(
-                    host=self.spec.host,
+                    host=control_host,
                     port=self.port(CONTROL_LISTENER),
                     listener=CONTROL_LISTENER,
                 ),

@@ -3,6 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
+from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.failures import ConfigError
 
 CLIENT_LISTENER: Final = "PLAINTEXT"
@@ -20,8 +21,7 @@ class Advertised(NamedTuple):
     port: int = 0
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{CLIENT_LISTENER}://{host}:{self.port}"
+        return f"{CLIENT_LISTENER}://{format_address(self.host, self.port)}"
 
 
 def parse_advertised(text: str) -> Advertised:

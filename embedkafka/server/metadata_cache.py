@@ -5,6 +5,7 @@ Invariants: a snapshot never changes; a partition's leader epoch never goes back
 Not here: who decides (the controller) and who acts on it (`replica.manager`).
 """
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,10 @@ from types import MappingProxyType
 from embedkafka.protocol.messages.brokers import FULL, UpdateMetadataRequest
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.topic_names import is_legal
 from embedkafka.runtime.values import dataclass, field
+
+_LOG = logging.getLogger(__name__)
 
 LEADER_DURING_DELETE = -2
 NO_LEADER = -1
@@ -181,9 +185,12 @@ def _updated_topics(
     for topic in states:
         partitions = dict(topics.get(topic.topic_name, {}))
         for state in topic.partition_states:
-            if state.leader == LEADER_DURING_DELETE:
+            topic_partition = TopicPartition(topic.topic_name, state.partition_index)
+            if not is_legal(topic_partition):
+                _LOG.warning("the controller told of an impossible %r", topic_partition)
+            elif state.leader == LEADER_DURING_DELETE:
                 partitions.pop(state.partition_index, None)
-                removed.add(TopicPartition(topic.topic_name, state.partition_index))
+                removed.add(topic_partition)
             else:
                 partitions[state.partition_index] = PartitionInfo(
                     leader=state.leader,

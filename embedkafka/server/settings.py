@@ -14,12 +14,12 @@ from embedkafka.txn.config import TxnConfig
 _MINUTE_MS = 60_000
 
 
-def server_config(config: BrokerConfig, *, host: str, port: int) -> ServerConfig:
+def server_config(config: BrokerConfig, *, host: str, port: int, control_host: str) -> ServerConfig:
     idle_ms = config.integer("connections.max.idle.ms")
     return ServerConfig(
         listeners=[
             ListenerConfig(name=CLIENT_LISTENER, host=host, port=port),
-            ListenerConfig(name=CONTROL_LISTENER, host=host, is_control_plane=True),
+            ListenerConfig(name=CONTROL_LISTENER, host=control_host, is_control_plane=True),
         ],
         limits=Limits(
             max_connections=config.integer("max.connections"),

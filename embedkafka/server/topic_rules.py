@@ -1,45 +1,28 @@
 """Which topics may be made: names, counts and assignments, with Kafka's errors and words."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.topic_names import name_fault
 
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
-_MAX_NAME_LENGTH = 249
 _MAX_PARTITIONS_PER_REQUEST = 10_000
 _MAX_RECORDS_PER_REQUEST = 10_000
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
     """Raises INVALID_TOPIC_EXCEPTION for a name that no topic can have."""
-    reason = _name_fault(name)
+    reason = name_fault(name)
     if reason:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def is_valid_topic_name(name: str) -> bool:
-    return _name_fault(name) is None
-
-
-def _name_fault(name: str) -> str | None:
-    if not name:
-        return "the empty string is not allowed"
-    if name in (".", ".."):
-        return f"'{name}' is not allowed"
-    if len(name) > _MAX_NAME_LENGTH:
-        return f"the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
-    if not _LEGAL.fullmatch(name):
-        return (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'"
-        )
-    return None
+    return name_fault(name) is None
 
 
 def check_collision(name: str, existing: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from embedkafka.runtime.addresses import format_address, parse_address
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass, field, replace
 
@@ -39,8 +40,7 @@ class BrokerEndpoint:
     security_protocol: str = "PLAINTEXT"
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
+        return f"{self.listener}://{format_address(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,10 +190,10 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerInfo:
 
 def _endpoint(text: str, protocols: Mapping[str, str]) -> BrokerEndpoint:
     listener, _, address = text.partition("://")
-    host, _, port = address.rpartition(":")
+    host, port = parse_address(address)
     return BrokerEndpoint(
-        host=host.strip("[]"),
-        port=int(port),
+        host=host,
+        port=port,
         listener=listener,
         security_protocol=protocols.get(listener, listener),
     )

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from embedkafka.runtime.addresses import parse_address
 from tests.wire.raw_client import RawClient
 
 T = TypeVar("T")
@@ -35,8 +36,8 @@ class Cluster:
 
     def connect(self, index: int = 0) -> RawClient:
         """A bare connection to one of the brokers, counted from 0."""
-        host, port = self.bootstrap_servers.split(",")[index].rsplit(":", 1)
-        return RawClient(host, int(port))
+        host, port = parse_address(self.bootstrap_servers.split(",")[index])
+        return RawClient(host, port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,15 @@ def test_a_partition_has_one_log(managers: Managers) -> None:
     assert manager.all_logs() == [log]
 
 
+@pytest.mark.parametrize("topic", ["../outside", "/outside", "a/../../outside", "in/side"])
+def test_no_log_is_made_outside_the_directories(managers: Managers, topic: str) -> None:
+    manager = managers.start()
+    before = sorted(managers.directories[0].parent.rglob("*"))
+    with pytest.raises(ApiError, match="does not name a directory"):
+        manager.get_or_create(TopicPartition(topic, 0))
+    assert sorted(managers.directories[0].parent.rglob("*")) == before
+
+
 def test_topic_ids_are_kept_and_added_to_logs_without_one(managers: Managers) -> None:
     manager = managers.start()
     manager.get_or_create(ORDERS)

@@ -121,6 +121,53 @@ def test_requests_without_topic_ids_are_answered_by_name(cluster):
     assert cluster[1].partition(TopicPartition("old", 3)).is_leader
 
 
+ILLEGAL = [("../outside", 0), ("", 0), ("..", 0), ("a" * 250, 0), ("a b", 0), ("orders", -1)]
+
+
+@pytest.mark.parametrize(("topic", "partition"), ILLEGAL)
+def test_a_partition_that_cannot_be_is_refused_and_others_are_led(cluster, topic, partition):
+    states = [
+        LeaderAndIsrRequest.TopicState.PartitionState(
+            topic_name=name,
+            partition_index=index,
+            controller_epoch=1,
+            leader=1,
+            leader_epoch=0,
+            isr=[1],
+            partition_epoch=0,
+            replicas=[1],
+        )
+        for name, index in ((topic, partition), ("fine", 3))
+    ]
+    response = cluster[1].manager.become_leader_or_follower(
+        LeaderAndIsrRequest(
+            controller_id=1,
+            controller_epoch=1,
+            ungrouped_partition_states=states,
+            live_leaders=[],
+        )
+    )
+    assert [error.error_code for error in response.partition_errors] == [
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NONE,
+    ]
+    assert cluster[1].manager.find_partition(TopicPartition(topic, partition)) is None
+    assert cluster[1].partition(TopicPartition("fine", 3)).is_leader
+
+
+@pytest.mark.parametrize(("topic", "partition"), ILLEGAL)
+def test_a_partition_that_cannot_be_is_not_stopped(cluster, topic, partition):
+    response = cluster[1].manager.stop_replicas(
+        StopReplicaRequest(
+            controller_id=1,
+            controller_epoch=1,
+            delete_partitions=True,
+            topics=[StopReplicaRequest.Topic(name=topic, partition_indexes=[partition])],
+        )
+    )
+    assert stop_error(response) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 def test_partition_without_a_leader_is_not_fetched(cluster):
     cluster.elect(-1)
     cluster.settle()

@@ -86,3 +86,16 @@ def test_a_topic_in_deletion_is_gone(cache: MetadataCache) -> None:
 def test_a_snapshot_tells_for_which_registration_it_is(cache: MetadataCache) -> None:
     cache.update(update(broker_epoch=8))
     assert cache.snapshot.broker_epoch == 8
+
+
+@pytest.mark.parametrize("name", ["../outside", "", "..", "a b", "a" * 250])
+def test_a_topic_that_cannot_be_is_left_out(cache, name):
+    cache.update(update(topic(name, 1)))
+    assert cache.snapshot.topics.keys() == {"orders", "payments"}
+
+
+def test_a_partition_that_cannot_be_is_left_out(cache):
+    negative = topic("orders", 1)
+    object.__setattr__(negative.partition_states[0], "partition_index", -1)
+    cache.update(update(negative))
+    assert cache.snapshot.topics["orders"].keys() == {0, 1}

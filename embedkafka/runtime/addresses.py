@@ -1,0 +1,15 @@
+"""Hosts and ports as one text: `broker:9092`, and `[::1]:9092` for an IPv6 address."""
+
+
+def format_address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect there; of another name than `localhost`, not known."""
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,30 @@
+"""Which names a topic can have. They become directories and znodes, whoever sends them."""
+
+import re
+from typing import Final
+
+from embedkafka.runtime.ids import TopicPartition
+
+_MAX_NAME_LENGTH: Final = 249
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def name_fault(name: str) -> str | None:
+    """What Kafka has against a name, in its words; None for a legal one."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > _MAX_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def is_legal(topic_partition: TopicPartition) -> bool:
+    """Whether there can be such a partition at all."""
+    return topic_partition.partition >= 0 and name_fault(topic_partition.topic) is None

@@ -1,0 +1,108 @@
+"""Where brokers listen, and for whom."""
+
+import socket
+
+import pytest
+
+from embedkafka import EmbeddedKafka
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, UpdateMetadataRequest
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER
+from tests.cluster.traffic import make_producer, send
+
+# What listens on all addresses answers here too, what listens on 127.0.0.1 does not.
+ELSEWHERE = "127.0.0.2"
+TIMEOUT_S = 10.0
+
+
+@pytest.mark.parametrize("host", ["::1", "0.0.0.0", "localhost"])
+def test_clients_use_a_cluster_on_any_address(host):
+    with EmbeddedKafka(brokers=2, host=host) as kafka:
+        orders = kafka.topic("orders", partitions=2, replication=2)
+        producer = make_producer(kafka)
+        for number in range(4):
+            send(producer, "orders", b"%d" % number, partition=number % 2)
+        assert sorted(message.value for message in orders.read(4, timeout_s=30)) == [
+            b"0",
+            b"1",
+            b"2",
+            b"3",
+        ]
+        addresses = [kafka.broker(broker_id).address for broker_id in (1, 2)]
+        assert kafka.bootstrap_servers == ",".join(addresses)
+        assert {parse_address(address)[0] for address in addresses} == {host}
+        assert "does not answer" not in kafka.report()
+
+
+def test_an_ipv6_address_is_bracketed():
+    with EmbeddedKafka(host="::1") as kafka:
+        assert kafka.bootstrap_servers.startswith("[::1]:")
+
+
+def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is():
+    with EmbeddedKafka(host="0.0.0.0") as kafka:
+        broker = kafka.broker(1).life.broker
+        with socket.create_connection((ELSEWHERE, broker.port(CLIENT_LISTENER)), TIMEOUT_S):
+            pass
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((ELSEWHERE, broker.port(CONTROL_LISTENER)), TIMEOUT_S)
+
+
+def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path):
+    inside = tmp_path / "inside"
+    with EmbeddedKafka(data_dir=inside) as kafka:
+        broker = kafka.broker(1).life.broker
+        client = BrokerClient("127.0.0.1", broker.port(CONTROL_LISTENER), SystemClock(), "stranger")
+        told = {"controller_id": 1, "controller_epoch": 99, "broker_epoch": 2**62}
+        partition = {
+            "partition_index": 0,
+            "controller_epoch": 99,
+            "leader": 1,
+            "leader_epoch": 0,
+            "isr": [1],
+            "replicas": [1],
+        }
+        name = "../../outside"
+        answer = client.call(
+            LeaderAndIsrRequest(
+                **told,
+                live_leaders=[],
+                topic_states=[
+                    LeaderAndIsrRequest.TopicState(
+                        topic_name=name,
+                        partition_states=[
+                            LeaderAndIsrRequest.TopicState.PartitionState(
+                                **partition, partition_epoch=0
+                            )
+                        ],
+                    )
+                ],
+            ),
+            5,
+        )
+        assert [
+            error.error_code for topic in answer.topics for error in topic.partition_errors
+        ] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        client.call(
+            UpdateMetadataRequest(
+                **told,
+                live_brokers=[],
+                topic_states=[
+                    UpdateMetadataRequest.TopicState(
+                        topic_name=name,
+                        partition_states=[
+                            UpdateMetadataRequest.TopicState.PartitionState(
+                                **partition, zk_version=0
+                            )
+                        ],
+                    )
+                ],
+            ),
+            6,
+        )
+        client.close()
+        assert broker.metadata.snapshot.topics.get(name) is None
+        assert [path.name for path in tmp_path.iterdir()] == ["inside"]
