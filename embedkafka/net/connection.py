@@ -30,6 +30,12 @@ _GROWTH: Final = 4
 # Linux takes at most 1024 buffers in one call.
 _MAX_BUFFERS: Final = 1024
 
+# What a ClientHello begins with, and the first four bytes of HTTP requests.
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+_HTTP_METHODS: Final = frozenset(
+    {b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"PRI "}
+)
+
 _LENGTH: Final = struct.Struct(">i")
 _NOTHING: Final = memoryview(b"")
 
@@ -53,6 +59,10 @@ Buffer = bytes | bytearray | memoryview
 
 class BadFrame(Exception):
     """The peer does not speak the protocol; its connection is closed with this reason."""
+
+
+class ForeignProtocol(BadFrame):
+    """It speaks something else, and we know what; such a client comes again and again."""
 
 
 class FrameReader:
@@ -123,6 +133,7 @@ class FrameReader:
             return None, 0
         (size,) = _LENGTH.unpack_from(data)
         if not 0 <= size <= self._max_bytes:
+            _refuse_foreign(data)
             raise BadFrame(f"a frame of {size} bytes, where 0 to {self._max_bytes} are allowed")
         if received >= size:
             end = LENGTH_BYTES + size
@@ -131,6 +142,17 @@ class FrameReader:
         body[:received] = data[LENGTH_BYTES:]
         self._body, self._filled, self._size = body, received, size
         return None, len(data)
+
+
+def _refuse_foreign(data: memoryview) -> None:
+    """Says what a client should do that begins with the first bytes of another protocol."""
+    first = bytes(data[:LENGTH_BYTES])
+    if first.startswith(_TLS_HANDSHAKE):
+        raise ForeignProtocol(
+            "it speaks TLS, and this listener does not: set security.protocol=PLAINTEXT"
+        )
+    if first in _HTTP_METHODS:
+        raise ForeignProtocol("it speaks HTTP, and this is the port of a Kafka broker")
 
 
 def _buffer(size: int, received: int) -> memoryview:

@@ -22,7 +22,7 @@ from typing import Final
 
 from embedkafka.net.acceptor import Acceptor
 from embedkafka.net.channel import Channel
-from embedkafka.net.connection import CHUNK_BYTES, BadFrame
+from embedkafka.net.connection import CHUNK_BYTES, BadFrame, ForeignProtocol
 from embedkafka.net.limits import ConnectionQuota, Limits
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.transport import OutOfDescriptors, Stream
@@ -45,6 +45,8 @@ _DRAIN_TURN_S: Final = 0.1
 
 # Nothing tells when descriptors are free again, so an acceptor without any looks again after this.
 _REST_MS: Final = 50
+
+_HINT_INTERVAL_MS: Final = 60_000
 
 Sink = Callable[[Request], None] | RequestChannel
 
@@ -97,6 +99,7 @@ class Processor:
         self._serving: Channel | None = None
         self._unread: deque[Channel] = deque()
         self._stalled: deque[Request] = deque()
+        self._silent_until_ms: dict[str, float] = {}
         self._idle_check_ms: float | None = None
         self._now_ms = clock.monotonic_ms()
         self._scratch = memoryview(bytearray(CHUNK_BYTES))
@@ -351,6 +354,8 @@ class Processor:
             action(channel, *arguments)
         except EOFError as error:
             self._close(channel, str(error), logging.DEBUG)
+        except ForeignProtocol as error:
+            self._close(channel, str(error), self._level_of(str(error)))
         except BadFrame as error:
             self._close(channel, str(error), logging.WARNING)
         except OSError as error:
@@ -358,6 +363,13 @@ class Processor:
         except Exception as error:  # our bug, but it costs this client only; it is recorded
             self._failures.record(f"{self.name} serving {channel.peer}", error)
             self._close(channel, repr(error), logging.ERROR)
+
+    def _level_of(self, hint: str) -> int:
+        """A client that is set up wrongly comes many times a second; a warning a minute will do."""
+        if self._now_ms < self._silent_until_ms.get(hint, self._now_ms):
+            return logging.DEBUG
+        self._silent_until_ms[hint] = self._now_ms + _HINT_INTERVAL_MS
+        return logging.WARNING
 
     def _read(self, channel: Channel) -> None:
         frame = channel.receive(self._scratch)

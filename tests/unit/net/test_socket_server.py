@@ -7,6 +7,7 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -244,6 +245,8 @@ def test_an_answer_that_comes_after_the_handler_failed_is_dropped(bench):
     parked = []
 
     def handle(request):
+        if request.frame == b"alive":
+            return echo(request)
         parked.append(request)
         raise RuntimeError("failed after parking")
 
@@ -252,7 +255,10 @@ def test_an_answer_that_comes_after_the_handler_failed_is_dropped(bench):
         peer.send(b"x")
         peer.assert_hung_up()
         parked[0].reply([b"late"])
-    with pytest.raises(BackgroundFailure, match="failed after parking"):
+        with connect(server) as other:
+            # Asked twice: by then the late answer has been looked at.
+            assert [other.ask(b"alive") for _ in range(2)] == [b"re:alive"] * 2
+    with pytest.raises(BackgroundFailure, match=r"(?s)^1 background failure\n.*after parking"):
         bench.failures.check()
 
 
@@ -269,6 +275,33 @@ def test_a_handler_may_close_the_connection(bench, caplog):
     assert "not on my listener" in line
 
 
+TLS_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)
+
+
+@pytest.mark.parametrize(
+    ("sent", "hint"),
+    [
+        (TLS_HELLO, "set security.protocol=PLAINTEXT"),
+        (b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n", "it speaks HTTP"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "it speaks HTTP"),
+    ],
+)
+def test_another_protocol_is_named_once_a_minute_however_often_it_comes(bench, caplog, sent, hint):
+    server = bench.serve(echo)
+
+    def come(times):
+        for _ in range(times):
+            with connect(server) as peer:
+                peer.send_raw(sent)
+                peer.assert_hung_up()
+        return [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+    [line] = come(39)
+    assert hint in line.getMessage()
+    bench.clock.advance(seconds=60)
+    assert len(come(39)) == 2
+
+
 def test_a_client_that_left_before_its_answer_harms_nobody(bench):
     inbox = Inbox()
     server = bench.serve(inbox)
@@ -282,6 +315,24 @@ def test_a_client_that_left_before_its_answer_harms_nobody(bench):
             other.send(b"alive")
             inbox.next().reply([b"yes"])
             assert other.receive() == b"yes"
+
+
+@pytest.mark.parametrize("sent", [b"", b"\0", struct.pack(">i", 100) + b"torn"])
+def test_clients_that_come_and_leave_are_forgotten(bench, sent):
+    server = bench.serve(echo)
+    before = open_descriptors()
+    for number in range(100):
+        peer = connect(server)
+        peer.send_raw(sent)
+        peer.reset() if number % 2 else peer.socket.close()
+    await_fact(lambda: server.connection_count == 0, "the quota has let go of all of them")
+    await_fact(lambda: open_descriptors() == before, "their descriptors are closed")
+
+
+def await_fact(holds, what):
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"it did not come true that {what}"
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_answer_harms_nobody(bench):
@@ -592,15 +643,23 @@ def test_a_kill_refuses_connections_even_while_a_handler_is_busy(bench):
         assert busy.wait(WAIT_S)
         killer = threading.Thread(target=server.kill)
         killer.start()
-        with pytest.raises((ConnectionRefusedError, ConnectionResetError)):
-            connect_for_ever(port)
-        release.set()
-        killer.join(WAIT_S)
+        try:
+            await_refusal(port)
+        finally:
+            release.set()
+            killer.join(WAIT_S)
+    assert not killer.is_alive()
 
 
-def connect_for_ever(port: int) -> None:
-    while True:
-        socket.create_connection(("127.0.0.1", port), timeout=WAIT_S).close()
+def await_refusal(port: int) -> None:
+    """Connects again and again, until the kernel says no."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT_S).close()
+        except (ConnectionRefusedError, ConnectionResetError):
+            return
+    pytest.fail("connections are accepted while the handler is busy")
 
 
 def test_a_handler_may_kill_its_own_server(bench):
@@ -612,8 +671,10 @@ def test_a_handler_may_kill_its_own_server(bench):
     with connect(server) as peer:
         peer.send(b"x")
         peer.assert_hung_up()
+    assert processors
     for thread in processors:
         thread.join(WAIT_S)
+        assert not thread.is_alive()
 
 
 def test_a_stopped_server_finishes_the_replies_it_began(bench):
@@ -665,6 +726,7 @@ def test_answers_that_come_after_the_end_are_dropped(bench, end):
         getattr(server, end)()
         request.reply([b"too late"])
         request.close_connection()
+        peer.assert_hung_up()  # and nothing was sent before that
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
