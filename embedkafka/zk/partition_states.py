@@ -17,13 +17,14 @@ from embedkafka.zk.store import (
     BadVersion,
     ConnectionLoss,
     CreateOp,
+    NodeExists,
     Op,
     SessionExpired,
     SetOp,
     ZkError,
     ZkStore,
 )
-from embedkafka.zk.znodes import OPS_PER_MULTI, children, chunks, write_as_controller
+from embedkafka.zk.znodes import OPS_PER_MULTI, children, chunks, find, write_as_controller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,11 @@ class StateUpdates:
 def create_states(
     store: ZkStore, states: Mapping[TopicPartition, LeaderAndIsr], *, epoch_version: int
 ) -> StateUpdates:
-    """Creates `state` znodes with their parents, many in one transaction."""
+    """Creates `state` znodes with their parents, many in one transaction.
+
+    A transaction that was done and whose answer was lost is repeated, and finds its own znodes:
+    those count as created.
+    """
     written: dict[TopicPartition, LeaderAndIsr] = {}
     failed: dict[TopicPartition, ZkError] = {}
     waiting = dict(states)
@@ -52,8 +57,11 @@ def create_states(
             owner = owners[error.op_index - 1]
             if owner is None:
                 continue  # somebody else made the parent meanwhile
-            failed[owner] = error
-            del waiting[owner]
+            state = waiting.pop(owner)
+            if isinstance(error, NodeExists) and _holds(store, owner, state):
+                written[owner] = state
+            else:
+                failed[owner] = error
             continue
         for tp in dict.fromkeys(tp for tp in owners if tp is not None):
             written[tp] = waiting.pop(tp)
@@ -102,6 +110,11 @@ def update_states(
                 written[tp] = replace(state, zk_version=state.zk_version + 1)
             break
     return StateUpdates(written=written, retry=retry, failed=failed)
+
+
+def _holds(store: ZkStore, partition: TopicPartition, state: LeaderAndIsr) -> bool:
+    """Whether the znode is as this very controller would have it."""
+    return find(store, paths.partition_state(partition)) == payloads.encode_partition_state(state)
 
 
 def _creations(

@@ -1,8 +1,9 @@
 """Typed access: registrations, fenced writes, and writes that lose a race."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,14 @@ from embedkafka.zk.payloads import (
     ProducerIdBlock,
     ReplicaAssignment,
 )
-from embedkafka.zk.store import ConnectionLoss, NodeExists, NoNode, SessionExpired
+from embedkafka.zk.store import (
+    ConnectionLoss,
+    NodeExists,
+    NoNode,
+    Op,
+    OpResult,
+    SessionExpired,
+)
 
 INFO = BrokerInfo(id=1, endpoints=(BrokerEndpoint(host="127.0.0.1", port=9092),))
 
@@ -166,10 +174,28 @@ def test_states_that_exist_or_have_no_topic_fail_alone(zk: KafkaZk) -> None:
     _, version = zk.register_controller_and_increment_epoch(1)
     zk.create_topic("orders", {0: [1]}, topic_id=None, config={})
     state = LeaderAndIsr(leader=1, isr=(1,))
-    zk.create_partition_states({tp(0): state}, epoch_version=version)
+    zk.create_partition_states({tp(0): state.with_leader(2)}, epoch_version=version)
     created = zk.create_partition_states({tp(0): state, tp(1): state}, epoch_version=version)
     assert set(created.written) == {tp(1)}
     assert isinstance(created.failed[tp(0)], NodeExists)
+
+
+def test_states_whose_creation_was_done_but_not_answered_are_created(zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    zk.create_topic("orders", {0: [1], 1: [1]}, topic_id=None, config={})
+    states = {tp(n): LeaderAndIsr(leader=1, isr=(1,), controller_epoch=1) for n in (0, 1)}
+    store: Any = zk.store
+    real = store.multi
+
+    def write_twice(ops: Sequence[Op]) -> Sequence[OpResult]:
+        store.multi = real
+        real(ops)
+        return zk.store.multi(ops)  # a retry after the first answer was lost
+
+    store.multi = write_twice
+    created = zk.create_partition_states(states, epoch_version=version)
+    assert created.written == states
+    assert not created.failed
 
 
 def test_an_update_that_lost_the_race_is_returned_for_retry(zk: KafkaZk) -> None:
