@@ -392,6 +392,10 @@ class Worker(_Client):
         self._expected.clear()
 
     def _read(self):
+        if self._protocol == "consumer":
+            # Its epoch rises with every change of the group. One from before the read is old at
+            # worst, and then the offsets are refused.
+            self._group = self._consumer.consumer_group_metadata()
         messages = []
         for message in self._consumer.consume(self._rng.randint(1, 12), 0.1):
             if message.error() is None:

@@ -60,6 +60,8 @@ def broker_settings(plan):
         "delete.topic.enable": True,
         "offsets.topic.num.partitions": 3,
         "transaction.state.log.num.partitions": 3,
+        "group.consumer.session.timeout.ms": 1_000,
+        "group.consumer.min.session.timeout.ms": 500,
     }
 
 
@@ -306,12 +308,14 @@ class Served:
     def _end(self):
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(30)
-        if code:
+        if code or " ERROR " in self._tail():
             self._timeline.complain(f"the served cluster ended with {code}: {self._tail()}")
 
     def check(self):
         if self._process.poll() is not None:
             raise AssertionError(f"the served cluster is gone: {self._tail()}")
+        if " ERROR " in self._tail():
+            raise AssertionError(f"a thread of the served cluster failed: {self._tail()}")
 
     def describe(self):
         return f"process {self._process.pid}: {self._process.poll()}"

@@ -251,9 +251,9 @@ class ExactProducer:
             self._world.complain(
                 f"{self.name} waits for {self.topic} {waiting} {timeout_s:g} s after its end"
             )
-            self.abandon()
+            self.leave()
 
-    def abandon(self):
+    def leave(self):
         self._ended.set()
 
     # -- the thread
@@ -407,8 +407,12 @@ class ExactReader:
                         f"{timeout_s:g} s; last: {self._last_error.get(p)}"
                     )
 
-    def stop(self):
+    def leave(self):
+        """Reads no more, from now on: what it is told from here on is nobody's business."""
         self._ended.set()
+
+    def stop(self):
+        self.leave()
         self._thread.join(5)
 
     def _run(self):

@@ -102,7 +102,7 @@ class World:
 
     def _end(self):
         for client in (*self._producers, *self._readers, *self._members, *self._workers):
-            getattr(client, "abandon", getattr(client, "leave", client.stop))()
+            client.leave()
         self._wire.close()
         try:
             bounded(self.cluster.close, timeout_s=30)
@@ -177,15 +177,19 @@ class World:
         return check
 
     def _end_era(self):
-        """No stock client knows that the cluster goes back: they go before, new ones come after."""
+        """Ends all who would go on with what they know of a state that is about to be undone.
+
+        Stock clients end before: a commit that one of them repeats afterwards would count, with
+        what it read in a time that never was. Producers and readers work on meanwhile.
+        """
         self.history.close_all()
-        for reader in self._readers:
-            reader._ended.set()
         for client in (*self._members, *self._workers):
             client.leave()
-        old = [*self._readers, *self._members, *self._workers]
+        for client in (*self._members, *self._workers):
+            client.stop()
+        for reader in self._readers:
+            reader.leave()
         self._readers, self._members, self._workers = [], [], []
-        return old
 
     def _await_progress(self, when):
         """Every producer gets an acknowledgement from every partition."""
@@ -218,21 +222,19 @@ class World:
         self._snapshots.append(self.history.snapshot(self.cluster.kafka.snapshot))
 
     def _restore(self, number):
-        old = self._end_era()
+        self._end_era()
         self.history.restore(self._snapshots[number], self.cluster.kafka.restore)
-        self._begin_again(old)
+        self._begin_again()
 
     def _reset(self):
-        old = self._end_era()
+        self._end_era()
         self.history.reset(self.cluster.kafka.reset)
         self._limbo = None
-        self._begin_again(old)
+        self._begin_again()
 
-    def _begin_again(self, old):
+    def _begin_again(self):
         for producer in self._producers:
             producer.start_over()
-        for client in old:
-            client.stop()
         self._begin_era()
 
     def _delete_topic(self):

@@ -7,6 +7,7 @@ and events are delayed for any time, but keep their order within a channel and a
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -15,8 +16,16 @@ from embedkafka.controller import events
 from embedkafka.controller.events import ElectionTrigger, ElectionType
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk import paths
+from embedkafka.zk.memory import MemorySession
 from embedkafka.zk.payloads import NO_LEADER, LeaderAndIsr, ReplicaAssignment
-from embedkafka.zk.store import CheckOp, NodeExists, Op, OpResult, SessionExpired
+from embedkafka.zk.store import (
+    CheckOp,
+    ConnectionLoss,
+    NodeExists,
+    Op,
+    OpResult,
+    SessionExpired,
+)
 from tests.unit.controller.harness import Cluster, Node
 
 BROKERS = (1, 2, 3, 4)
@@ -27,6 +36,7 @@ class World:
     """The cluster, its history, and the rules that must hold in it."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.cluster = self.make_cluster()
         self.stuck: set[int] = set()
@@ -59,7 +69,10 @@ class World:
             (self.kill, 3),
             (self.start, 5),
             (self.bounce, 2),
+            (self.restart_all, 1),
             (self.expire_session, 2),
+            (self.miss_messages, 1),
+            (self.lose_answers, 3),
             (self.lose_log_dir, 1),
             (self.depose_controller, 1),
             (self.get_stuck, 1),
@@ -96,10 +109,13 @@ class World:
         """Every leader finds every replica in sync, so that reassignments complete."""
         for node in list(self.cluster.nodes.values()):
             for partition, told in list(node.leaders.items()):
-                if told.leader == node.info.id and partition in node.leaders:
+                while told.leader == node.info.id and partition in node.leaders:
+                    unanswered = partition in node.unanswered
                     self._set_isr(node, partition, node.leaders[partition].replicas)
                     self.cluster.settle()
                     self.check_always()
+                    if not unanswered and partition not in node.unanswered:
+                        break
 
     # --- what the machinery does ---
 
@@ -218,13 +234,18 @@ class World:
             version = node.zk.update_isr_as_leader(partition, wanted)
         except SessionExpired:
             return  # it has not noticed yet
+        except ConnectionLoss:
+            node.unanswered[partition] = told.partition_epoch, tuple(isr)
+            self.check_always()
+            return
         if version is None:
             return
         self._note(f"broker {node.info.id} sets ISR of {partition} to {list(isr)}")
         values = {name: getattr(told, name) for name in _STATE_FIELDS}
         changed = {"isr": tuple(isr), "partition_epoch": version}
         node.leaders[partition] = type(told)(**{**values, **changed})
-        node.zk.notify_isr_changes([partition])
+        with suppress(ConnectionLoss):  # the answer alone is lost: the controller hears of it
+            node.zk.notify_isr_changes([partition])
         self.check_always()
 
     def kill(self) -> None:
@@ -247,6 +268,36 @@ class World:
             self.cluster.kill(node.info.id)
             self._start(node.info.id)
 
+    def restart_all(self) -> None:
+        """Everybody dies; they come back in any order."""
+        self._note("everybody dies")
+        self.stuck.clear()
+        for broker in list(self.cluster.nodes):
+            self.cluster.kill(broker)
+        for broker in self.random.sample(BROKERS, len(BROKERS)):
+            self._start(broker)
+
+    def miss_messages(self) -> None:
+        """A broker stands still for so long that it is given up, and goes on none the wiser."""
+        node = self._pick(self._running())
+        if node is None or len(self.stuck) >= len(self.cluster.nodes) - 1:
+            return
+        self._note(f"broker {node.info.id} misses what happens")
+        self.stuck.add(node.info.id)
+        node.session.expire()
+        for _ in range(self.random.randint(5, 30)):
+            self.random.choice([self.handle_event, self.deliver_request])()
+            self.check_always()
+        self.stuck.discard(node.info.id)
+
+    def lose_answers(self) -> None:
+        """The next writes of a broker to ZooKeeper are done, and it does not learn of it."""
+        node = self._pick(self._running())
+        if node is not None:
+            count = self.random.choice([1, 1, 2, 4])
+            self._note(f"broker {node.info.id} loses {count} answers")
+            lose_answers(node.session, count)
+
     def expire_session(self) -> None:
         node = self._pick(list(self.cluster.nodes.values()))
         if node is not None:
@@ -264,7 +315,7 @@ class World:
                 del node.leaders[partition]
             try:
                 node.zk.notify_log_dir_failure(node.info.id)
-            except SessionExpired:
+            except (SessionExpired, ConnectionLoss):
                 return  # it tells nobody, and fails again when it is told to lead or follow
 
     def get_stuck(self) -> None:
@@ -398,6 +449,25 @@ class World:
 
     def _note(self, what: str) -> None:
         self.history.append(what)
+
+
+def lose_answers(session: MemorySession, count: int) -> None:
+    """Lets the next writes of a session be done and raise `ConnectionLoss`."""
+    store: Any = session
+    left = [count]
+
+    def losing(write: Any) -> Any:
+        def write_and_lose(*arguments: Any, **named: Any) -> Any:
+            result = write(*arguments, **named)
+            if left[0]:
+                left[0] -= 1
+                raise ConnectionLoss
+            return result
+
+        return write_and_lose
+
+    for name in ("create", "set", "delete", "multi"):
+        setattr(store, name, losing(getattr(store, name)))
 
 
 _STATE_FIELDS = (

@@ -29,13 +29,9 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
-from embedkafka.zk.payloads import (
-    LEADER_DURING_DELETE,
-    BrokerEndpoint,
-    BrokerInfo,
-    LeaderAndIsr,
-    ReplicaAssignment,
-)
+from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
+from embedkafka.zk.retrying import RetryingStore
+from embedkafka.zk.retrying import RetryingStore
 from embedkafka.zk.store import SessionState
 
 LeaderState = LeaderAndIsrRequest.TopicState.PartitionState
@@ -109,12 +105,13 @@ class Node:
         self.live_brokers: set[int] = set()
         self.highest_controller_epoch = 0
         self.storage_errors: set[TopicPartition] = set()
+        self.unanswered: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
         self.alive = True
         self.zk.make_persistent_paths()
         self.core = ControllerCore(
             info,
             self.zk.register_broker(info),
-            self.zk,
+            KafkaZk(RetryingStore(self.session), cluster.clock),
             config,
             channels=self._open_channels,
             timers=self.timers,

@@ -1,0 +1,47 @@
+"""One history of each kind, from its seed."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.sim.replica_world import ReplicaWorld
+from tests.sim.world import World
+
+SHOWN = 80
+
+
+def run_controllers(seed: int) -> None:
+    """Controllers and modelled brokers."""
+    _run(World(seed), steps=150)
+
+
+def run_replicas(seed: int) -> None:
+    """Controllers, replicas and their logs."""
+    with tempfile.TemporaryDirectory(dir=_memory()) as directory:
+        world = ReplicaWorld(seed, Path(directory))
+        try:
+            _run(world, steps=200)
+        finally:
+            world.close()
+
+
+KINDS: dict[str, Callable[[int], None]] = {
+    "controllers": run_controllers,
+    "replicas": run_replicas,
+}
+
+
+def _run(world: World, steps: int) -> None:
+    try:
+        for _ in range(3):
+            world.run(steps)
+            world.come_to_rest()
+    except BaseException as error:
+        history = "\n".join(world.history[-SHOWN:])
+        error.add_note(f"seed {world.seed}; the last steps of its history:\n{history}")
+        raise
+
+
+def _memory() -> str | None:
+    """A directory in memory where there is one: logs are written by the thousand."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

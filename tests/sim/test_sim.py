@@ -1,0 +1,17 @@
+"""No history breaks a rule or loses what was committed. The seeds are random, and printed.
+
+`python -m tests.sim --seeds 10000` runs more, `--seed S` repeats one.
+"""
+
+import pytest
+
+from tests.sim.runs import KINDS
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_history_breaks_a_rule(kind, sim_seeds, capfd):
+    with capfd.disabled():  # the seeds are worth having, whatever happens
+        print(f"\nsimulation of {kind}: seeds {sim_seeds.start} to {sim_seeds.stop - 1}")
+    for seed in sim_seeds:
+        KINDS[kind](seed)
