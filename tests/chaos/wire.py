@@ -441,6 +441,8 @@ class ExactReader:
                     f"a consumer of {self.topic}-{partition} at {offset} was told {refusal}"
                 )
             return
+        if self._ended.is_set():
+            return
         self._check_told(partition, place.epoch, data)
         with self._moved:
             for at, value, next_offset in visible(data, self._committed):

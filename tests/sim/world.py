@@ -230,19 +230,23 @@ class World:
             leader_recovery_state=told.leader_recovery_state,
             zk_version=told.partition_epoch,
         )
+        # What was proposed and may be written is proposed again, until the store has answered.
+        unanswered = node.unanswered.pop(partition, None)
+        if unanswered is not None and unanswered.leader_epoch == told.leader_epoch:
+            wanted = unanswered
         try:
             version = node.zk.update_isr_as_leader(partition, wanted)
         except SessionExpired:
             return  # it has not noticed yet
         except ConnectionLoss:
-            node.unanswered[partition] = told.partition_epoch, tuple(isr)
+            node.unanswered[partition] = wanted
             self.check_always()
             return
         if version is None:
             return
-        self._note(f"broker {node.info.id} sets ISR of {partition} to {list(isr)}")
+        self._note(f"broker {node.info.id} sets ISR of {partition} to {list(wanted.isr)}")
         values = {name: getattr(told, name) for name in _STATE_FIELDS}
-        changed = {"isr": tuple(isr), "partition_epoch": version}
+        changed = {"isr": wanted.isr, "partition_epoch": version}
         node.leaders[partition] = type(told)(**{**values, **changed})
         with suppress(ConnectionLoss):  # the answer alone is lost: the controller hears of it
             node.zk.notify_isr_changes([partition])

@@ -29,8 +29,13 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
-from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
-from embedkafka.zk.retrying import RetryingStore
+from embedkafka.zk.payloads import (
+    LEADER_DURING_DELETE,
+    BrokerEndpoint,
+    BrokerInfo,
+    LeaderAndIsr,
+    ReplicaAssignment,
+)
 from embedkafka.zk.retrying import RetryingStore
 from embedkafka.zk.store import SessionState
 
@@ -105,7 +110,7 @@ class Node:
         self.live_brokers: set[int] = set()
         self.highest_controller_epoch = 0
         self.storage_errors: set[TopicPartition] = set()
-        self.unanswered: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
+        self.unanswered: dict[TopicPartition, LeaderAndIsr] = {}
         self.alive = True
         self.zk.make_persistent_paths()
         self.core = ControllerCore(
