@@ -20,22 +20,23 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.chaos.plan import CASES, Plan
+
 ROUND_S = 120
 """After this long a round hangs; it takes some seconds."""
 PASSED, FAILED, HUNG = "passed", "FAILED", "HUNG"
 
 
-def run_here(seed, directory):
+def run_here(seed, case, directory):
     """One round in this process, which ends with it."""
     from embedkafka.runtime.locks import check_lock_ranks
-    from tests.chaos.plan import Plan
     from tests.chaos.world import World
 
     stacks = (directory / "stacks.txt").open("w")
     faulthandler.dump_traceback_later(ROUND_S, exit=True, file=stacks)
     check_lock_ranks(True)
     tempfile.tempdir = str(directory)
-    plan = Plan(seed)
+    plan = Plan(seed, case)
     began = time.monotonic()
     world = World(plan, directory)
     world.run()
@@ -57,12 +58,13 @@ def run_here(seed, directory):
     os._exit(0)
 
 
-def run_round(seed, evidence):
+def run_round(seed, evidence, case=None):
     """One round in another process: its outcome, and what it has to say."""
     directory = evidence / f"seed-{seed}"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     command = [sys.executable, "-m", "tests.chaos", "--here", str(seed), "--evidence", directory]
+    command += ["--case", case] if case else []
     with (directory / "output.txt").open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
@@ -84,10 +86,8 @@ def run_round(seed, evidence):
     return seed, PASSED, found
 
 
-def report(seed, outcome, found, evidence):
-    from tests.chaos.plan import Plan
-
-    plan = Plan(seed)
+def report(seed, outcome, found, evidence, case=None):
+    plan = Plan(seed, case)
     client = f", {len(found['client'])} hangs of clients" if found.get("client") else ""
     counts = ""
     if "seconds" in found:
@@ -103,18 +103,18 @@ def report(seed, outcome, found, evidence):
         print(f"evidence: {evidence / f'seed-{seed}'}", flush=True)
 
 
-def run_rounds(seed, rounds, workers, evidence):
+def run_rounds(seed, rounds, workers, evidence, case=None):
     """Whether all rounds passed."""
     outcomes, hangs, began = Counter(), 0, time.monotonic()
     failed = []
     with ThreadPoolExecutor(workers) as pool:
         seeds = range(seed, seed + rounds)
-        for number, outcome, found in pool.map(lambda s: run_round(s, evidence), seeds):
+        for number, outcome, found in pool.map(lambda s: run_round(s, evidence, case), seeds):
             outcomes[outcome] += 1
             hangs += len(found.get("client", ()))
             if outcome != PASSED:
                 failed.append(number)
-            report(number, outcome, found, evidence)
+            report(number, outcome, found, evidence, case)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
     print(f"{rounds} rounds from seed {seed}: {summary}; {hangs} hangs of clients; ", end="")
     print(f"{time.monotonic() - began:.0f} s", flush=True)
@@ -130,19 +130,19 @@ def main():
     parser.add_argument("--workers", type=int, default=1, help="rounds at a time")
     parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir()) / "ek-chaos")
     parser.add_argument("--plan", action="store_true", help="print the plans and do nothing")
+    parser.add_argument("--case", help="a plan that found a fault once: " + "; ".join(CASES))
     parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.here is not None:
-        run_here(asked.here, asked.evidence)
+        run_here(asked.here, asked.case, asked.evidence)
     seed = random.SystemRandom().randrange(1, 10**6) if asked.seed is None else asked.seed
     print(f"seed {seed}", flush=True)
     if asked.plan:
-        from tests.chaos.plan import Plan
-
         for number in range(seed, seed + asked.rounds):
-            print(f"seed {number}\n{Plan(number)}")
+            print(f"seed {number}\n{Plan(number, asked.case)}")
         return 0
-    return 0 if run_rounds(seed, asked.rounds, asked.workers, asked.evidence) else 1
+    passed = run_rounds(seed, asked.rounds, asked.workers, asked.evidence, asked.case)
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -37,7 +37,34 @@ FAULTY_APIS = {
     "OFFSET_COMMIT": ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"),
     "OFFSET_FETCH": ("COORDINATOR_LOAD_IN_PROGRESS",),
     "CONSUMER_GROUP_HEARTBEAT": ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"),
+    "LEADER_AND_ISR": (),
+    "UPDATE_METADATA": (),
+    "STOP_REPLICA": (),
+    "CONTROLLED_SHUTDOWN": (),
 }
+PATIENT_APIS = frozenset(
+    {"LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA", "CONTROLLED_SHUTDOWN"}
+)
+"""The controller waits for an answer for longer than a round lasts, as Kafka's does."""
+
+CASES = {
+    # Plans that have found a fault once, by name: brokers, loads and steps.
+    "commits before a snapshot": (1, ("copy",), ["snapshot", "restore 0"] * 4),
+    "commits before a death": (1, ("copy",), ["kill 1", "start 1"] * 4),
+    "a deletion while a replica is dead": (3, ("doomed",), ["kill 3", "delete_topic"]),
+    "a lost answer about in-sync replicas": (
+        3,
+        ("idempotent",),
+        ["lose_answers 1 3", "lose_answers 2 3", "lose_answers 3 3", "kill 2", "start 2"],
+    ),
+    "a leader that missed its reassignment": (
+        3,
+        ("idempotent", "doomed"),
+        ["pause 1", *(f"reassign {n} 2,3" for n in range(4)), "resume 1", "delete_topic", "reset"],
+    ),
+    "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
+}
+"""Each step is followed by a pause of a moment."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +85,12 @@ def _words(value):
     return str(value)
 
 
+def _parse(text):
+    act, *words = text.split()
+    arguments = [tuple(map(int, w.split(","))) if "," in w else int(w) for w in words]
+    return Step(act, tuple(arguments), 0.3)
+
+
 @dataclass
 class _Model:
     """The cluster as the plan believes it to be."""
@@ -73,19 +106,23 @@ class _Model:
 class Plan:
     """All that a seed decides."""
 
-    def __init__(self, seed, *, served=None, brokers=None, workloads=None):
+    def __init__(self, seed, case=None):
         rng = self._rng = random.Random(seed)
         self.seed = seed
-        self.served = rng.random() < 0.12 if served is None else served
-        self.brokers = rng.choice([1, 3, 3, 3, 5]) if brokers is None else brokers
+        self.case = case
+        brokers, loads, steps = CASES[case] if case else (None, None, ())
+        self.served = rng.random() < 0.12 if case is None else "kill_process" in steps
+        self.brokers = brokers or rng.choice([1, 1, 3, 3, 3, 5])
         self.io_threads = rng.choice([0, 2])
         self.partitions = rng.choice([1, 2, 4])
         self.min_isr = 1 if self.brokers == 1 else rng.choice([1, 2])
         self.data_dir = self.served or rng.random() < 0.4
         self.copy_protocol = rng.choice(["classic", "consumer"])
-        chosen = sorted(rng.sample(WORKLOADS, rng.randint(2, 4)))
-        self.workloads = chosen if workloads is None else workloads
-        self.steps = list(self._served_steps() if self.served else self._steps())
+        self.workloads = loads or sorted(rng.sample(WORKLOADS, rng.randint(2, 4)))
+        if case:
+            self.steps = [_parse(step) for step in steps]
+        else:
+            self.steps = list(self._served_steps() if self.served else self._steps())
 
     def __str__(self):
         kind = "served by another process" if self.served else "in this process"
@@ -98,7 +135,7 @@ class Plan:
         return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
 
     def title(self):
-        acts = ", ".join(step.act for step in self.steps)
+        acts = self.case or ", ".join(step.act for step in self.steps)
         return f"{self.brokers} brokers{' served' if self.served else ''}: {acts}"
 
     # -- what is done
@@ -200,7 +237,7 @@ class Plan:
         api = rng.choice(list(FAULTY_APIS))
         kinds = ["delay", "drop_reply", "disconnect", "disconnect_handled"]
         kinds += ["error", "error"] if FAULTY_APIS[api] else []
-        kind = rng.choice(kinds)
+        kind = rng.choice([k for k in kinds if k != "drop_reply" or api not in PATIENT_APIS])
         detail = ""
         if kind == "error":
             detail = rng.choice(FAULTY_APIS[api])

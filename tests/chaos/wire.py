@@ -198,7 +198,9 @@ class ExactProducer:
     only then. Otherwise each is sent once: one that is not acknowledged may be there or not.
     """
 
-    def __init__(self, world, topic, partitions, name, rng, *, idempotent=True, keys=0):
+    def __init__(
+        self, world, topic, partitions, name, rng, *, idempotent=True, keys=0, pause_s=0.01
+    ):
         self.topic = topic
         self.name = name
         self.idempotent = idempotent
@@ -206,6 +208,7 @@ class ExactProducer:
         self._partitions = range(partitions)
         self._rng = rng
         self._keys = keys
+        self._pause_s = pause_s
         self._naive = rng.random() < 0.3
         self._version = rng.choice([9, 12, 13])
         self._life = -1
@@ -260,7 +263,7 @@ class ExactProducer:
 
     def _run(self):
         wire = None
-        while not self._ended.wait(0.004):
+        while not self._ended.wait(self._pause_s):
             if self._stale:
                 if wire is not None:
                     wire.close()

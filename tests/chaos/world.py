@@ -101,6 +101,7 @@ class World:
             return f"no description: {error!r}"
 
     def _end(self):
+        self._check_failures()
         for client in (*self._producers, *self._readers, *self._members, *self._workers):
             client.leave()
         self._wire.close()
@@ -126,7 +127,7 @@ class World:
             elif load == "compacted":
                 self._add_producer("compacted", name, keys=6)
             elif load == "copy":
-                self._add_producer(SOURCE, "source0")
+                self._add_producer(SOURCE, "source0", pause_s=0.03)  # copying is slower
         if "orders" in self.topics and not any(p.topic == "orders" for p in self._producers):
             self._add_producer("orders", "orders0")
         self._begin_era()
@@ -333,13 +334,17 @@ class World:
             client.stop()
         self._end_transactions()
         self._await("every transaction is over", self._is_stable)
-        self.cluster.check()
         self._await("every partition is whole at the end", self._is_whole)
         self._compare(self._await_ends())
-        self.cluster.check()
+
+    def _check_failures(self):
+        try:
+            self.cluster.check()
+        except Exception as failure:
+            self.complain(str(failure))
 
     def _await(self, what, probe, timeout_s=HEALING_S):
-        """Asks again and again; `probe` says what is lacking, or None."""
+        """Asks again and again; `probe` says what is lacking, or None. Whether it came true."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -347,11 +352,11 @@ class World:
             except (OSError, Refused) as error:
                 lacking = repr(error)
             if lacking is None:
-                return
+                return True
             if time.monotonic() > deadline:
                 self.complain(f"not within {timeout_s:g} s: {what}; {lacking}")
                 self.note(self._describe())
-                return
+                return False
             threading.Event().wait(0.05)
 
     def _end_limbo(self):
@@ -396,7 +401,8 @@ class World:
                 end = self._wire.end_offset(topic, partition)
                 found.setdefault(topic, {})[partition] = end
 
-        self._await("every leader says where its partition ends", ask)
+        if not self._await("every leader says where its partition ends", ask):
+            raise AssertionError("nothing can be compared")
         return found
 
     def _await_copies(self, ends):
