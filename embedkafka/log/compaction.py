@@ -10,7 +10,8 @@ Owner: nobody; `CleanedTransactions` belongs to one pass over a log.
 Not here: files (`cleaner`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 
 from embedkafka.log.producer_state import LastRecord
 from embedkafka.log.txn_index import AbortedTransaction
@@ -18,7 +19,7 @@ from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.records.builder import build_batch_at, rebuild_batch
 from embedkafka.records.control import ControlType, find_control_type, first_record
 from embedkafka.records.legacy import LegacyBatch, build_message_set
-from embedkafka.records.record import BytesLike, Record
+from embedkafka.records.record import BytesLike, RecordHead
 from embedkafka.runtime.values import dataclass
 
 
@@ -44,7 +45,7 @@ class OffsetMap:
 
         The first batch finds room whatever its size.
         """
-        for record in batch.records():
+        for record in batch.heads():
             if record.key is not None and record.offset >= start_offset:
                 if len(self._offsets) >= self._capacity and not is_first:
                     return False
@@ -118,44 +119,41 @@ class Compaction:
             return self._clean_marker(batch, transactions)
         if transactions.is_aborted(batch):
             return self._emptied(batch)
-        records = list(batch.records())
-        kept = [record for record in records if self._keeps(record, batch)]
-        if not kept:
+        keeps: list[bool] = []
+        has_tombstones = False
+        for head in batch.heads():
+            keeps.append(self._keeps(head, batch))
+            has_tombstones = has_tombstones or (keeps[-1] and not head.has_value)
+        if not any(keeps):
             return self._emptied(batch)
-        has_tombstones = any(record.value is None for record in kept)
-        return self._rebuilt(batch, records, kept, sets_horizon=has_tombstones)
+        return self._rebuilt(batch, keeps, sets_horizon=has_tombstones)
 
     def _clean_marker(
         self, batch: RecordBatch, transactions: CleanedTransactions
     ) -> BytesLike | None:
         is_last = transactions.is_last_of_its_transaction(batch)
         horizon = batch.delete_horizon
-        records = list(batch.records())
-        if not records or (is_last and horizon is not None and horizon <= self.now_ms):
+        if not batch.record_count or (is_last and horizon is not None and horizon <= self.now_ms):
             return self._emptied(batch)
-        return self._rebuilt(batch, records, records, sets_horizon=is_last)
+        return self._rebuilt(batch, [True] * batch.record_count, sets_horizon=is_last)
 
-    def _keeps(self, record: Record, batch: Batch) -> bool:
+    def _keeps(self, record: RecordHead, batch: Batch) -> bool:
         if record.offset > self.offsets.latest_offset:
             return True
         if record.key is None or record.offset < self.offsets.get(record.key):
             return False
         horizon = batch.delete_horizon
-        return record.value is not None or horizon is None or self.now_ms < horizon
+        return record.has_value or horizon is None or self.now_ms < horizon
 
     def _rebuilt(
-        self,
-        batch: RecordBatch,
-        records: list[Record],
-        kept: list[Record],
-        *,
-        sets_horizon: bool,
+        self, batch: RecordBatch, keeps: Sequence[bool], *, sets_horizon: bool
     ) -> BytesLike:
         horizon = batch.delete_horizon
         if sets_horizon and horizon is None:
             horizon = self.now_ms + self.delete_retention_ms
-        if horizon == batch.delete_horizon and len(kept) == len(records):
+        if horizon == batch.delete_horizon and all(keeps):
             return batch.buffer
+        kept = list(compress(batch.records(), keeps))
         return rebuild_batch(batch, kept, delete_horizon=horizon)
 
     def _emptied(self, batch: RecordBatch) -> BytesLike | None:
@@ -186,14 +184,13 @@ class Compaction:
 
     def _clean_legacy(self, batch: LegacyBatch) -> BytesLike | None:
         """Message sets have no delete horizon, so that their tombstones stay."""
-        records = list(batch.records())
-        kept = [record for record in records if self._keeps(record, batch)]
-        if len(kept) == len(records):
+        keeps = [self._keeps(head, batch) for head in batch.heads()]
+        if all(keeps):
             return batch.buffer
-        if not kept:
+        if not any(keeps):
             return None
         return build_message_set(
-            kept,
+            list(compress(batch.records(), keeps)),
             magic=batch.magic,
             compression=batch.compression,
             timestamp_type=batch.timestamp_type,

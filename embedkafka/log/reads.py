@@ -183,7 +183,7 @@ def _search_segment(
     for batch in segment.batches(start):
         if batch.max_timestamp < timestamp:
             continue
-        for record in batch.records():
+        for record in batch.heads():
             if record.timestamp >= timestamp and record.offset >= log_start_offset:
                 return TimestampAndOffset(
                     record.timestamp, record.offset, batch.partition_leader_epoch

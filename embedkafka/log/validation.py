@@ -1,9 +1,12 @@
 """Which batches a leader accepts, and what it stamps on them before they are stored.
 
-A batch of magic 2 whose codec stays is checked by its header and checksum and patched in place;
-its records are parsed only when a rule needs them: keys on compacted topics, and timestamps when
-the header shows that one may be out of bounds. Everything else (message sets of magic 0 and 1,
-another codec) is rebuilt as one batch of magic 2.
+A batch of magic 2 whose codec stays is patched in place. A client's records are walked over: are
+there as many as the header says, is each one well formed, does each have a key on a compacted topic
+and none a timestamp out of bounds? Everything else (message sets of magic 0 and 1, another codec)
+is rebuilt as one batch of magic 2.
+
+Kafka inflates a client's batch to any size. Here one that inflates to more than 64 MiB, or 16 times
+`max.message.bytes` if that is more, is MESSAGE_TOO_LARGE, upon which producers split it.
 
 Owner: nobody; these are functions of bytes, settings and the time.
 Not here: sequences of idempotent producers (`producer_state`), and segment sizes (`log`).
@@ -26,13 +29,15 @@ from embedkafka.records.batch import (
     read_batches,
 )
 from embedkafka.records.builder import write_crc
-from embedkafka.records.compression import Compression
+from embedkafka.records.compression import CannotDecompress, Compression
 from embedkafka.records.conversion import up_convert
-from embedkafka.records.record import NO_TIMESTAMP, BytesLike, Record, TimestampType
+from embedkafka.records.record import NO_TIMESTAMP, BytesLike, RecordHead, TimestampType
 from embedkafka.runtime.ids import TopicPartition
 
 _LONG_MAX: Final = 2**63 - 1
 _ERRORS_SHOWN: Final = 3
+_MIN_INFLATED_LIMIT: Final = 64 * 1024 * 1024
+_MAX_INFLATION: Final = 16
 _OFFSET_AND_LENGTH_AND_EPOCH: Final = Struct(">qii")
 _ATTRIBUTES: Final = Struct(">h")
 _TIMESTAMP: Final = Struct(">q")
@@ -112,12 +117,15 @@ def assign_offsets(
         _check_client_batches(batches)
     if len(batches) > 1 and any(batch.magic != first.magic for batch in batches):
         raise _invalid(f"some batches do not have the magic {first.magic} of the first one")
-    _check_records(batches, config, origin, partition, now_ms)
+    if origin is AppendOrigin.CLIENT:
+        _check_codecs(batches)
     source = _source_codec(batches)
     # Markers stay as they are: their coordinator is not the one whose codec was configured.
     target = source if first.is_control else _CODECS.get(config.compression_type, source)
+    in_place = first.magic == 2 and target is source
+    _check_records(batches, config, origin, partition, now_ms, in_place=in_place)
     append_time = now_ms if config.uses_append_time else NO_TIMESTAMP
-    if first.magic == 2 and target is source:
+    if in_place:
         writable = _writable(batches)
         _number(writable, first_offset, leader_epoch, append_time)
         return Validated(_joined(writable), writable, append_time)
@@ -173,20 +181,34 @@ def _check_count(batch: RecordBatch) -> None:
     raise _invalid(f"inconsistent batch offset range {offsets} and count of records {count}")
 
 
+def _check_codecs(batches: Sequence[Batch]) -> None:
+    for batch in batches:
+        try:
+            _ = batch.compression
+        except CannotDecompress as error:
+            raise _unreadable(error) from error
+
+
 def _check_records(
     batches: Sequence[Batch],
     config: LogConfig,
     origin: AppendOrigin,
     partition: TopicPartition,
     now_ms: int,
+    *,
+    in_place: bool,
 ) -> None:
-    """Per-record rules; records are read only if one of them may be broken."""
-    needs_keys = config.compacts and origin is AppendOrigin.CLIENT
+    """Per-record rules; what each record says is read only if one of them may be broken."""
+    from_client = origin is AppendOrigin.CLIENT
+    needs_keys = config.compacts and from_client
     latest = now_ms + config.message_timestamp_after_max_ms
     has_earliest = config.message_timestamp_before_max_ms != _LONG_MAX
     for batch in batches:
+        has_all_keys = not needs_keys
+        if from_client:
+            has_all_keys = _walk(batch, config, in_place=in_place) or not needs_keys
         if (
-            needs_keys
+            not has_all_keys
             or has_earliest
             or batch.max_timestamp > latest
             or batch.magic < 2
@@ -196,14 +218,29 @@ def _check_records(
             _raise_record_errors(errors)
 
 
+def _walk(batch: Batch, config: LogConfig, *, in_place: bool) -> bool:
+    """Checks the records, and the header's greatest timestamp; whether all of them have keys."""
+    limit = max(_MIN_INFLATED_LIMIT, _MAX_INFLATION * config.max_message_bytes)
+    try:
+        if not isinstance(batch, RecordBatch):
+            batch.check_inflation(limit=limit)
+            return False  # message sets are few; each of their records will be looked at
+        checked = batch.check_records(limit=limit, in_place=in_place)
+    except CannotDecompress as error:
+        raise _unreadable(error) from error
+    if not batch.attributes & TIMESTAMP_TYPE_FLAG:
+        batch.max_timestamp = batch.base_timestamp + checked.max_timestamp_delta
+    return checked.keyless_index is None
+
+
 def _record_errors(
     batch: Batch, config: LogConfig, partition: TopicPartition, now_ms: int, *, needs_keys: bool
 ) -> list[tuple[ErrorCode, RecordError]]:
     errors: list[tuple[ErrorCode, RecordError]] = []
-    for index, record in enumerate(batch.records()):
+    for index, record in enumerate(batch.heads()):
         if needs_keys and record.key is None:
             message = (
-                f"Compacted topic cannot accept message without key in topic partition {partition}."
+                f"Compacted topic cannot accept message without key in topic partition {partition}"
             )
             errors.append((ErrorCode.INVALID_RECORD, RecordError(index, message)))
         elif _has_invalid_timestamp(batch, record, config, now_ms):
@@ -217,7 +254,9 @@ def _record_errors(
     return errors
 
 
-def _has_invalid_timestamp(batch: Batch, record: Record, config: LogConfig, now_ms: int) -> bool:
+def _has_invalid_timestamp(
+    batch: Batch, record: RecordHead, config: LogConfig, now_ms: int
+) -> bool:
     if config.uses_append_time or record.timestamp == NO_TIMESTAMP:
         return batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     ahead = record.timestamp - now_ms
@@ -235,9 +274,13 @@ def _raise_record_errors(errors: Sequence[tuple[ErrorCode, RecordError]]) -> Non
     if code is ErrorCode.INVALID_TIMESTAMP:
         message = "One or more records have been rejected due to invalid timestamp"
     else:
+        shown = ", ".join(
+            f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
+            for error in record_errors[:_ERRORS_SHOWN]
+        )
         message = (
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
-            f"and only showing the first three errors at most: {record_errors[:_ERRORS_SHOWN]}"
+            f"and only showing the first three errors at most: [{shown}]"
         )
     raise RecordsRejected(code, message, record_errors)
 
@@ -264,7 +307,10 @@ def _writable(batches: Sequence[Batch]) -> list[RecordBatch]:
     v2 = [batch for batch in batches if isinstance(batch, RecordBatch)]
     if not v2[0].buffer.readonly:
         return v2
-    return [RecordBatch(memoryview(bytearray(batch.buffer))) for batch in v2]
+    copies = [RecordBatch(memoryview(bytearray(batch.buffer))) for batch in v2]
+    for copy, batch in zip(copies, v2, strict=True):
+        copy.max_timestamp = batch.max_timestamp
+    return copies
 
 
 def _joined(batches: Sequence[RecordBatch]) -> BytesLike:
@@ -287,7 +333,10 @@ def _number(
         batch.partition_leader_epoch = leader_epoch
         if append_time != NO_TIMESTAMP:
             _stamp(batch, batch.attributes | TIMESTAMP_TYPE_FLAG, append_time)
-        elif batch.attributes & TIMESTAMP_TYPE_FLAG:
+        elif (
+            batch.attributes & TIMESTAMP_TYPE_FLAG
+            or _TIMESTAMP.unpack_from(buffer, MAX_TIMESTAMP_POSITION)[0] != batch.max_timestamp
+        ):
             _stamp(batch, batch.attributes & ~TIMESTAMP_TYPE_FLAG, batch.max_timestamp)
         offset += batch.last_offset_delta + 1
 
@@ -307,6 +356,11 @@ def _too_large(size: int, limit: int) -> ApiError:
         f"the record batch size in the append is {size} bytes which exceeds the maximum "
         f"configured value of {limit}",
     )
+
+
+def _unreadable(error: CannotDecompress) -> ApiError:
+    """What Kafka says of it: the exception of a codec's library is none of its own."""
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
 
 
 def _invalid(message: str) -> ApiError:

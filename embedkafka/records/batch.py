@@ -12,10 +12,11 @@ from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.checksum import crc32c
-from embedkafka.records.compression import Compression, decompress
+from embedkafka.records.compression import CannotDecompress, Compression, decompress_pieces
 from embedkafka.records.legacy import MIN_MESSAGE_SIZE, LegacyBatch
-from embedkafka.records.record import BytesLike, Header, Record, TimestampType
-from embedkafka.records.varint import decode_varint
+from embedkafka.records.record import BytesLike, Header, Record, RecordHead, TimestampType
+from embedkafka.records.varint import EndsEarly, decode_varint
+from embedkafka.records.walk import Checked, check_records, read_heads
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
@@ -112,7 +113,7 @@ class RecordBatch:
     def compression(self) -> Compression:
         codec = self.attributes & COMPRESSION_MASK
         if codec >= len(_COMPRESSIONS):
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"unknown compression type id {codec}")
+            raise CannotDecompress(f"unknown compression type id {codec}")
         return _COMPRESSIONS[codec]
 
     @property
@@ -161,41 +162,67 @@ class RecordBatch:
                 f" {len(self.buffer)} bytes at hand, stored crc {self.crc})",
             )
 
+    def check_records(self, *, limit: int, in_place: bool = True) -> Checked:
+        """Raises unless the records are what the header says, and inflate to at most `limit`.
+
+        Not `in_place` means that the batch will be rebuilt, for which Kafka has other rules.
+        """
+        return check_records(
+            decompress_pieces(self.compression, self.buffer[HEADER_SIZE:], limit=limit),
+            self.record_count,
+            is_compressed=self.compression is not Compression.NONE,
+            in_place=in_place,
+        )
+
+    def heads(self) -> Iterator[RecordHead]:
+        """The records without values and headers, of which little is in memory at a time."""
+        is_append_time = self.timestamp_type is TimestampType.LOG_APPEND_TIME
+        for timestamp_delta, offset_delta, key, has_value in read_heads(
+            self._pieces(), self.record_count
+        ):
+            yield RecordHead(
+                self.base_offset + offset_delta,
+                self.max_timestamp if is_append_time else self.base_timestamp + timestamp_delta,
+                key,
+                has_value,
+            )
+
     def records(self) -> Iterator[Record]:
         """The records, decompressed and parsed; INVALID_RECORD where the payload is malformed."""
+        records = self._parse(self._pieces())
+        if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return _with_timestamp(records, self.max_timestamp)
+        return records
+
+    def _pieces(self) -> Iterator[bytes]:
         if self.record_count < 0:
             raise ApiError(
                 ErrorCode.INVALID_RECORD,
                 f"found invalid record count {self.record_count} in magic v{self.magic} batch",
             )
-        payload = bytes(decompress(self.compression, self.buffer[HEADER_SIZE:]))
-        if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            return _with_timestamp(self._parse(payload), self.max_timestamp)
-        return self._parse(payload)
+        if not self.record_count and len(self.buffer) == HEADER_SIZE:
+            return iter(())  # compaction has emptied it; no codec writes nothing as nothing
+        return decompress_pieces(self.compression, self.buffer[HEADER_SIZE:])
 
-    def _parse(self, payload: bytes) -> Iterator[Record]:
+    def _parse(self, pieces: Iterator[bytes]) -> Iterator[Record]:
+        payload = next(pieces, b"")
         position = 0
         base_offset, base_timestamp = self.base_offset, self.base_timestamp
-        for _ in range(self.record_count):
-            size, start = decode_varint(payload, position)
-            timestamp_delta, position = decode_varint(payload, start + 1)  # after the attributes
-            offset_delta, position = decode_varint(payload, position)
-            key, position = _read_bytes(payload, position)
-            value, position = _read_bytes(payload, position)
-            header_count, position = decode_varint(payload, position)
-            headers: tuple[Header, ...] = ()
-            if header_count:
-                headers, position = _read_headers(payload, position, header_count)
-            if position - start != size:
-                raise ApiError(
-                    ErrorCode.INVALID_RECORD,
-                    f"invalid record size: expected {size} bytes in record payload, "
-                    f"but instead read {position - start}",
+        left = self.record_count
+        while left:
+            try:
+                delta, timestamp_delta, key, value, headers, position = _read_record(
+                    payload, position
                 )
-            yield Record(
-                base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, headers
-            )
-        if position != len(payload):
+            except EndsEarly:
+                more = _read_at_least(pieces, len(payload) - position)
+                if not more:
+                    raise
+                payload, position = payload[position:] + more, 0
+                continue
+            left -= 1
+            yield Record(base_offset + delta, base_timestamp + timestamp_delta, key, value, headers)
+        if position != len(payload) or next(pieces, None):
             raise ApiError(
                 ErrorCode.INVALID_RECORD,
                 "incorrect declared batch size, records still remaining in batch",
@@ -250,18 +277,49 @@ def _with_timestamp(records: Iterator[Record], timestamp: int) -> Iterator[Recor
     return (record._replace(timestamp=timestamp) for record in records)
 
 
+def _read_at_least(pieces: Iterator[bytes], size: int) -> bytes:
+    """As many pieces as give `size` bytes, so that a large record is not copied for each."""
+    more: list[bytes] = []
+    while size >= 0 and (piece := next(pieces, None)) is not None:
+        more.append(piece)
+        size -= len(piece)
+    return b"".join(more)
+
+
+def _read_record(
+    payload: bytes, position: int
+) -> tuple[int, int, bytes | None, bytes | None, tuple[Header, ...], int]:
+    """Offset delta, timestamp delta, key, value and headers, and the position after them."""
+    size, start = decode_varint(payload, position)
+    timestamp_delta, position = decode_varint(payload, start + 1)  # after the attributes
+    offset_delta, position = decode_varint(payload, position)
+    key, position = _read_bytes(payload, position)
+    value, position = _read_bytes(payload, position)
+    header_count, position = decode_varint(payload, position)
+    headers: tuple[Header, ...] = ()
+    if header_count:
+        headers, position = _read_headers(payload, position, header_count)
+    if position - start != size:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"invalid record size: expected {size} bytes in record payload, "
+            f"but instead read {position - start}",
+        )
+    return offset_delta, timestamp_delta, key, value, headers, position
+
+
 def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
     size, position = decode_varint(payload, position)
     if size < 0:
         return None, position
     end = position + size
     if end > len(payload):
-        raise ApiError(ErrorCode.INVALID_RECORD, "a record's key or value ends early")
+        raise EndsEarly("a record's key or value ends early")
     return payload[position:end], end
 
 
 def _read_headers(payload: bytes, position: int, count: int) -> tuple[tuple[Header, ...], int]:
-    if count < 0 or count > len(payload) - position:
+    if count < 0:
         raise ApiError(ErrorCode.INVALID_RECORD, f"found invalid number of record headers {count}")
     headers: list[Header] = []
     for _ in range(count):

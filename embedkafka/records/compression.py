@@ -3,10 +3,14 @@
 Two of Kafka's formats are not those of the libraries: snappy blocks come in the framing of
 xerial's snappy-java, and lz4 frames of magic-0 messages carry a header checksum that Kafka 0.8
 computed over the wrong bytes (KAFKA-3160).
+
+What comes in may inflate a thousandfold. It does so in pieces, so that a reader which needs but a
+part of it has but a piece in memory.
 """
 
 import struct
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final
 
@@ -40,47 +44,86 @@ def compress(
     return _compress_zstd(data, level)
 
 
+class CannotDecompress(ApiError):
+    """The codec does not know what to make of the data."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
+
+
+class InflatesTooFar(ApiError):
+    """The data holds more than it may."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            ErrorCode.MESSAGE_TOO_LARGE, f"compressed records inflate to more than {limit} bytes"
+        )
+
+
 def decompress(compression: Compression, data: BytesLike, *, magic: int = 2) -> BytesLike:
-    """The bytes that `data` holds; whatever the codec cannot read is CORRUPT_MESSAGE."""
+    """The bytes that `data` holds, all at once; see `decompress_pieces`."""
     if compression is Compression.NONE:
         return data
+    pieces = list(decompress_pieces(compression, data, magic=magic))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def decompress_pieces(
+    compression: Compression, data: BytesLike, *, magic: int = 2, limit: int | None = None
+) -> Iterator[bytes]:
+    """The bytes that `data` holds, in pieces of a megabyte or so, whatever there are of them.
+
+    What the codec cannot read raises `CannotDecompress`; more than `limit`, `InflatesTooFar`.
+    """
+    size = 0
     try:
-        if compression is Compression.GZIP:
-            return _decompress_gzip(data)
-        if compression is Compression.SNAPPY:
-            return _decompress_snappy(memoryview(data))
-        if compression is Compression.LZ4:
-            return _decompress_lz4(data, magic)
-        return _decompress_zstd(data)
+        for piece in _PIECES[compression](data, magic):
+            size += len(piece)
+            if limit is not None and size > limit:
+                raise InflatesTooFar(limit)
+            yield piece
     except ApiError:
         raise
     except Exception as error:  # each codec library has its own error classes
-        raise ApiError(
-            ErrorCode.CORRUPT_MESSAGE, f"{compression.name.lower()} data cannot be read: {error}"
+        raise CannotDecompress(
+            f"{compression.name.lower()} data cannot be read: {error}"
         ) from error
 
 
+_PIECE_SIZE: Final = 1024 * 1024
 _GZIP_WINDOW: Final = 31
+_GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * 1024
+_SNAPPY_MAX_RATIO: Final = 64  # at most 64 bytes are copied by an element of two or three
 
 _LZ4_MAGIC_SIZE: Final = 4
+_LZ4_MIN_SIZE: Final = 7
 _LZ4_CONTENT_SIZE_FLAG: Final = 0x08
+_LZ4_INDEPENDENT_FLAG: Final = 0x20
 
 
-def _decompress_gzip(data: BytesLike) -> bytes:
-    out = bytearray()
+def _plain_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
+    yield bytes(data)
+
+
+def _gzip_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
+    """Java's reader, and so Kafka, does not mind what follows if it is not another member."""
     rest: BytesLike = data
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW)
-        out += member.decompress(rest)
-        if not member.eof:
-            raise ValueError("the stream ends early")
+        while not member.eof:
+            piece = member.decompress(rest, _PIECE_SIZE)
+            rest = member.unconsumed_tail
+            if piece:
+                yield piece
+            elif not member.eof:
+                raise ValueError("the stream ends early")
         rest = member.unused_data
-        if not rest:
-            return bytes(out)
+        if not rest.startswith(_GZIP_MAGIC):
+            return
 
 
 def _compress_snappy(data: memoryview) -> bytes:
@@ -94,21 +137,37 @@ def _compress_snappy(data: memoryview) -> bytes:
     return bytes(out)
 
 
-def _decompress_snappy(data: memoryview) -> bytes:
+def _snappy_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        yield _decompress_snappy(view)
+        return
+    position = len(_XERIAL_HEADER)
+    while position + 4 <= len(view):  # what is too short for another block is left alone
+        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            continue
+        size = int.from_bytes(view[position : position + 4], "big")
+        position += 4
+        if position + size > len(view):
+            raise ValueError("a block ends early")
+        yield _decompress_snappy(view[position : position + size])
+        position += size
+
+
+def _decompress_snappy(block: memoryview) -> bytes:
+    """A block says first how long it will be, and the library takes its word for it."""
     from cramjam import snappy
 
-    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return bytes(snappy.decompress_raw(data))
-    out = bytearray()
-    position = len(_XERIAL_HEADER)
-    while position < len(data):
-        size = int.from_bytes(data[position : position + 4], "big")
-        position += 4
-        if position + size > len(data):
-            raise ValueError("a block ends early")
-        out += bytes(snappy.decompress_raw(data[position : position + size]))
-        position += size
-    return bytes(out)
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > len(block) * _SNAPPY_MAX_RATIO:
+        raise ValueError(f"a block of {len(block)} bytes cannot hold {size}")
+    return bytes(snappy.decompress_raw(block))
 
 
 def _compress_lz4(data: BytesLike, level: int | None, magic: int) -> bytes:
@@ -125,12 +184,23 @@ def _compress_lz4(data: BytesLike, level: int | None, magic: int) -> bytes:
     return _with_lz4_checksum(frame, since=0) if magic == 0 else frame
 
 
-def _decompress_lz4(data: BytesLike, magic: int) -> bytes:
+def _lz4_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
+    """Kafka reads one frame of independent blocks, and does not mind what follows."""
     import lz4.frame
 
-    frame = _with_lz4_checksum(data, since=_LZ4_MAGIC_SIZE) if magic == 0 else data
-    out: bytes = lz4.frame.decompress(frame)
-    return out
+    if len(data) < _LZ4_MIN_SIZE:
+        raise ValueError("the frame ends early")
+    if not data[_LZ4_MAGIC_SIZE] & _LZ4_INDEPENDENT_FLAG:
+        raise ValueError("dependent blocks are not supported")
+    frame = lz4.frame.LZ4FrameDecompressor()
+    rest: BytesLike = _with_lz4_checksum(data, since=_LZ4_MAGIC_SIZE) if magic == 0 else data
+    while not frame.eof:
+        piece: bytes = frame.decompress(rest, _PIECE_SIZE)
+        rest = b""
+        if piece:
+            yield piece
+        elif not frame.eof:
+            raise ValueError("the frame ends early")
 
 
 def _with_lz4_checksum(data: BytesLike, *, since: int) -> bytes:
@@ -166,16 +236,62 @@ def _compress_zstd(data: BytesLike, level: int | None) -> bytes:
     return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
 
 
-def _decompress_zstd(data: BytesLike) -> bytes:
+def _zstd_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
+    """Frame after frame, and of each a few blocks at a time, for the library takes no limit."""
     import zstandard
 
-    out = bytearray()
-    rest: BytesLike = data
-    while True:
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
         frame = zstandard.ZstdDecompressor().decompressobj()
-        out += frame.decompress(rest)
+        for end in _zstd_block_ends(view, position):
+            piece = frame.decompress(view[position:end])
+            position = end
+            if piece:
+                yield piece
+            if frame.eof:
+                break
         if not frame.eof:
             raise ValueError("the frame ends early")
-        rest = frame.unused_data
-        if not rest:
-            return bytes(out)
+        position -= len(frame.unused_data)
+
+
+def _zstd_block_ends(view: memoryview, start: int) -> Iterator[int]:
+    """Where to cut the frame at `start`, so that no cut holds more than eight blocks (RFC 8878).
+
+    Of what is no frame the end is anywhere; the library will say so.
+    """
+    end = len(view)
+    if bytes(view[start : start + 4]) == _ZSTD_MAGIC and start + 5 < end:
+        descriptor = view[start + 4]
+        is_single_segment = bool(descriptor & 0x20)
+        position = start + 5 + (not is_single_segment)
+        position += (0, 1, 2, 4)[descriptor & 3]  # the dictionary's id
+        position += (int(is_single_segment), 2, 4, 8)[descriptor >> 6]  # the content's size
+        blocks = 0
+        while position + 3 <= end:
+            header = int.from_bytes(view[position : position + 3], "little")
+            is_last, kind, size = header & 1, header >> 1 & 3, header >> 3
+            position += 3 + (1 if kind == _ZSTD_RUN else size)
+            blocks += 1
+            if is_last or position >= end:
+                break
+            if not blocks % _ZSTD_BLOCKS:
+                yield position
+        position += 4 if descriptor & 4 else 0  # the checksum
+        if position < end:
+            yield position
+    yield end
+
+
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_RUN: Final = 1
+_ZSTD_BLOCKS: Final = 8  # each of at most 128 KiB
+
+_PIECES: Final = {
+    Compression.NONE: _plain_pieces,
+    Compression.GZIP: _gzip_pieces,
+    Compression.SNAPPY: _snappy_pieces,
+    Compression.LZ4: _lz4_pieces,
+    Compression.ZSTD: _zstd_pieces,
+}

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.compression import Compression, compress, decompress
-from embedkafka.records.record import NO_TIMESTAMP, BytesLike, Record, TimestampType
+from embedkafka.records.compression import Compression, compress, decompress, decompress_pieces
+from embedkafka.records.record import NO_TIMESTAMP, BytesLike, Record, RecordHead, TimestampType
 
 _LOG_OVERHEAD: Final = 12
 _CRC_END: Final = 16
@@ -121,6 +121,18 @@ class LegacyBatch:
         if self.compression is Compression.NONE:
             return iter((self._record(),))
         return iter(self._inner_records())
+
+    def heads(self) -> Iterator[RecordHead]:
+        """The records without their values."""
+        for record in self.records():
+            yield RecordHead(record.offset, record.timestamp, record.key, record.value is not None)
+
+    def check_inflation(self, *, limit: int) -> None:
+        """Raises unless what is in a wrapper can be read, and is at most `limit` bytes long."""
+        if self.compression is not Compression.NONE:
+            wrapped = self._record().value or b""
+            for _ in decompress_pieces(self.compression, wrapped, magic=self.magic, limit=limit):
+                pass
 
     def _record(self) -> Record:
         key, position = self._read_bytes(_KEY_POSITION[self.magic])

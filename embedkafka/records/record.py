@@ -26,3 +26,12 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Sequence[Header] = ()
+
+
+class RecordHead(NamedTuple):
+    """A record without its contents."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    has_value: bool

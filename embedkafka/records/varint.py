@@ -35,7 +35,14 @@ def decode_varint(buffer: memoryview | bytes, position: int) -> tuple[int, int]:
             if shift > 63:
                 raise ApiError(ErrorCode.INVALID_RECORD, "a varint is longer than ten bytes")
     except IndexError:
-        raise ApiError(ErrorCode.INVALID_RECORD, "a record ends inside a varint") from None
+        raise EndsEarly("a record ends inside a varint") from None
+
+
+class EndsEarly(ApiError):
+    """There are fewer bytes than a record needs; perhaps more will come."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
 
 
 _SINGLE = tuple(bytes((value,)) for value in range(0x80))

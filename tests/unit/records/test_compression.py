@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.compression import Compression, compress, decompress
+from embedkafka.records.compression import (
+    Compression,
+    InflatesTooFar,
+    compress,
+    decompress,
+    decompress_pieces,
+)
 
 COMPRESSED = [codec for codec in Compression if codec is not Compression.NONE]
 
@@ -33,8 +39,15 @@ def test_levels_are_accepted(codec: Compression, level: int) -> None:
     assert bytes(decompress(codec, bytes(compress(codec, data, level=level)))) == data
 
 
-@pytest.mark.parametrize("codec", COMPRESSED)
-@pytest.mark.parametrize("damage", ["cut", "garbage", "empty"])
+@pytest.mark.parametrize(
+    ("codec", "damage"),
+    [
+        (codec, damage)
+        for codec in COMPRESSED
+        for damage in ("cut", "garbage", "empty")
+        if (codec, damage) != (Compression.ZSTD, "empty")  # no frame at all is no data at all
+    ],
+)
 def test_data_that_cannot_be_read_is_a_corrupt_message(codec: Compression, damage: str) -> None:
     packed = bytes(compress(codec, bytes(range(256)) * 300))
     bad = {"cut": packed[: len(packed) // 2], "garbage": b"\x07" * 100, "empty": b""}[damage]
@@ -80,3 +93,44 @@ def test_lz4_blocks_are_independent_which_is_all_that_the_java_reader_knows() ->
     packed = bytes(compress(Compression.LZ4, b"x" * 100_000))
     assert lz4.frame.get_frame_info(packed)["block_linked"] is False
     assert lz4.frame.get_frame_info(packed)["block_size"] == 64 * 1024
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_data_inflates_in_pieces_and_no_further_than_it_may(codec: Compression) -> None:
+    size = 50_000_000
+    packed = bytes(compress(codec, bytes(size)))
+    found = 0
+    for piece in decompress_pieces(codec, packed):
+        assert len(piece) <= 2 * 1024 * 1024
+        found += len(piece)
+    assert found == size
+    few = []
+    with pytest.raises(InflatesTooFar):
+        few += decompress_pieces(codec, packed, limit=3_000_000)
+    assert sum(map(len, few)) <= 3_000_000
+
+
+@pytest.mark.parametrize("level", [1, 19])
+@pytest.mark.parametrize("has_checksum", [False, True])
+@pytest.mark.parametrize("has_size", [False, True])
+def test_zstd_frames_are_cut_between_blocks(level: int, has_checksum: bool, has_size: bool) -> None:
+    packer = zstandard.ZstdCompressor(
+        level=level, write_checksum=has_checksum, write_content_size=has_size
+    )
+    parts = [bytes(3_000_000), bytes(range(256)) * 5000, b"", b"x"]
+    skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
+    packed = skippable.join(packer.compress(part) for part in parts)
+    pieces = list(decompress_pieces(Compression.ZSTD, packed))
+    assert b"".join(pieces) == b"".join(parts)
+    assert max(map(len, pieces)) <= 1024 * 1024
+
+
+def test_a_snappy_block_cannot_claim_to_be_huge() -> None:
+    with pytest.raises(ApiError, match="cannot hold"):
+        decompress(Compression.SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(30))
+
+
+def test_lz4_frames_of_dependent_blocks_are_not_for_kafka() -> None:
+    linked = lz4.frame.compress(bytes(200_000), block_linked=True)
+    with pytest.raises(ApiError, match="dependent"):
+        decompress(Compression.LZ4, linked)
