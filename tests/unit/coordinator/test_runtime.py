@@ -196,6 +196,18 @@ def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter):
     assert counter.effects.seen == ["loaded", "cancelled"]
 
 
+def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter):
+    counter.submit()
+    other = Counter(log=counter.log)
+    loading = other.begin_loading()
+    other.coordinator.on_resigned(0)
+    other.loop.run()
+    other.loop.events = loading
+    other.loop.run()
+    assert other.effects.seen == ["cancelled"]
+    assert other.submit().response is ErrorCode.NOT_COORDINATOR
+
+
 def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter):
     reply = counter.submit(delay_ms=20)
     counter.coordinator.on_resigned(0)
