@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos slow docs bench bench-quick clean
+.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos fuzz slow docs bench bench-quick clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ docs: setup ## docs/compatibility.md and docs/states.md, from the tables in the 
 
 chaos: setup ## brokers killed, paused and cut off under load; SEED=… ROUNDS=…
 	$(BIN)/python -m tests.chaos --workers 2 --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))
+
+fuzz: setup ## hostile input to decoders, logs and a running broker; INPUTS=… SEED=… ONLY=decoders|batches|broker
+	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
 bench: setup ## beside Apache Kafka, as ratios: a quarter of an hour; ARGS="--themes groups --rounds 3"
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -13,7 +13,7 @@ run_stage() {
     case "$1" in
         check) make check ;;
         wire) tests tests/wire ;;
-        cluster) tests tests/cluster tests/sim tests/chaos tests/streams tests/tidy ;;
+        cluster) tests tests/cluster tests/sim tests/chaos tests/fuzz tests/streams tests/tidy ;;
         plugin) tests tests/plugin ;;
         spark) tests tests/spark examples ;;
         *) echo "no such stage: $1 (there are check, wire, cluster, plugin and spark)" >&2; return 2 ;;

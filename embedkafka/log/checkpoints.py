@@ -80,7 +80,7 @@ def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
     path = directory / PARTITION_METADATA
     if not files.exists(path):
         return None
-    lines = files.read(path).decode().splitlines()
+    lines = files.read(path).decode(errors="replace").splitlines()
     try:
         fields = dict(line.split(": ", 1) for line in lines if line)
         if fields["version"] != _VERSION:
@@ -124,7 +124,7 @@ def _write(files: Files, path: Path, lines: Sequence[str]) -> None:
 
 
 def _read(files: Files, path: Path) -> list[str]:
-    lines = files.read(path).decode().splitlines() if files.exists(path) else []
+    lines = files.read(path).decode(errors="replace").splitlines() if files.exists(path) else []
     if not lines:
         return []
     if lines[0] != _VERSION:

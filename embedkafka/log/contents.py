@@ -24,6 +24,7 @@ from embedkafka.log.ports import Tasks
 from embedkafka.log.producer_state import AppendOrigin, ProducerState
 from embedkafka.log.retention import find_expired
 from embedkafka.log.segment import Segment
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.records.record import BytesLike
 from embedkafka.runtime.clock import Clock
@@ -195,12 +196,19 @@ class LogContents:
             self.truncate_fully_and_start_at(first_offset)
             expected = first_offset
         for batch in batches:
-            if batch.base_offset < expected:
+            base_offset = batch.base_offset
+            if base_offset < expected:
                 raise UnexpectedAppendOffset(
-                    f"unexpected offset {batch.base_offset} in append to {self.topic_partition}: "
+                    f"unexpected offset {base_offset} in append to {self.topic_partition}: "
                     f"the next offset is {expected}",
                     first_offset=first_offset,
                     last_offset=last_offset,
+                )
+            if batch.last_offset < base_offset:
+                raise ApiError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"a batch of {self.topic_partition} goes from {base_offset} back to "
+                    f"{batch.last_offset}",
                 )
             expected = batch.next_offset
 

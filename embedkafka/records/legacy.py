@@ -192,8 +192,10 @@ class LegacyBatch:
             position += message.size_in_bytes
 
     def _read_bytes(self, position: int) -> tuple[bytes | None, int]:
-        size: int = struct.unpack_from(">i", self.buffer, position)[0]
-        position += 4
+        start, position = position, position + 4
+        if position > len(self.buffer):
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a message ends before its key or value")
+        size: int = struct.unpack_from(">i", self.buffer, start)[0]
         if size < 0:
             return None, position
         if position + size > self.size_in_bytes:

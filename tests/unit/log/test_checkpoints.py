@@ -32,11 +32,19 @@ def test_a_missing_or_empty_checkpoint_holds_nothing(tmp_path: Path, text: str |
 
 
 @pytest.mark.parametrize(
-    "text", ["1\n0\n", "0\n", "0\n2\norders 0 5\n", "0\n1\norders 0\n", "0\n1\norders x 5\n"]
+    "text",
+    [
+        "1\n0\n",
+        "0\n",
+        "0\n2\norders 0 5\n",
+        "0\n1\norders 0\n",
+        "0\n1\norders x 5\n",
+        "0\n1\norders 0 \x83",
+    ],
 )
 def test_a_malformed_checkpoint_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "checkpoint"
-    path.write_text(text)
+    path.write_bytes(text.encode("latin-1"))
     with pytest.raises(CorruptCheckpoint, match="checkpoint"):
         checkpoints.read_offsets(FILES, path)
 

@@ -1,13 +1,14 @@
 """Appending to a log and reading it back."""
 
 import os
+import struct
 
 import pytest
 
 from embedkafka.log.log import AppendInfo, FetchIsolation, Log, LogOffsetMetadata
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch
+from embedkafka.records.builder import build_batch, write_crc
 from embedkafka.runtime.files import FileRegion
 
 
@@ -100,6 +101,17 @@ def test_a_follower_drops_a_partial_batch_at_the_end(kit) -> None:
     log.append_as_follower(whole + partial)
     assert log.log_end_offset == 1
     assert log.size == len(whole)
+
+
+def test_a_follower_refuses_a_batch_that_goes_backwards(kit) -> None:
+    log = kit.new()
+    backwards = bytearray(build_batch([(1, None, b"a", ())]))
+    struct.pack_into(">i", backwards, 23, -5)  # the last offset's delta
+    write_crc(backwards)
+    with pytest.raises(ApiError) as refusal:
+        log.append_as_follower(backwards)
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert log.log_end_offset == 0
 
 
 def test_a_follower_refuses_offsets_it_already_has(kit) -> None:

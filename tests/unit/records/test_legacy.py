@@ -1,6 +1,7 @@
 """Message sets of magic 0 and 1, and the way from and to magic 2."""
 
 import gzip
+import struct
 import zlib
 from collections.abc import Sequence
 
@@ -72,6 +73,17 @@ def test_a_message_of_magic_1_has_its_known_bytes() -> None:
     assert data[:12].hex() == "000000000000000700000018"
     assert data[16:].hex() == "010000000000000003e8000000016b0000000176"
     assert int.from_bytes(data[12:16], "big") == zlib.crc32(data[16:])
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_message_that_ends_within_its_lengths_is_corrupt(cut: int) -> None:
+    whole = build_message_set([Record(0, 1_000, b"k", None)], magic=1)
+    body = whole[16:-cut]
+    torn = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+    with pytest.raises(ApiError) as refusal:
+        for batch in read_batches(torn):
+            list(batch.records())
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_inner_offsets_are_relative_in_magic_1_and_absolute_in_magic_0() -> None:

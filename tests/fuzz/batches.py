@@ -1,0 +1,241 @@
+"""Record batches through append, fetch, recovery and compaction."""
+
+import itertools
+import shutil
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from embedkafka.log.config import LogConfig
+from embedkafka.log.log import AppendOrigin, Log
+from embedkafka.log.manager import LogManager
+from embedkafka.protocol.errors import ApiError
+from embedkafka.records.batch import read_batches
+from embedkafka.records.builder import build_batch, write_crc
+from embedkafka.records.compression import Compression
+from embedkafka.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+)
+from embedkafka.records.conversion import down_convert_fetched
+from embedkafka.records.legacy import build_message_set
+from embedkafka.records.record import Record
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.files import FileRegion, SystemFiles
+from embedkafka.runtime.ids import TopicPartition
+from tests.fuzz.mutations import Mutator
+from tests.unit.log.conftest import ManualTasks
+
+LED: Final = TopicPartition("led", 0)
+FOLLOWED: Final = TopicPartition("followed", 0)
+DAMAGED: Final = TopicPartition("damaged", 0)
+
+_CONFIG: Final = LogConfig(
+    cleanup_policy=frozenset({"compact"}),
+    segment_bytes=16 * 1024,
+    min_cleanable_dirty_ratio=0.01,
+    file_delete_delay_ms=0,
+    delete_retention_ms=0,
+)
+# What a recovery checks or makes again; a damaged checkpoint costs the directory, as in Kafka.
+_REPAIRED: Final = frozenset({".index", ".timeindex", ".txnindex", ".snapshot"})
+_FETCH_EVERY: Final = 3
+_RESTART_EVERY: Final = 250
+_FRESH_EVERY: Final = 2500
+_HEADER_V2: Final = 61
+
+
+class Sent(NamedTuple):
+    """Batches as a client, a coordinator or a leader sends them, or a disk gives them back."""
+
+    data: bytes
+    origin: AppendOrigin
+    continues: bool
+
+
+class Batches:
+    """What comes back is an offset or an `ApiError`; a log opens and compacts whatever it holds."""
+
+    name = "batches"
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._mutator = Mutator(rng)
+        self._good = _good_batches()
+        self._root = Path(tempfile.mkdtemp(prefix="embedkafka-fuzz-"))
+        self._clock = ManualClock()
+        self._tasks = ManualTasks()
+        self._numbers = itertools.count(1)
+        self._manager = self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def next_input(self) -> Sent:
+        rng = self._rng
+        data = self._mutator.damaged(rng.choice(self._good), self._good)
+        if rng.random() < 0.7:
+            data = _with_valid_checksum(data)
+        return Sent(data, rng.choice(list(AppendOrigin)), rng.random() < 0.8)
+
+    def feed(self, data: Sent) -> None:
+        led, followed = self._log(LED), self._log(FOLLOWED)
+        origin = AppendOrigin.CLIENT if data.origin is AppendOrigin.REPLICATION else data.origin
+        try:
+            led.append_as_leader(bytearray(data.data), leader_epoch=3, origin=origin)
+        except ApiError:
+            pass
+        replicated = bytearray(data.data)
+        if data.continues and len(replicated) >= 8:
+            struct.pack_into(">q", replicated, 0, followed.log_end_offset)
+        try:
+            followed.append_as_follower(replicated)
+        except ApiError:
+            pass
+        number = next(self._numbers)
+        if number % _FETCH_EVERY == 0:
+            _fetch(led)
+            _fetch(followed)
+        if number % _RESTART_EVERY == 0:
+            self._damage_disk(data.data)
+            self._restart(fresh=number % _FRESH_EVERY == 0)
+
+    def check(self) -> None:
+        assert len(self._manager.live_directories) == 1
+
+    def describe(self, data: Sent) -> str:
+        return f"{data.origin.name} continues={data.continues} {data.data.hex()}"
+
+    def _log(self, topic_partition: TopicPartition) -> Log:
+        return self._manager.get_or_create(topic_partition)
+
+    def _start(self) -> LogManager:
+        manager = LogManager(
+            [self._root / "data"],
+            clock=self._clock,
+            scheduler=self._tasks,
+            files=SystemFiles(),
+            random=Random(3),
+            topic_config=lambda topic: _CONFIG,
+        )
+        manager.startup()
+        return manager
+
+    def _stop(self) -> None:
+        self._manager.stop_cleaning()
+        self._manager.kill()
+
+    def _damage_disk(self, data: bytes) -> None:
+        """Leaves `data` on the disk as a crash would: behind, or in place of, what was there."""
+        log = self._log(DAMAGED)
+        for good in self._good[:5]:
+            log.append_as_leader(bytearray(good), leader_epoch=0)
+        for path in log.directory.iterdir():
+            if path.suffix == ".log" or (path.suffix in _REPAIRED and self._rng.random() < 0.3):
+                with path.open("r+b") as file:
+                    file.seek(self._rng.randint(0, path.stat().st_size))
+                    file.write(data)
+
+    def _restart(self, *, fresh: bool) -> None:
+        """Compacts, dies, recovers, and compacts what was recovered."""
+        self._compact()
+        self._stop()
+        if fresh:
+            shutil.rmtree(self._root / "data")
+        self._manager = self._start()
+        for log in self._manager.all_logs():
+            _fetch(log)
+        self._compact()
+        self._tasks.pending.clear()
+        self._tasks.periodic.clear()
+
+    def _compact(self) -> None:
+        for log in self._manager.all_logs():
+            log.update_high_watermark(log.log_end_offset)
+            try:
+                log.roll()
+            except ApiError:
+                pass
+        self._clock.advance(seconds=60)
+        self._manager.clean_logs()
+        self._tasks.run_pending()
+
+
+def _fetch(log: Log) -> None:
+    """Reads the last batches, and converts them for an old consumer."""
+    start = max(log.log_start_offset, log.log_end_offset - 3)
+    try:
+        found = log.read(start, max_bytes=64 * 1024).records
+        data = found.read() if isinstance(found, FileRegion) else bytes(found)
+        for batch in read_batches(data):
+            for _ in batch.records():
+                pass
+        for magic in (0, 1):
+            down_convert_fetched(data, magic=magic, first_offset=start)
+    except ApiError:
+        pass
+
+
+def _with_valid_checksum(data: bytes) -> bytes:
+    """Damage that a checksum would give away is the easy kind."""
+    if len(data) < 17:
+        return data
+    fixed = bytearray(data)
+    struct.pack_into(">i", fixed, 8, len(fixed) - 12)
+    if fixed[16] == 2 and len(fixed) >= _HEADER_V2:
+        write_crc(fixed)
+    elif fixed[16] < 2:
+        struct.pack_into(">I", fixed, 12, zlib.crc32(fixed[16:]))
+    return bytes(fixed)
+
+
+def _good_batches() -> list[bytes]:
+    records = [
+        (1_000 + number, b"k%d" % (number % 3), b"value %d" % number, (("h", b"x"), ("n", None)))
+        for number in range(4)
+    ]
+    plain = [build_batch(records, compression=codec) for codec in Compression]
+    produced = [
+        build_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=transactional,
+        )
+        for producer_id, transactional in ((5, False), (6, True))
+    ]
+    markers = [
+        build_end_transaction_marker(
+            EndTransactionMarker(control_type=kind, coordinator_epoch=0),
+            timestamp=2_000,
+            producer_id=6,
+            producer_epoch=0,
+        )
+        for kind in (ControlType.COMMIT, ControlType.ABORT)
+    ]
+    tombstone = build_batch([(1_000, b"k1", None, ()), (1_001, None, b"no key", ())])
+    old = [
+        build_message_set(
+            [Record(number, 1_000, b"k", b"old %d" % number) for number in range(3)],
+            magic=magic,
+            compression=codec,
+        )
+        for magic in (0, 1)
+        for codec in (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
+    ]
+    return [*plain, *produced, *markers, tombstone, *old, plain[0] + plain[0]]

@@ -1,0 +1,70 @@
+"""A slice of what `make fuzz` does at length; the seed is new each time, and printed."""
+
+import secrets
+
+import pytest
+
+from tests.fuzz import harness
+from tests.fuzz.batches import Batches
+from tests.fuzz.broker import RunningBroker
+from tests.fuzz.decoders import Decoders
+from tests.fuzz.harness import Failed, run
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs"), [(Decoders, 2000), (Batches, 600), (RunningBroker, 800)]
+)
+def test_hostile_input_is_refused_and_harms_nobody(target, inputs):
+    run(target, inputs=inputs, seed=secrets.randbits(32))
+
+
+class Fragile(Decoders):
+    """Has a fault that some input meets."""
+
+    name = "fragile"
+
+    def feed(self, data):
+        assert len(data.data) % 97, "a fault"
+
+
+def test_a_failure_names_the_seed_and_the_input():
+    said = []
+    with pytest.raises(Failed) as failed:
+        run(Fragile, inputs=3000, seed=5, say=said.append)
+    assert said == ["fragile: 3000 inputs, seed 5"]
+    with pytest.raises(Failed) as again:
+        run(Fragile, inputs=3000, seed=5, say=None)
+    assert str(again.value) == str(failed.value)
+    assert "of seed 5 failed" in str(failed.value)
+
+
+class Greedy(Decoders):
+    """Keeps what it is given, and more."""
+
+    def __init__(self, rng):
+        super().__init__(rng)
+        self._kept = []
+
+    def feed(self, data):
+        self._kept.append(b"x" * (64 * 1024))
+
+
+def test_a_process_that_grows_is_a_failure(monkeypatch):
+    monkeypatch.setattr(harness, "GROWTH_BYTES", 16 * 1024 * 1024)
+    with pytest.raises(Failed) as failed:
+        run(Greedy, inputs=1000, seed=5, say=None)
+    assert type(failed.value.__cause__).__name__ == "Grown"
+
+
+class Endless(Decoders):
+    """Never comes back."""
+
+    def feed(self, data):
+        while True:
+            pass
+
+
+def test_an_input_that_hangs_is_a_failure(monkeypatch):
+    monkeypatch.setattr(harness, "HANG_S", 0.1)
+    with pytest.raises(Failed, match="input 0 of seed 5 failed"):
+        run(Endless, inputs=1, seed=5, say=None)
