@@ -296,7 +296,7 @@ class Worker(_Client):
                 txn.is_open = False
                 txn.asked = tick()
                 self._call(self._producer.commit_transaction)
-                txn.confirmed = tick()
+                self._world.history.confirm(txn)
         except KafkaException as refusal:
             if not refusal.args[0].txn_requires_abort():
                 raise

@@ -143,6 +143,7 @@ class History:
         self.commits = []
         """Of groups: group, topic, partition, offset, tick before, tick after."""
         self._lock = threading.Lock()
+        self._committed = threading.Condition()
 
     # -- what takes things away
 
@@ -181,6 +182,17 @@ class History:
             txn = Txn(f"{worker}.{len(self.txns)}", tick())
             self.txns[txn.name] = txn
             return txn
+
+    def confirm(self, txn):
+        """Its producer was told that it is committed."""
+        txn.confirmed = tick()
+        with self._committed:
+            self._committed.notify_all()
+
+    def await_commit(self, timeout_s):
+        """Returns in the moment in which a producer is told of a commit, if one is soon."""
+        with self._committed:
+            self._committed.wait(timeout_s)
 
     def close_all(self):
         """From now on any open transaction may end: time passes, or the cluster goes back."""

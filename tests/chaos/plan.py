@@ -47,10 +47,11 @@ PATIENT_APIS = frozenset(
 )
 """The controller waits for an answer for longer than a round lasts, as Kafka's does."""
 
+LATE_MARKERS = "fault WRITE_TXN_MARKERS delay 900 5"
 CASES = {
     # Plans that have found a fault once, by name: brokers, loads and steps.
-    "commits before a snapshot": (1, ("copy",), ["snapshot", "restore 0"] * 4),
-    "commits before a death": (1, ("copy",), ["kill 1", "start 1"] * 4),
+    "commits before a snapshot": (1, ("copy",), [LATE_MARKERS, "snapshot", "restore 0"] * 2),
+    "commits before a death": (1, ("copy",), [LATE_MARKERS, "kill 1", "start 1"] * 2),
     "a deletion while a replica is dead": (3, ("doomed",), ["kill 3", "delete_topic"]),
     "a lost answer about in-sync replicas": (
         3,
@@ -64,19 +65,24 @@ CASES = {
     ),
     "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
 }
-"""Each step is followed by a pause of a moment."""
+"""Each step waits for a commit, if there are any, and is followed by a pause of a moment."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """`act` with `arguments`, then `wait_s` until the next step."""
+    """`act` with `arguments`, right after a commit if so; then `wait_s` until the next step."""
 
     act: str
     arguments: tuple = ()
     wait_s: float = 0.0
+    at_commit: bool = False
+
+    def named(self):
+        return self.act, *self.arguments
 
     def __str__(self):
-        return " ".join([self.act.replace("_", " "), *(_words(value) for value in self.arguments)])
+        words = [self.act.replace("_", " "), *(_words(value) for value in self.arguments)]
+        return " ".join(words) + (", right after a commit" if self.at_commit else "")
 
 
 def _words(value):
@@ -87,8 +93,9 @@ def _words(value):
 
 def _parse(text):
     act, *words = text.split()
-    arguments = [tuple(map(int, w.split(","))) if "," in w else int(w) for w in words]
-    return Step(act, tuple(arguments), 0.3)
+    arguments = [tuple(map(int, w.split(","))) if "," in w else w for w in words]
+    arguments = [int(a) if isinstance(a, str) and a.isdigit() else a for a in arguments]
+    return Step(act, tuple(arguments), 0.3, at_commit=True)
 
 
 @dataclass
@@ -141,7 +148,8 @@ class Plan:
     # -- what is done
 
     def _step(self, act, *arguments):
-        return Step(act, arguments, self._rng.choice([0.0, 0.05, 0.15, 0.4, 0.7]))
+        at_commit = "copy" in self.workloads and self._rng.random() < 0.5
+        return Step(act, arguments, self._rng.choice([0.0, 0.05, 0.15, 0.4, 0.7]), at_commit)
 
     def _served_steps(self):
         for _ in range(self._rng.randint(1, 3)):
@@ -174,6 +182,8 @@ class Plan:
             choices.append((weight, act, arguments))
 
         offer(4, "fault", *self._request_fault())
+        if "copy" in self.workloads:  # what is committed has no markers for a while
+            offer(3, *_parse(LATE_MARKERS).named())
         offer(3, "lose_answers", rng.choice(list(everyone)), rng.choice([1, 1, 3]))
         offer(2, "advance", rng.choice([1, 10, 61]))
         offer(1, "depose")

@@ -39,6 +39,8 @@ HEALING_S = 10.0
 DRAINING_S = 20.0
 """How long stock clients may take for what was left: their own timeouts are seconds."""
 STEP_S = 45.0
+COMMIT_S = 0.5
+"""How long a step waits for a commit: there are some each second, while the cluster works."""
 WORKERS, MEMBERS = 2, 2
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 IN_CLUSTER = frozenset(
@@ -81,6 +83,8 @@ class World:
             self._begin_load()
             self._await_progress("before anything was done")
             for step in self.plan.steps:
+                if step.at_commit and "copy" in self.plan.workloads:
+                    self.history.await_commit(COMMIT_S)
                 self.note(str(step))
                 self._carry_out(step)
                 threading.Event().wait(step.wait_s)
