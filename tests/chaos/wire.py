@@ -386,7 +386,7 @@ class ExactReader:
         self._committed = committed
         self._on_record = on_record
         self._next = dict.fromkeys(self.seen, 0)
-        self._told = dict.fromkeys(self.seen, (-1, 0))
+        self._told = dict.fromkeys(self.seen, 0)
         self._last_error = {}
         self._moved = threading.Condition()
         self._ended = threading.Event()
@@ -420,7 +420,7 @@ class ExactReader:
 
     def _run(self):
         wire = Wire(self._world.bootstrap, f"reader-{self.topic}")
-        while not self._ended.wait(0.01):
+        while not self._ended.wait(0.02):
             for partition in self.seen:
                 if self._ended.is_set():
                     break
@@ -430,7 +430,7 @@ class ExactReader:
     def _read(self, wire, partition):
         offset = self._next[partition]
         try:
-            place = wire.place(self.topic, partition)
+            end = wire.end_offset(self.topic, partition, committed=self._committed)
             data = wire.fetch(self.topic, partition, offset, committed=self._committed)
         except OSError as error:
             self._last_error[partition] = repr(error)
@@ -446,7 +446,9 @@ class ExactReader:
             return
         if self._ended.is_set():
             return
-        self._check_told(partition, place.epoch, data)
+        self._check_told(partition, end)
+        if data.last_stable_offset > data.high_watermark:
+            self._world.complain(f"{self.topic}-{partition} is stable beyond its end")
         with self._moved:
             for at, value, next_offset in visible(data, self._committed):
                 if at is not None and at >= self._next[partition]:
@@ -464,18 +466,18 @@ class ExactReader:
         if self._on_record is not None:
             self._on_record(partition, at, value)
 
-    def _check_told(self, partition, epoch, data):
-        """The end that consumers are told never goes back (KIP-207), nor does what is stable."""
-        known_epoch, known = self._told[partition]
-        end = data.last_stable_offset if self._committed else data.high_watermark
-        if data.last_stable_offset > data.high_watermark:
-            self._world.complain(f"{self.topic}-{partition} is stable beyond its end: {data}")
-        if epoch == known_epoch and end < known:
+    def _check_told(self, partition, end):
+        """The end that consumers are told never goes back (KIP-207), nor does what is stable.
+
+        That is, when they ask for it. What comes with records may: a leader that has died and is
+        back, in the same epoch when all died with it, has to hear first what its followers have.
+        """
+        if end < self._told[partition]:
             self._world.complain(
-                f"consumers of {self.topic}-{partition} were told of the end {known}, then of "
-                f"{end}, in epoch {epoch}"
+                f"consumers of {self.topic}-{partition} were told of the end "
+                f"{self._told[partition]}, then of {end}"
             )
-        self._told[partition] = (epoch, max(end, known) if epoch == known_epoch else end)
+        self._told[partition] = end
 
 
 def visible(data, committed):
