@@ -102,6 +102,9 @@ class InProcess:
         self.log_dirs = kafka._require_nodes()._directory
         return kafka
 
+    def reachable(self):
+        return self.kafka._reachable_addresses()
+
     def check(self):
         self.kafka.check()
 
@@ -319,6 +322,9 @@ class Served:
 
     def describe(self):
         return f"process {self._process.pid}: {self._process.poll()}"
+
+    def reachable(self):
+        return self.bootstrap.split(",")
 
     def recover(self):
         """It runs."""

@@ -87,11 +87,12 @@ class Wire:
             self._clients[address] = client
         return client.call(request, version, timeout_ms=timeout_ms)
 
-    def ask_any(self, request, version, timeout_ms=CALL_MS):
+    def ask_any(self, request, version, timeout_ms=CALL_MS, addresses=None):
         """The next broker's answer that is there; OSError when none of them answers."""
-        for _ in self._bootstrap:
+        addresses = addresses or self._bootstrap
+        for _ in addresses:
             self._asked += 1
-            address = self._bootstrap[self._asked % len(self._bootstrap)]
+            address = addresses[self._asked % len(addresses)]
             try:
                 return self.call(address, request, version, timeout_ms)
             except OSError as error:

@@ -64,7 +64,7 @@ class World:
         self._producers, self._readers, self._members, self._workers = [], [], [], []
         self._snapshots = []
         self._seen_by_group = {}
-        self._limbo = None
+        self._limbo = None  # the tick at which a deletion was asked for that is not over
         self.note = self.timeline.note
         self.complain = self.timeline.complain
         kind = Served if plan.served else InProcess
@@ -224,11 +224,13 @@ class World:
         self.cluster.advance(seconds)
 
     def _snapshot(self):
-        self._snapshots.append(self.history.snapshot(self.cluster.kafka.snapshot))
+        taken = self.history.snapshot(self.cluster.kafka.snapshot)
+        self._snapshots.append((taken, self._limbo))
 
     def _restore(self, number):
         self._end_era()
-        self.history.restore(self._snapshots[number], self.cluster.kafka.restore)
+        taken, self._limbo = self._snapshots[number]
+        self.history.restore(taken, self.cluster.kafka.restore)
         self._begin_again()
 
     def _reset(self):
@@ -244,25 +246,30 @@ class World:
 
     def _delete_topic(self):
         """Deletes a topic under its producers, and creates it again."""
-        if "doomed" not in self.topics or self._limbo is not None:
-            return
-        before = tick()
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicsRequest.Topic(name="doomed", topic_id=NO_UUID)], timeout_ms=1_500
-        )
+        if "doomed" in self.topics and self._limbo is None and self.cluster.reachable():
+            self._limbo = tick()
+            if self._delete_doomed() is ErrorCode.NONE:
+                self._create_doomed(must=True)
+
+    def _delete_doomed(self):
+        """What is answered; None for nothing, and then it may be deleted or not."""
+        doomed = DeleteTopicsRequest.Topic(name="doomed", topic_id=NO_UUID)
         try:
-            (answer,) = self._wire.ask_any(request, 6, timeout_ms=4_000).responses
+            request = DeleteTopicsRequest(topics=[doomed], timeout_ms=1_500)
+            (answer,) = self._administer(request, 6).responses
         except OSError as error:
             self.note(f"no answer to the deletion: {error}")
-            self._limbo = before
-            return
+            return None
         code = ErrorCode(answer.error_code)
         self.note(f"the deletion is answered with {code.name}")
-        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return  # of a broker that has not heard of it yet
-        self._limbo = before
-        if code is ErrorCode.NONE:
-            self._create_doomed(must=True)
+        return code
+
+    def _administer(self, request, version):
+        """Asks a broker that works: one that stands still would do it when nobody expects it."""
+        addresses = self.cluster.reachable()
+        if not addresses:
+            raise OSError("no broker works")
+        return self._wire.ask_any(request, version, timeout_ms=10_000, addresses=addresses)
 
     def _create_doomed(self, *, must):
         """`must`: the name was said to be free."""
@@ -276,7 +283,7 @@ class World:
         )
         try:
             request = CreateTopicsRequest(topics=[wanted], timeout_ms=1_500)
-            (answer,) = self._wire.ask_any(request, 5, timeout_ms=4_000).topics
+            (answer,) = self._administer(request, 5).topics
         except OSError as error:
             self.note(f"no answer to the creation: {error}")
             return False
@@ -364,7 +371,10 @@ class World:
             threading.Event().wait(0.05)
 
     def _end_limbo(self):
-        return None if self._create_doomed(must=False) else "it cannot"
+        """Deletes it again, for the first time may have been for nothing, and creates it."""
+        code = self._delete_doomed()
+        gone = code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return None if gone and self._create_doomed(must=False) else f"the deletion says {code}"
 
     def _is_whole(self):
         """Every broker says of every partition that it is led and fully replicated."""
