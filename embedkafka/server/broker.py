@@ -148,6 +148,7 @@ class Broker:
 
         self._background = Scheduler(f"ek-b{self.id}-background", clock, failures)
         self._cleaners: list[Scheduler] = []
+        self.conversions = Scheduler(f"ek-b{self.id}-conversions", clock, failures)
         self.timer = Timer(clock, failures, f"ek-b{self.id}-timer")
         self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
             f"ek-b{self.id}-coordinator", lambda event: event(), failures
@@ -285,6 +286,7 @@ class Broker:
         self._channel.close()
         self._pool.join()
         self._background.shutdown()
+        self.conversions.shutdown()
         self.logs.stop_cleaning()
         for cleaner in self._cleaners:
             cleaner.shutdown()

@@ -18,7 +18,7 @@ REFUSALS: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTE
 """The errors of batches that cannot be converted; beside them, records are null."""
 
 _LAST_OF_MAGIC_0: Final = 1
-_LAST_OF_MAGIC_1: Final = 3
+LAST_OF_MESSAGE_SETS: Final = 3
 
 
 def for_older_client(
@@ -30,7 +30,7 @@ def for_older_client(
     """
     if data.error is ErrorCode.KAFKA_STORAGE_ERROR:
         return data._replace(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if config is None or version > _LAST_OF_MAGIC_1:
+    if config is None or version > LAST_OF_MESSAGE_SETS:
         return data
     if config.compression_type == "zstd":
         return PartitionData(data.topic_partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

@@ -1,6 +1,7 @@
 """Reading batches, for consumers and followers."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import FetchIsolation
@@ -11,7 +12,12 @@ from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData,
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.server.dispatch import LATER
-from embedkafka.server.fetch_conversion import LAST_CONVERTED, REFUSALS, for_older_client
+from embedkafka.server.fetch_conversion import (
+    LAST_CONVERTED,
+    LAST_OF_MESSAGE_SETS,
+    REFUSALS,
+    for_older_client,
+)
 from embedkafka.server.handlers.leaders import find_leader, node_endpoints
 
 if TYPE_CHECKING:
@@ -33,7 +39,8 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     """Answers when `min_bytes` are there, when `max_wait_ms` have passed, or with an error.
 
     Behaviour: the first batch of the first partition with data is sent whole, whatever its size.
-    Versions:  v0 to v3 get message sets, and before v3 limits are hard; v7 sessions; v11 reads from
+    Versions:  v0 to v3 get message sets, made by a thread that may take its time, and before v3
+    limits are hard; v7 sessions; v11 reads from
     the nearest replica; v13 topics by id; v15 followers tell their broker epoch, and join the
     in-sync replicas only in the life in which they fetched.
     """
@@ -53,11 +60,24 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
         return LATER
     known = [asked for asked in session.partitions if asked.topic_partition.topic]
 
+    def reply(answers: Sequence[Answer]) -> None:
+        context.reply(_response(broker, session.update_and_generate(answers), context))
+
+    def convert_and_reply(answers: Sequence[Answer]) -> None:
+        try:
+            reply(_converted(broker, answers, context.version))
+        except BaseException:
+            context.close_connection("what was fetched could not be converted")
+            raise
+
     def on_done(read: Sequence[PartitionData]) -> None:
         answers = _in_order(session, read)
-        if context.version <= LAST_CONVERTED:
-            answers = _converted(broker, answers, context.version)
-        context.reply(_response(broker, session.update_and_generate(answers), context))
+        if context.version > LAST_CONVERTED:
+            reply(answers)
+        elif context.version > LAST_OF_MESSAGE_SETS or not any(data.records for data in read):
+            reply(_converted(broker, answers, context.version))
+        else:
+            broker.conversions.once("down-convert", 0, partial(convert_and_reply, answers))
 
     if known:
         broker.replicas.fetch_messages(params, known, on_done)
