@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         BackgroundFailure,
         ClusterClosed,
         ConfigError,
+        ConfigWarning,
         DirectoryInUse,
         EmbedKafkaError,
     )
@@ -31,6 +32,7 @@ _HOMES = {
     "ClusterClosed": "runtime.failures",
     "ClusterConfig": "cluster.config",
     "ConfigError": "runtime.failures",
+    "ConfigWarning": "runtime.failures",
     "DirectoryInUse": "runtime.failures",
     "EmbedKafkaError": "runtime.failures",
     "EmbeddedKafka": "cluster.embedded",
@@ -45,6 +47,7 @@ __all__ = [
     "ClusterClosed",
     "ClusterConfig",
     "ConfigError",
+    "ConfigWarning",
     "DirectoryInUse",
     "EmbedKafkaError",
     "EmbeddedKafka",

@@ -11,13 +11,14 @@ import select
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
-from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.runtime.failures import ConfigError, ConfigWarning, EmbedKafkaError
 from embedkafka.runtime.properties import parse_properties
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed.command = command
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        code: int = parsed.run(parsed)
+        with _warnings_as_lines():
+            code: int = parsed.run(parsed)
     except ConfigError as error:
         return _complain(error, code=2)
     except (EmbedKafkaError, OSError) as error:
@@ -59,6 +61,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     return code
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Each setting without effect is one line on stderr, however warnings are filtered."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_line(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, ConfigWarning):
+                print(f"embedkafka: warning: {message}", file=sys.stderr, flush=True)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.simplefilter("always", ConfigWarning)
+        warnings.showwarning = show_line
+        yield
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -261,9 +287,9 @@ def _settings_in(file: Path | None) -> dict[str, str]:
 
 def _is_known(name: str, file: Path) -> bool:
     """Whether a broker takes it. Kafka warns of other names: its plug-ins read the same file."""
-    from embedkafka.server.broker_config import BROKER_KEYS, idle_settings
+    from embedkafka.server.broker_config import is_known_setting
 
-    if name in BROKER_KEYS or idle_settings([name]):
+    if is_known_setting(name):
         return True
     _LOG.warning("%s: unknown broker setting %s, left out", file, name)
     return False

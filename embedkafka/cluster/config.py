@@ -1,24 +1,26 @@
 """What a user asks of a cluster: frozen settings, with defaults tuned for tests."""
 
-import logging
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.failures import ConfigError, ConfigWarning
 from embedkafka.runtime.values import dataclass, field
-from embedkafka.server.broker_config import idle_settings, parse_broker_settings
+from embedkafka.server.broker_config import holds_here, idle_settings, parse_broker_settings
 from embedkafka.server.config_def import ConfigValue
 from embedkafka.server.listeners import Advertised, parse_advertised
 from embedkafka.server.topic_config import parse_topic_settings
 
-_LOG = logging.getLogger(__name__)
+_PACKAGE: Final = __name__.partition(".")[0]
 
 TEST_DEFAULTS: Final[Mapping[str, object]] = {
     # Kafka's defaults serve clusters that run for years; these serve ones that live for seconds.
     # Each can be set back with `config=`.
     "num.io.threads": 0,  # processors run requests themselves: no hand-over between threads
     "num.network.threads": 1,
+    "socket.listen.backlog.size": 1024,  # clients of a test all come at once
     "group.initial.rebalance.delay.ms": 0,  # a group of one need not wait for others
     "group.min.session.timeout.ms": 100,
     "group.consumer.heartbeat.interval.ms": 100,  # how soon a member hears of its partitions
@@ -39,14 +41,19 @@ REMOTE_DEFAULTS: Final[Mapping[str, object]] = {
     "replica.lag.time.max.ms": 2_000,
 }
 
+_NO_REQUEST: Final = "followers in one process read from their leader without a request"
+
 DECIDED_HERE: Final[Mapping[str, str]] = {
     # A properties file of Kafka, or of Spark's own tests, names all of these.
     "listeners": "`host` and `port` say where brokers listen",
     "log.dir": "`data_dir` says where logs are kept",
     "log.dirs": "`data_dir` says where logs are kept",
+    "replica.fetch.min.bytes": _NO_REQUEST,
+    "replica.fetch.response.max.bytes": _NO_REQUEST,
+    "replica.socket.timeout.ms": _NO_REQUEST,
     "zookeeper.connect": "`zookeeper` says which one to use",
 }
-"""Broker settings that the cluster sets itself, with the reason."""
+"""Broker settings that have no effect in a cluster of one process, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +78,11 @@ class ClusterConfig:
 
     `config` holds broker settings by Kafka's names and goes to every broker. `port` 0 lets the
     kernel choose; otherwise brokers listen on `port`, `port + 1` and so on. Their ids count from
-    `broker.id`, else from 1. `advertised.listeners` is what clients are told: its host, and when
-    `port` is given its port, counted up in the same way. `racks` has one entry per broker.
-    `data_dir` None means a private directory that `close()` removes. `zookeeper` is a real one at
-    `host:port,...[/chroot]`, of which this cluster is the only user; None is one in this process.
-    Each broker spreads its logs over `log_dirs` directories.
+    `broker.id` or `node.id`, else from 1. `advertised.listeners` is what clients are told: its
+    host, and when `port` is given its port, counted up in the same way. `racks` has one entry per
+    broker. `data_dir` None means a private directory that `close()` removes. `zookeeper` is a real
+    one at `host:port,...[/chroot]`, of which this cluster is the only user; None is one in this
+    process. Each broker spreads its logs over `log_dirs` directories.
     """
 
     brokers: int = 1
@@ -105,8 +112,8 @@ class ClusterConfig:
 
     @property
     def first_id(self) -> int:
-        given = int(str(self.config.get("broker.id", -1)))
-        return given if given >= 0 else 1
+        given = (int(str(self.config.get(name, -1))) for name in ("broker.id", "node.id"))
+        return next((number for number in given if number >= 0), 1)
 
     def advertised(self, broker_id: int) -> Advertised:
         """What one broker tells clients; a free port is not known beforehand."""
@@ -127,10 +134,31 @@ class ClusterConfig:
 
 
 def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str, str]) -> None:
-    """Says once which of the user's settings do nothing; `decided` are those set elsewhere."""
-    idle = idle_settings(config) | {name: decided[name] for name in config if name in decided}
+    """Warns of the user's settings that do nothing; `decided` are those set elsewhere."""
+    idle = idle_settings(config) | {
+        name: decided[name]
+        for name, value in config.items()
+        if name in decided and not holds_here(name, value)
+    }
     for name, reason in idle.items():
-        _LOG.warning("setting %s has no effect: %s", name, reason)
+        warnings.warn(
+            f"broker setting {name} has no effect: {reason}",
+            ConfigWarning,
+            stacklevel=_calls_within_package(),
+        )
+
+
+def _calls_within_package() -> int:
+    """How far up the code of the user is, at which a warning should point."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _is_ours(module: str | None) -> bool:
+    # The code that `runtime.values` generates belongs to no module.
+    return module is None or module.partition(".")[0] == _PACKAGE
 
 
 def _sized(brokers: int) -> dict[str, object]:

@@ -268,6 +268,8 @@ class Nodes:
         if "advertised.listeners" in settings:
             settings["advertised.listeners"] = str(self._config.advertised(broker_id))
         settings["log.dirs"] = ",".join(map(str, self.log_dirs(broker_id)))
+        settings["zookeeper.connect"] = self._config.zookeeper
+        settings.pop("log.dir", None)
         return BrokerSpec(
             id=broker_id, host=self._config.host, port=port, config=BrokerConfig(settings)
         )

@@ -43,6 +43,7 @@ PATIENCE_MS = 30_000
 _CONNECT_TIMEOUT_MS: Final = 18_000
 _DECIDED_HERE: Final = {
     "broker.id": "it is given by itself",
+    "node.id": "the broker's id is given by itself",
     "listeners": "`host` and `port` say where the broker listens",
     "zookeeper.connect": "the ZooKeeper is given by itself",
 }

@@ -25,6 +25,7 @@ from embedkafka.coordinator.ports import (
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
+from embedkafka.records.compression import Compression
 from embedkafka.runtime.ids import TopicPartition
 
 _LOG = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class ShardHost(Generic[S, E]):
         new_shard: Callable[[int, int], S],
         effects: Effects[S, E],
         is_bound_to_epoch: bool,
+        compression: Compression = Compression.NONE,
     ) -> None:
         """`new_shard` takes partition and leader epoch.
 
@@ -87,6 +89,7 @@ class ShardHost(Generic[S, E]):
         self._new_shard = new_shard
         self._effects = effects
         self._is_bound_to_epoch = is_bound_to_epoch
+        self._compression = compression
         self._hosted: dict[int, HostedShard[S]] = {}
         self._arrivals = Arrivals(parts.timer, parts.loop.post)
 
@@ -253,6 +256,7 @@ class ShardHost(Generic[S, E]):
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             transactional=write.producer is not None,
+            compression=self._compression,
         )
         self._logs.append(hosted.topic_partition, batch, on_done)
 

@@ -86,7 +86,7 @@ def list_consumer(
 
 
 def describe_consumer(
-    group: ConsumerGroup, topics: Mapping[str, TopicMetadata]
+    group: ConsumerGroup, topics: Mapping[str, TopicMetadata], assignors: Sequence[str]
 ) -> ConsumerGroupDescribeResponse.Group:
     """A consumer group with what each member has and should have."""
     names = {topic_id: name for name, (topic_id, _) in topics.items()}
@@ -95,7 +95,7 @@ def describe_consumer(
         group_state=group.state.value,
         group_epoch=group.group_epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=preferred_assignor(group.members.values()),
+        assignor_name=preferred_assignor(group.members.values(), assignors),
         members=[
             _describe_consumer_member(member, group.targets.get(member.member_id, NOTHING), names)
             for member in group.members.values()

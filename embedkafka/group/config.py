@@ -2,6 +2,7 @@
 
 from enum import Enum
 
+from embedkafka.records.compression import Compression
 from embedkafka.runtime.values import dataclass
 
 
@@ -27,6 +28,7 @@ class GroupConfig:
     """Frozen settings; defaults are Kafka's, but for the initial rebalance delay."""
 
     offsets_topic_num_partitions: int = 50  # offsets.topic.num.partitions
+    offsets_topic_compression: Compression = Compression.NONE  # offsets.topic.compression.codec
     group_min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     group_max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
     # group.initial.rebalance.delay.ms: Kafka waits 3 s for more members; a test should not.
@@ -37,6 +39,7 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
     consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
     consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors
     consumer_group_max_size: int = 2**31 - 1  # group.consumer.max.size
     # group.consumer.migration.policy
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -96,7 +96,7 @@ class ConsumerGroups:
 
         def run(out: Decisions, now_ms: int) -> None:
             try:
-                refuse_invalid(heartbeat)
+                refuse_invalid(heartbeat, self._config.consumer_assignors)
                 rule(heartbeat, out, now_ms)
             except ApiError as error:
                 out.answer(reply, heartbeat_error(error.code, error.message))

@@ -3,7 +3,7 @@
 Everything here looks at the request, or at the request and one member; nothing changes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from embedkafka.coordinator.re2 import InvalidExpression, compile_re2
@@ -16,7 +16,6 @@ from embedkafka.group.consumer_assignment import (
     assignment_of,
     is_subset,
 )
-from embedkafka.group.consumer_assignors import ASSIGNORS
 from embedkafka.group.consumer_group import ConsumerGroup
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.consumer_groups import (
@@ -91,7 +90,7 @@ def heartbeat_assignment(assigned: Assignment) -> ConsumerGroupHeartbeatResponse
     )
 
 
-def refuse_invalid(heartbeat: Heartbeat) -> None:
+def refuse_invalid(heartbeat: Heartbeat, assignors: Sequence[str]) -> None:
     """What no client would send; INVALID_REQUEST unless it has a code of its own."""
     request = heartbeat.request
     epoch = request.member_epoch
@@ -126,15 +125,15 @@ def refuse_invalid(heartbeat: Heartbeat) -> None:
     for is_wrong, message in complaints:
         if is_wrong:
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
-    _refuse_unknown_assignor(request.server_assignor)
+    _refuse_unknown_assignor(request.server_assignor, assignors)
     _refuse_bad_regex(request.subscribed_topic_regex)
 
 
-def _refuse_unknown_assignor(name: str | None) -> None:
-    if name is not None and name not in ASSIGNORS:
+def _refuse_unknown_assignor(name: str | None, assignors: Sequence[str]) -> None:
+    if name is not None and name not in assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(ASSIGNORS)}.",
+            f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
 
 

@@ -4,7 +4,7 @@ Pure: the group is read, never changed; functions that find something to store a
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.consumer_assignment import (
@@ -13,7 +13,7 @@ from embedkafka.group.consumer_assignment import (
     Assignment,
     ConsumerMember,
 )
-from embedkafka.group.consumer_assignors import ASSIGNORS, MemberSpec
+from embedkafka.group.consumer_assignors import ASSIGNORS, Assignor, MemberSpec
 from embedkafka.group.consumer_group import ConsumerGroup, TopicMetadata, resolve
 from embedkafka.group.consumer_records import (
     current_record,
@@ -44,11 +44,13 @@ def plan(
     topics: Topics,
     records: list[LogRecord],
     *,
+    assignors: Sequence[str],
     now_ms: int,
 ) -> Plan:
     """Moves the group's epoch on when members or topics changed, and then assigns anew.
 
-    `before` and `after` are the member as it was and as its heartbeat describes it.
+    `before` and `after` are the member as it was and as its heartbeat describes it. One of
+    `assignors` assigns.
     """
     members = {m.member_id: m for m in group.members.values() if not _replaces(after, m)}
     members[after.member_id] = after
@@ -65,7 +67,8 @@ def plan(
         records.append(epoch_record(group.group_id, epoch))
     if epoch <= group.target_epoch:
         return Plan(epoch=group.target_epoch, target=_current_target(group, after))
-    targets = _assign(group, members, subscriptions, metadata)
+    assign = ASSIGNORS[preferred_assignor(members.values(), assignors)]
+    targets = _assign(assign, group, members, subscriptions, metadata)
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
             records.append(target_record(group.group_id, member_id, target))
@@ -121,10 +124,10 @@ def find_predecessor(group: ConsumerGroup, member: ConsumerMember) -> ConsumerMe
     return None if member.instance_id is None else group.find_static_member(member.instance_id)
 
 
-def preferred_assignor(members: Iterable[ConsumerMember]) -> str:
-    """The assignor that most members ask for; the first one there is when none asks."""
-    votes = Counter(m.server_assignor for m in members if m.server_assignor)
-    return votes.most_common(1)[0][0] if votes else next(iter(ASSIGNORS))
+def preferred_assignor(members: Iterable[ConsumerMember], assignors: Sequence[str]) -> str:
+    """The one of `assignors` that most members ask for; the first of them when none asks."""
+    votes = Counter(member.server_assignor for member in members)
+    return max(assignors, key=lambda name: votes[name])
 
 
 def _has_changed(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> bool:
@@ -166,6 +169,7 @@ def _resolve(
 
 
 def _assign(
+    assign: Assignor,
     group: ConsumerGroup,
     members: Mapping[str, ConsumerMember],
     subscriptions: Mapping[str, frozenset[str]],
@@ -181,7 +185,6 @@ def _assign(
         )
         for member in members.values()
     }
-    assign = ASSIGNORS[preferred_assignor(members.values())]
     return assign(specs, dict(metadata.values()))
 
 

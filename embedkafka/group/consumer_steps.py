@@ -90,7 +90,15 @@ class ConsumerSteps:
         """
         if after != before:
             records.append(member_record(group.group_id, after.member_id, after))
-        goal = plan(group, before, after, self.topics(), records, now_ms=now_ms)
+        goal = plan(
+            group,
+            before,
+            after,
+            self.topics(),
+            records,
+            assignors=self._config.consumer_assignors,
+            now_ms=now_ms,
+        )
         if after.is_reconciled_to(goal.epoch):
             return after
         stepped = _reconciled(group, after, goal, owned)

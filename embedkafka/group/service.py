@@ -112,6 +112,7 @@ class GroupService:
             new_shard=self._new_shard,
             effects=Timers(parts, self._on_timer),
             is_bound_to_epoch=False,
+            compression=config.offsets_topic_compression,
         )
         self.coordinator = CoordinatorRuntime(
             host, parts, partition_count=config.offsets_topic_num_partitions
@@ -440,7 +441,7 @@ class GroupService:
             return describe_consumer_error(
                 group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}"
             )
-        return describe_consumer(group, self._topics.topics())
+        return describe_consumer(group, self._topics.topics(), self._config.consumer_assignors)
 
     def delete_groups(
         self, request: DeleteGroupsRequest, reply: Callable[[DeleteGroupsResponse], None]

@@ -128,7 +128,8 @@ class Cleaner:
         self._find_logs = find_logs
         self._clock = clock
         self._files = files
-        self._config = config
+        self.config = config
+        """May be replaced at any time; the next pass obeys it."""
         self._on_storage_error = on_storage_error
         self._lock = threading.Lock()
         self._checkpoints: dict[Path, dict[TopicPartition, int]] = {}
@@ -297,7 +298,7 @@ class Cleaner:
 
         There is always room for one batch: without progress the log would be tried for ever.
         """
-        offsets = OffsetMap(self._config.max_keys)
+        offsets = OffsetMap(self.config.max_keys)
         transactions = CleanedTransactions(aborted)
         start_offset = chosen.first_dirty_offset
         for part in chosen.dirty_segments:

@@ -50,6 +50,12 @@ class CleanerThreads:
                 self._workers[number].begin()
                 return
 
+    def reconfigure(self, config: CleanerConfig) -> None:
+        """Obeys other settings: at the next look around, and for the rate at once."""
+        self._config = config
+        with self._lock:
+            self._throttle.set_rate(config.log_cleaner_io_max_bytes_per_second)
+
     def stop(self) -> None:
         """Lets the workers end at their next step."""
         self.is_stopped = True

@@ -362,6 +362,11 @@ class Log:
         with self._lock:
             return self._contents.producers.active_producers()
 
+    def expire_producers_after(self, silence_ms: int) -> None:
+        """How long a producer may be silent before `remove_expired_producers` forgets it."""
+        with self._lock:
+            self._contents.producers.expiration_ms = silence_ms
+
     def remove_expired_producers(self) -> None:
         with self._lock:
             self._contents.producers.remove_expired(self._clock.now_ms())

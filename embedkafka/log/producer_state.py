@@ -88,7 +88,7 @@ class ProducerState:
         self._partition = partition
         self._files = files
         self._directory = directory
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._verifies_transactions = verifies_transactions
         self._verifications = Verifications()
         self._entries: dict[int, ProducerEntry] = {}
@@ -292,12 +292,12 @@ class ProducerState:
         """Forgets producers that have been silent too long and have no transaction open."""
         for entry in [entry for entry in self._entries.values() if self._expired(entry, now_ms)]:
             del self._entries[entry.producer_id]
-        self._verifications.remove_older(now_ms - self._expiration_ms)
+        self._verifications.remove_older(now_ms - self.expiration_ms)
 
     def _expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return (
             entry.current_txn_first_offset is None
-            and now_ms - entry.last_timestamp >= self._expiration_ms
+            and now_ms - entry.last_timestamp >= self.expiration_ms
         )
 
     # -- snapshots

@@ -18,6 +18,10 @@ class Throttle:
         self._begun_ms = now_ms
         self._bytes = 0
 
+    def set_rate(self, bytes_per_second: float) -> None:
+        """Holds from the next look at the rate."""
+        self._bytes_per_ms = bytes_per_second / 1000
+
     def observe(self, count: int, now_ms: float) -> float:
         """Adds `count` bytes; the milliseconds to wait before the next ones."""
         self._bytes += count

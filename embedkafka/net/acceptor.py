@@ -27,7 +27,7 @@ class ConnectionOwner(Protocol):
 
 
 class Acceptor:
-    """Accepts on `listener`, called `name`, for `owners` in turn."""
+    """Accepts on `listener`, called `name`, for `owners` in turn; these may be replaced."""
 
     def __init__(
         self,
@@ -38,33 +38,38 @@ class Acceptor:
     ) -> None:
         self.name = name
         self.listener = listener
-        self._owners = itertools.cycle(owners)
+        self.owners = owners
         self._quota = quota
         self._numbers = itertools.count()
 
-    def accept(self, when_room: Callable[[], None]) -> bool:
-        """Accepts what waits. False when the broker is full: stop until `when_room` is called.
+    def accept(self, now_ms: float, when_room: Callable[[], None]) -> float | None:
+        """Accepts what waits; the milliseconds to stop for before accepting more.
 
-        Raises `OutOfDescriptors` when it has to wait for others to close theirs.
+        None when the broker is full: stop until `when_room` is called. Raises `OutOfDescriptors`
+        when it has to wait for others to close theirs.
         """
         for _ in range(_BATCH):
             if not self._quota.has_room(when_room):
-                return False
+                return None
             try:
                 stream = self.listener.accept()
             except BlockingIOError:
-                return True
+                return 0.0
             except OutOfDescriptors:
                 raise
             except OSError as error:  # that client has gone already, or was turned away
                 _LOG.warning("%s could not accept a connection: %s", self.name, error)
-                return True
+                return 0.0
             self._hand_over(stream)
-        return True
+            pause_ms = self._quota.note_arrival(now_ms)
+            if pause_ms:
+                return pause_ms
+        return 0.0
 
     def _hand_over(self, stream: Stream) -> None:
         if self._quota.admit(stream.peer_host):
-            next(self._owners).adopt(stream, listener=self.name, number=next(self._numbers))
+            number, owners = next(self._numbers), self.owners
+            owners[number % len(owners)].adopt(stream, listener=self.name, number=number)
             return
         _LOG.warning("%s refused %s: too many connections of that address", self.name, stream.peer)
         stream.close()

@@ -1,11 +1,11 @@
-"""How much clients may ask for: connections, connections of one address, size of a request.
+"""How much clients may ask for: connections, how fast they come, size of a request.
 
 Owner: `ConnectionQuota._lock` (leaf) guards the counts; it is shared by all listeners of a broker.
 Invariants: every admitted connection is released exactly once.
 Not here: closing what exceeds a limit (`acceptor.py`, `processor.py`).
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -17,13 +17,19 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Kafka's `max.connections*`, `socket.request.max.bytes` and `connections.max.idle.ms`."""
+    """Kafka's `max.connection*`, `socket.request.max.bytes` and `connections.max.idle.ms`.
+
+    The last two hold for the life of a server; the others can change.
+    """
 
     max_connections: int = UNLIMITED
     max_connections_per_ip: int = UNLIMITED
     max_connections_per_ip_overrides: Mapping[str, int] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    max_connection_creation_rate: int = UNLIMITED
+    rate_windows: int = 11
+    rate_window_ms: int = 1000
     max_request_bytes: int = 100 * 1024 * 1024
     max_idle_ms: int | None = 10 * 60 * 1000
 
@@ -36,12 +42,26 @@ class ConnectionQuota:
         self._lock = ranked_lock("connection quota", LEAF_RANK)
         self._total = 0
         self._by_host: Counter[str] = Counter()
+        self._arrivals: deque[tuple[float, int]] = deque(maxlen=limits.rate_windows)
         self._waiting_for_room: list[Callable[[], None]] = []
 
     @property
     def count(self) -> int:
         """How many connections are open."""
         return self._total
+
+    @property
+    def has_excess(self) -> bool:
+        """Whether more are open than there may be, because the limit was lowered."""
+        return self._total > self._limits.max_connections
+
+    def set_limits(self, limits: Limits) -> None:
+        """Counts against other limits from now on."""
+        with self._lock:
+            self._limits = limits
+            waiting, self._waiting_for_room = self._waiting_for_room, []
+        for resume in waiting:
+            resume()
 
     def has_room(self, otherwise: Callable[[], None]) -> bool:
         """Whether the broker may have another connection; if not, `otherwise` runs when it may."""
@@ -63,6 +83,29 @@ class ConnectionQuota:
             self._by_host[host] += 1
             self._total += 1
             return True
+
+    def note_arrival(self, now_ms: float) -> float:
+        """Counts a new connection; the milliseconds to wait before the next one.
+
+        As in Kafka, the rate is that of the last windows, all but one of which may have been empty,
+        and no wait is longer than a window.
+        """
+        limits = self._limits
+        if limits.max_connection_creation_rate >= UNLIMITED:
+            return 0.0
+        arrivals, window_ms = self._arrivals, limits.rate_window_ms
+        with self._lock:
+            while arrivals and arrivals[0][0] <= now_ms - limits.rate_windows * window_ms:
+                arrivals.popleft()
+            if arrivals and now_ms < arrivals[-1][0] + window_ms:
+                arrivals[-1] = (arrivals[-1][0], arrivals[-1][1] + 1)
+            else:
+                arrivals.append((now_ms, 1))
+            elapsed_ms = max(now_ms - arrivals[0][0], (limits.rate_windows - 1) * window_ms)
+            count = sum(number for _, number in arrivals)
+        allowed = limits.max_connection_creation_rate
+        too_early_ms = count * 1000 / allowed - elapsed_ms if allowed else window_ms
+        return min(max(too_early_ms, 0.0), window_ms)
 
     def release(self, host: str) -> None:
         """Takes back what `admit` counted."""

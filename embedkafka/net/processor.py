@@ -44,7 +44,7 @@ _LONGEST_WAIT_S: Final = 86_400.0  # a selector counts milliseconds in a C int
 _DRAIN_TURN_S: Final = 0.1
 
 # Nothing tells when descriptors are free again, so an acceptor without any looks again after this.
-_REST_MS: Final = 50
+_REST_MS: Final = 50.0
 
 _HINT_INTERVAL_MS: Final = 60_000
 
@@ -178,6 +178,10 @@ class Processor:
             self._selecting = False
             self._waker.wake()
 
+    def close_excess(self) -> None:
+        """Closes the connections longest unused, while the broker has more than it may have."""
+        self.post(self._close_excess)
+
     def wake(self) -> None:
         """Makes the thread look at the clock again."""
         self.post(_nothing)
@@ -262,17 +266,19 @@ class Processor:
 
     def _on_acceptable(self, acceptor: Acceptor, mask: int) -> None:
         try:
-            goes_on = acceptor.accept(partial(self.post, partial(self._watch_again, acceptor)))
+            pause_ms = acceptor.accept(
+                self._now_ms, partial(self.post, partial(self._watch_again, acceptor))
+            )
         except OutOfDescriptors as error:
             _LOG.warning("%s lets connections wait: %s", acceptor.name, error)
-            self._selector.unregister(acceptor.listener)
-            self._resting[acceptor] = self._now_ms + _REST_MS
-            return
+            pause_ms = _REST_MS
         except Exception as error:  # the thread serves others, too; the failure is recorded
             self._failures.record(f"{self.name} accepting on {acceptor.name}", error)
             return
-        if not goes_on:
+        if pause_ms is None or pause_ms > 0:
             self._selector.unregister(acceptor.listener)
+        if pause_ms:
+            self._resting[acceptor] = self._now_ms + pause_ms
 
     def _open_adopted(self) -> None:
         max_idle_ms = self._limits.max_idle_ms
@@ -309,6 +315,11 @@ class Processor:
         channel.forget_reply()
         self._channels.discard(channel)
         self._quota.release(channel.client_address)
+
+    def _close_excess(self) -> None:
+        while self._quota.has_excess and self._channels:
+            unused = min(self._channels, key=lambda channel: channel.last_active_ms)
+            self._close(unused, "the broker has too many", logging.INFO)
 
     def _close_idle(self) -> None:
         """Closes connections silent for `max_idle_ms`, and finds out when the next may be."""

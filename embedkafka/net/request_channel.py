@@ -1,8 +1,9 @@
 """Requests on their way from the processors to the handlers.
 
 Owner: `RequestChannel._condition` (leaf) guards the queue; a `Request` belongs to its handler.
-Invariants: at most `capacity` requests queue; a processor that found no room is called back once
-there is some; every request is answered at most once.
+Invariants: at most `capacity` requests queue, and none more once they have `max_bytes`; a
+processor that found no room is called back once there is some; every request is answered at most
+once.
 Not here: threads that handle requests (`server.handler_pool`), decoding (`server.dispatch`).
 """
 
@@ -101,12 +102,17 @@ class Request:
 
 
 class RequestChannel:
-    """A bounded queue of requests: `queued.max.requests`."""
+    """A bounded queue of requests: `queued.max.requests` and `queued.max.request.bytes`."""
 
-    def __init__(self, capacity: int = QUEUED_MAX_REQUESTS) -> None:
+    def __init__(
+        self, capacity: int = QUEUED_MAX_REQUESTS, *, max_bytes: int | None = None
+    ) -> None:
         self.capacity = capacity
+        self.max_bytes = max_bytes
         self._condition = threading.Condition(threading.Lock())
         self._queue: deque[Request] = deque()
+        self._queued_bytes = 0
+        self._dismissals = 0
         self._waiting_for_room: dict[Callable[[], None], None] = {}
         self._open = True
 
@@ -118,21 +124,38 @@ class RequestChannel:
         with self._condition:
             if not self._open:
                 return True
-            if len(self._queue) >= self.capacity:
+            if self._is_full:
                 self._waiting_for_room[on_room] = None
                 return False
             self._queue.append(request)
+            self._queued_bytes += len(request.frame)
             self._condition.notify()
             return True
 
-    def receive(self) -> Request | None:
-        """Waits for the next request; None when the channel is closed."""
+    @property
+    def _is_full(self) -> bool:
+        # As in Kafka, the request that goes beyond the limit is the last one let in.
+        has_bytes = self.max_bytes is None or self._queued_bytes < self.max_bytes
+        return len(self._queue) >= self.capacity or not has_bytes
+
+    def dismiss(self) -> None:
+        """Has one `receive` return None, so that its thread ends."""
         with self._condition:
-            while self._open and not self._queue:
+            self._dismissals += 1
+            self._condition.notify()
+
+    def receive(self) -> Request | None:
+        """Waits for the next request; None to end, as `dismiss` or `close` wants it."""
+        with self._condition:
+            while self._open and not self._queue and not self._dismissals:
                 self._condition.wait()
             if not self._open:
                 return None
+            if self._dismissals:
+                self._dismissals -= 1
+                return None
             request = self._queue.popleft()
+            self._queued_bytes -= len(request.frame)
             waiting, self._waiting_for_room = self._waiting_for_room, {}
         for on_room in waiting:
             on_room()
@@ -143,5 +166,6 @@ class RequestChannel:
         with self._condition:
             self._open = False
             self._queue.clear()
+            self._queued_bytes = 0
             self._waiting_for_room.clear()
             self._condition.notify_all()

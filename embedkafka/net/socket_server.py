@@ -66,9 +66,15 @@ class SocketServer:
         self._failures = failures
         self._broker_id = broker_id
         self._transport = transport or TcpTransport()
+        self._limits = config.limits
+        self._num_network_threads = config.num_network_threads
         self._quota = ConnectionQuota(config.limits)
+        # What clients may have must not shut out the controller.
+        self._control_quota = ConnectionQuota(Limits())
         self._listeners: dict[str, Listener] = {}
         self._processors: list[Processor] = []
+        self._clients: list[Processor] = []
+        self._acceptors: list[Acceptor] = []
         self._unsubscribe: Callable[[], None] = _nothing
 
     def bind(self) -> None:
@@ -86,13 +92,14 @@ class SocketServer:
         """Serves; binds first if that has not happened."""
         if not self._listeners:
             self.bind()
-        self._add_plane(
-            [f"processor-{index}" for index in range(self._config.num_network_threads)],
-            self._handle,
-            is_control_plane=False,
-        )
+        self._clients = [
+            self._add_processor(f"processor-{index}", is_control_plane=False)
+            for index in range(self._num_network_threads)
+        ]
+        self._accept_for(self._clients, self._quota, is_control_plane=False)
         if any(listener.is_control_plane for listener in self._config.listeners):
-            self._add_plane(["control"], self._control_handle, is_control_plane=True)
+            control = self._add_processor("control", is_control_plane=True)
+            self._accept_for([control], self._control_quota, is_control_plane=True)
         self._unsubscribe = self._clock.subscribe(self._on_jump)
         for processor in self._processors:
             processor.start()
@@ -104,7 +111,38 @@ class SocketServer:
     @property
     def connection_count(self) -> int:
         """How many connections are open, on both planes."""
-        return self._quota.count
+        return self._quota.count + self._control_quota.count
+
+    @property
+    def limits(self) -> Limits:
+        """What clients may ask for now."""
+        return self._limits
+
+    def set_limits(self, limits: Limits) -> None:
+        """Lets clients have more or fewer connections; those too many are closed."""
+        if limits != self._limits:
+            self._limits = limits
+            self._quota.set_limits(limits)
+            for processor in self._clients:
+                processor.close_excess()
+
+    def resize(self, num_network_threads: int) -> None:
+        """Serves clients with more or fewer threads; those that end close their connections."""
+        clients, self._num_network_threads = self._clients, num_network_threads
+        if not clients or len(clients) == num_network_threads:
+            return
+        added = [
+            self._add_processor(f"processor-{index}", is_control_plane=False)
+            for index in range(len(clients), num_network_threads)
+        ]
+        self._clients = clients[:num_network_threads] + added
+        for processor in added:
+            processor.start()
+        for acceptor in self._acceptors:
+            acceptor.owners = self._clients
+        # They are joined in the end: this may be the thread of one of them.
+        for processor in clients[num_network_threads:]:
+            processor.stop(Phase.STOPPING)
 
     def pause(self) -> None:
         """Stands still, as in a long garbage collection: the kernel accepts, nobody answers."""
@@ -127,25 +165,29 @@ class SocketServer:
             listener.abort()  # at once, even while a processor is busy
         self._end(Phase.KILLED)
 
-    def _add_plane(self, names: Sequence[str], sink: Sink, *, is_control_plane: bool) -> None:
-        """One processor for each of `names`, the first of which accepts for all of them."""
-        plane: list[Processor] = []
-        for name in names:
-            processor = Processor(
-                f"ek-b{self._broker_id}-{name}",
-                sink,
-                self._clock,
-                self._failures,
-                self._config.limits,
-                self._quota,
-                is_control_plane=is_control_plane,
-            )
-            plane.append(processor)
-            self._processors.append(processor)
+    def _add_processor(self, name: str, *, is_control_plane: bool) -> Processor:
+        processor = Processor(
+            f"ek-b{self._broker_id}-{name}",
+            self._control_handle if is_control_plane else self._handle,
+            self._clock,
+            self._failures,
+            self._config.limits,
+            self._control_quota if is_control_plane else self._quota,
+            is_control_plane=is_control_plane,
+        )
+        self._processors.append(processor)
+        return processor
+
+    def _accept_for(
+        self, plane: Sequence[Processor], quota: ConnectionQuota, *, is_control_plane: bool
+    ) -> None:
+        """The first processor of `plane` accepts for all of them."""
         for listener in self._config.listeners:
             if listener.is_control_plane == is_control_plane:
-                listening = self._listeners[listener.name]
-                plane[0].add_acceptor(Acceptor(listener.name, listening, plane, self._quota))
+                acceptor = Acceptor(listener.name, self._listeners[listener.name], plane, quota)
+                plane[0].add_acceptor(acceptor)
+                if not is_control_plane:
+                    self._acceptors.append(acceptor)
 
     def _on_jump(self) -> None:
         for processor in self._processors:

@@ -19,7 +19,6 @@ class ReplicaConfig:
     fetch_backoff_ms: int = 1_000
     high_watermark_checkpoint_interval_ms: int = 5_000
     selector_class: str | None = None
-    max_incremental_fetch_session_cache_slots: int = 1_000
     truncates_on_fetch: bool = True
     quota_window_num: int = 11
     quota_window_size_ms: int = 1_000

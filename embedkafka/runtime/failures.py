@@ -22,6 +22,10 @@ class ConfigError(EmbedKafkaError):
     """A setting that does not exist, or has a value that cannot be."""
 
 
+class ConfigWarning(UserWarning):
+    """A setting that was accepted and has no effect; the text says why."""
+
+
 class ClusterClosed(EmbedKafkaError):
     """The cluster, or the broker that was asked, is not running."""
 

@@ -20,9 +20,6 @@ from embedkafka.zk.store import ConnectionLoss, SessionExpired, SessionState, Zk
 
 _LOG = logging.getLogger(__name__)
 
-_LOAD_BYTES = 5 * 1024 * 1024
-_APPEND_TIMEOUT_MS = 5_000
-
 
 class CachedMetadata:
     """`replica.ports.MetadataView` and `group.ports.TopicCatalog` on the metadata cache."""
@@ -120,8 +117,12 @@ class DiskFailures:
 class LocalPartitions:
     """`coordinator.ports.PartitionLogs` on this broker's own replicas."""
 
-    def __init__(self, replicas: Callable[[], ReplicaManager]) -> None:
+    def __init__(
+        self, replicas: Callable[[], ReplicaManager], *, append_timeout_ms: int, load_bytes: int
+    ) -> None:
         self._replicas = replicas
+        self.append_timeout_ms = append_timeout_ms
+        self.load_bytes = load_bytes
 
     def append(
         self,
@@ -134,7 +135,7 @@ class LocalPartitions:
             on_done(result.error, result.base_offset)
 
         self._replicas().append_records(
-            timeout_ms=_APPEND_TIMEOUT_MS,
+            timeout_ms=self.append_timeout_ms,
             required_acks=-1,
             entries={topic_partition: memoryview(bytearray(batch))},
             on_done=finish,
@@ -148,7 +149,10 @@ class LocalPartitions:
     def read(self, topic_partition: TopicPartition, offset: int) -> memoryview:
         log = self._replicas().require_leader(topic_partition).require_log()
         records = log.read(
-            offset, max_bytes=_LOAD_BYTES, isolation=FetchIsolation.LOG_END, min_one_message=True
+            offset,
+            max_bytes=self.load_bytes,
+            isolation=FetchIsolation.LOG_END,
+            min_one_message=True,
         ).records
         return records if isinstance(records, memoryview) else memoryview(records.read())
 

@@ -11,6 +11,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from embedkafka.controller.controller import Controller
 from embedkafka.coordinator.ports import CoordinatorParts
@@ -55,12 +56,20 @@ from embedkafka.server.adapters import (
 )
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.config_def import ConfigValue
 from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.delayed_topics import DelayedTopics
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.dynamic_config import DynamicConfig
 from embedkafka.server.handler_pool import HandlerPool
-from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER, parse_advertised
+from embedkafka.server.listeners import (
+    CLIENT_LISTENER,
+    CONTROL_LISTENER,
+    LISTENER_FACTS,
+    Advertised,
+    format_listener,
+    parse_advertised,
+)
 from embedkafka.server.markers import MarkerSender
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topic_admin import DEFAULT, TopicAdmin
@@ -76,6 +85,8 @@ from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, format_uuid
 from embedkafka.zk.store import ZkStore
 
 _LOG = logging.getLogger(__name__)
+
+_TXN_APPEND_TIMEOUT_MS: Final = 5_000
 
 PeerResolver = Callable[[BrokerId], ReplicaManager | None]
 """Finds the replicas of a broker in the same process, or None while it is down."""
@@ -145,6 +156,7 @@ class Broker:
         self._zk_store = store
         self.zk = KafkaZk(store, clock)
         self.controller: Controller | None = None
+        self._is_unclean = False
 
         self._background = Scheduler(f"ek-b{self.id}-background", clock, failures)
         self._cleaners: list[Scheduler] = []
@@ -166,14 +178,8 @@ class Broker:
 
         self._markers = self._channels_for("markers")
         self._verifications = self._channels_for("verification")
-        coordinator_parts = CoordinatorParts(
-            loop=self._coordinator,
-            clock=clock,
-            timer=self.timer,
-            logs=LocalPartitions(lambda: self.replicas),
-        )
-        self.groups = self._make_groups(coordinator_parts)
-        self.txns = self._make_txns(coordinator_parts)
+        self.groups = self._make_groups()
+        self.txns = self._make_txns()
         self.metadata.subscribe(self.groups.coordinator.on_metadata_changed)
         self.metadata.subscribe(self.txns.coordinator.on_metadata_changed)
         self.txn_verification = self._make_txn_verification()
@@ -181,7 +187,10 @@ class Broker:
         handle: Handle = Dispatcher(self).handle
         if around is not None:
             handle = around(handle, self.metadata)
-        self._channel = RequestChannel(spec.config.integer("queued.max.requests"))
+        self._channel = RequestChannel(
+            spec.config.integer("queued.max.requests"),
+            max_bytes=settings.queued_max_bytes(spec.config),
+        )
         self._pool = self._make_pool(handle)
         self._server = self._make_server(handle)
 
@@ -193,6 +202,7 @@ class Broker:
         A port that is taken is noticed first, before anything has been touched.
         """
         self._server.bind()
+        self.config.state_facts(self._facts())
         self.zk.make_persistent_paths()
         self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
         self.config.start(on_topic=self._on_topic_config, on_broker=self._on_broker_config)
@@ -206,6 +216,7 @@ class Broker:
         self.txns.start(partition_count=self._count_partitions(TRANSACTION_STATE_TOPIC))
         self._pool.start()
         self._server.start()
+        self._on_broker_config(self.config.broker)
         info = self._info()
         epoch = self.zk.register_broker(info)
         self.controller = Controller(
@@ -214,7 +225,7 @@ class Broker:
             self.zk,
             clock=self.clock,
             failures=self._failures,
-            config=settings.controller_config(self.spec.config),
+            config=settings.controller_config(self.config.broker),
             scheduler=self._background,
             connect=self._connect,
         )
@@ -394,20 +405,38 @@ class Broker:
         self._cleaners.append(Scheduler(name, self.clock, self._failures))
         return self._cleaners[-1]
 
-    def _make_groups(self, parts: CoordinatorParts) -> GroupService:
+    def _coordinator_parts(self, *, append_timeout_ms: int, load_bytes: int) -> CoordinatorParts:
+        return CoordinatorParts(
+            loop=self._coordinator,
+            clock=self.clock,
+            timer=self.timer,
+            logs=LocalPartitions(
+                lambda: self.replicas, append_timeout_ms=append_timeout_ms, load_bytes=load_bytes
+            ),
+        )
+
+    def _make_groups(self) -> GroupService:
+        config = self.spec.config
         return GroupService(
-            settings.group_config(self.spec.config),
-            parts,
+            settings.group_config(config),
+            self._coordinator_parts(
+                append_timeout_ms=config.integer("offsets.commit.timeout.ms"),
+                load_bytes=config.integer("offsets.load.buffer.size"),
+            ),
             random=self._rng,
             topics=CachedMetadata(self.metadata),
             leaders=CoordinatorLeaders(self.id, self.metadata, GROUP_METADATA_TOPIC),
             overrides=self.config,
         )
 
-    def _make_txns(self, parts: CoordinatorParts) -> TxnService:
+    def _make_txns(self) -> TxnService:
+        config = self.spec.config
         return TxnService(
-            settings.txn_config(self.spec.config),
-            parts,
+            settings.txn_config(config),
+            self._coordinator_parts(
+                append_timeout_ms=_TXN_APPEND_TIMEOUT_MS,
+                load_bytes=config.integer("transaction.state.log.load.buffer.size"),
+            ),
             producer_id_blocks=StoredProducerIds(self.id, self.zk),
             markers=MarkerSender(self.metadata, self._markers, self.zk),
             leaders=CoordinatorLeaders(self.id, self.metadata, TRANSACTION_STATE_TOPIC),
@@ -534,8 +563,29 @@ class Broker:
         found = self.zk.find_topic(topic)
         return None if found is None else len(found.partitions)
 
+    def _facts(self) -> dict[str, ConfigValue]:
+        """Settings that say what this broker is, whatever was asked for."""
+        return {
+            **LISTENER_FACTS,
+            "advertised.listeners": str(self._advertised()),
+            "broker.id": self.id,
+            "listeners": ",".join(
+                format_listener(name, host, self.port(name))
+                for name, host in (
+                    (CLIENT_LISTENER, self.spec.host),
+                    (CONTROL_LISTENER, self.spec.control_host),
+                )
+            ),
+            "log.dirs": ",".join(map(str, self.spec.log_dirs)),
+            "node.id": self.id,
+        }
+
+    def _advertised(self) -> Advertised:
+        given = parse_advertised(self.spec.config.text("advertised.listeners"))
+        return Advertised(given.host or self.spec.host, given.port or self.port())
+
     def _info(self) -> BrokerInfo:
-        advertised = parse_advertised(self.spec.config.text("advertised.listeners"))
+        advertised = self._advertised()
         control_host = self.spec.control_host
         if not is_loopback(control_host):
             control_host = advertised.host or control_host
@@ -543,9 +593,7 @@ class Broker:
             id=self.id,
             endpoints=(
                 BrokerEndpoint(
-                    host=advertised.host or self.spec.host,
-                    port=advertised.port or self.port(),
-                    listener=CLIENT_LISTENER,
+                    host=advertised.host, port=advertised.port, listener=CLIENT_LISTENER
                 ),
                 BrokerEndpoint(
                     host=control_host,
@@ -567,10 +615,17 @@ class Broker:
             self.controller.enable_unclean_election(topic)
 
     def _on_broker_config(self, config: BrokerConfig) -> None:
+        """Hands settings that can change to the parts that obey them."""
+        self.logs.reconfigure(settings.log_manager_config(config), settings.cleaner_config(config))
+        self._server.set_limits(settings.limits(config))
+        self._server.resize(config.integer("num.network.threads"))
+        self._pool.resize(config.integer("num.io.threads"))
         self.replicas.leader_quota.set_rate(config.integer("leader.replication.throttled.rate"))
         self.replicas.follower_quota.set_rate(config.integer("follower.replication.throttled.rate"))
-        if config.flag("unclean.leader.election.enable") and self.controller is not None:
-            self.controller.enable_unclean_election()
+        is_unclean = config.flag("unclean.leader.election.enable")
+        if self.controller is not None and is_unclean != self._is_unclean:
+            self.controller.enable_unclean_election(enabled=is_unclean)
+        self._is_unclean = is_unclean
 
 
 def _new_cluster_id(rng: random.Random) -> str:

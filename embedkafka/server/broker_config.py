@@ -2,11 +2,13 @@
 
 Names, types, defaults and limits are those of Kafka 3.9, the last release with ZooKeeper, with the
 newer defaults of 4.x where both have a key. The single addition: `num.io.threads` may be 0, which
-lets processors run requests themselves.
-Not here: topic keys (`topic_config`) and values changed at run time (`dynamic_config`).
+lets processors run requests themselves. One key cannot change at run time as it can in Kafka:
+`listeners`.
+Not here: which keys have no effect (`inert_config`), topic keys (`topic_config`), and values
+changed at run time (`dynamic_config`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
@@ -32,6 +34,53 @@ from embedkafka.server.config_def import (
     short_key,
     string_key,
 )
+from embedkafka.server.inert_config import find_inert, holds_anyway
+
+_MIN_DEDUPE_BYTES: Final = 1024 * 1024
+_ASSIGNOR_CLASSES: Final = {
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+}
+
+
+def assignor_name(text: str) -> str:
+    """The name of a built-in assignor, which may be given as its Java class."""
+    return _ASSIGNOR_CLASSES.get(text, text)
+
+
+def parse_ip_overrides(text: str) -> dict[str, int]:
+    """`host:count,...`; ValueError when it is not of that form."""
+    pairs = (item.rpartition(":") for item in text.split(",") if item.strip())
+    return {host.strip(): int(count) for host, _, count in pairs}
+
+
+def _ip_overrides(value: ConfigValue) -> str | None:
+    try:
+        parse_ip_overrides(str(value or ""))
+    except ValueError:
+        return "Expected a list of host:count"
+    return None
+
+
+def _known_assignors(value: ConfigValue) -> str | None:
+    names = value if isinstance(value, tuple) else ()
+    unknown = [name for name in names if assignor_name(name) not in ("range", "uniform")]
+    if unknown:
+        return f"only uniform and range are there, not the Java class {unknown[0]}"
+    return None if names else "At least one assignor is needed"
+
+
+def _rebalance_protocols(value: ConfigValue) -> str | None:
+    names = value if isinstance(value, tuple) else ()
+    unknown = [name for name in names if name not in ("classic", "consumer")]
+    if unknown:
+        return f"only classic and consumer groups are there, not {unknown[0]}"
+    return None if "classic" in names else "Disabling the 'classic' protocol is not supported."
+
+
+def _all_acks(value: ConfigValue) -> str | None:
+    return None if value == -1 else "a commit always waits for all replicas in sync (-1)"
+
 
 BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
     [
@@ -80,7 +129,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         int_key("fetch.max.bytes", 57_671_680, at_least(1024)),
         int_key("fetch.purgatory.purge.interval.requests", 1000),
         long_key("follower.replication.throttled.rate", MAX_LONG, at_least(0), update=PER_BROKER),
-        list_key("group.consumer.assignors", ("uniform", "range")),
+        list_key("group.consumer.assignors", ("uniform", "range"), _known_assignors),
         int_key("group.consumer.heartbeat.interval.ms", 5000, at_least(1)),
         int_key("group.consumer.max.heartbeat.interval.ms", 15_000, at_least(1)),
         int_key("group.consumer.max.session.timeout.ms", 60_000, at_least(1)),
@@ -93,11 +142,11 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         int_key("group.consumer.min.heartbeat.interval.ms", 5000, at_least(1)),
         int_key("group.consumer.min.session.timeout.ms", 45_000, at_least(1)),
         int_key("group.consumer.session.timeout.ms", 45_000, at_least(1)),
-        int_key("group.coordinator.append.linger.ms", 10, at_least(0), update=CLUSTER_WIDE),
+        int_key("group.coordinator.append.linger.ms", 10, at_least(-1)),
         list_key(
             "group.coordinator.rebalance.protocols",
             ("classic", "consumer"),
-            one_of("consumer", "classic", "share", "unknown"),
+            _rebalance_protocols,
         ),
         int_key("group.coordinator.threads", 1, at_least(1)),
         int_key("group.initial.rebalance.delay.ms", 3000),
@@ -114,7 +163,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
             update=PER_BROKER,
         ),
-        string_key("listeners", "PLAINTEXT://:9092", update=PER_BROKER),
+        string_key("listeners", "PLAINTEXT://:9092"),
         long_key("log.cleaner.backoff.ms", 15_000, at_least(0), update=CLUSTER_WIDE),
         long_key("log.cleaner.dedupe.buffer.size", 134_217_728, update=CLUSTER_WIDE),
         long_key("log.cleaner.delete.retention.ms", 86_400_000, at_least(0), update=CLUSTER_WIDE),
@@ -125,7 +174,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         long_key("log.cleaner.max.compaction.lag.ms", MAX_LONG, at_least(1), update=CLUSTER_WIDE),
         double_key("log.cleaner.min.cleanable.ratio", 0.5, between(0, 1), update=CLUSTER_WIDE),
         long_key("log.cleaner.min.compaction.lag.ms", 0, at_least(0), update=CLUSTER_WIDE),
-        int_key("log.cleaner.threads", 1, at_least(0), update=CLUSTER_WIDE),
+        int_key("log.cleaner.threads", 1, at_least(1), update=CLUSTER_WIDE),
         list_key(
             "log.cleanup.policy", ("delete",), one_of("compact", "delete"), update=CLUSTER_WIDE
         ),
@@ -164,7 +213,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         int_key("max.connection.creation.rate", MAX_INT, at_least(0), update=CLUSTER_WIDE),
         int_key("max.connections", MAX_INT, at_least(0), update=CLUSTER_WIDE),
         int_key("max.connections.per.ip", MAX_INT, at_least(0), update=CLUSTER_WIDE),
-        string_key("max.connections.per.ip.overrides", "", update=CLUSTER_WIDE),
+        string_key("max.connections.per.ip.overrides", "", _ip_overrides, update=CLUSTER_WIDE),
         int_key("max.incremental.fetch.session.cache.slots", 1000, at_least(0)),
         int_key("max.request.partition.size.limit", 2000, at_least(1)),
         int_key("message.max.bytes", 1_048_588, at_least(0), update=CLUSTER_WIDE),
@@ -173,19 +222,20 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         string_key("metrics.recording.level", "INFO"),
         long_key("metrics.sample.window.ms", 30_000, at_least(1)),
         int_key("min.insync.replicas", 1, at_least(1), update=CLUSTER_WIDE),
+        int_key("node.id", -1),
         int_key("num.io.threads", 8, at_least(0), update=CLUSTER_WIDE),
         int_key("num.network.threads", 3, at_least(1), update=CLUSTER_WIDE),
         int_key("num.partitions", 1, at_least(1)),
         int_key("num.recovery.threads.per.data.dir", 1, at_least(1), update=CLUSTER_WIDE),
         int_key("num.replica.alter.log.dirs.threads", None),
-        int_key("num.replica.fetchers", 1, update=CLUSTER_WIDE),
+        int_key("num.replica.fetchers", 1, at_least(1), update=CLUSTER_WIDE),
         int_key("offset.metadata.max.bytes", 4096),
-        short_key("offsets.commit.required.acks", -1),
+        short_key("offsets.commit.required.acks", -1, _all_acks),
         int_key("offsets.commit.timeout.ms", 5000, at_least(1)),
         int_key("offsets.load.buffer.size", 5_242_880, at_least(1)),
         long_key("offsets.retention.check.interval.ms", 600_000, at_least(1)),
         int_key("offsets.retention.minutes", 10_080, at_least(1)),
-        int_key("offsets.topic.compression.codec", 0),
+        int_key("offsets.topic.compression.codec", 0, between(0, 4)),
         int_key("offsets.topic.num.partitions", 50, at_least(1)),
         short_key("offsets.topic.replication.factor", 3, at_least(1)),
         int_key("offsets.topic.segment.bytes", 104_857_600, at_least(1)),
@@ -248,23 +298,6 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
     ]
 )
 
-ELSEWHERE: Final = (
-    "ssl.",
-    "sasl.",
-    "process.roles",
-    "node.id",
-    "controller.quorum.",
-    "controller.listener.names",
-    "metadata.",
-    "remote.log.",
-    "share.",
-    "group.share.",
-    "group.streams.",
-    "password.encoder.",
-    "zookeeper.ssl.",
-)
-"""Keys of Kafka that mean nothing to this broker: accepted, for a properties file may hold them."""
-
 
 def require_broker_key(name: str) -> ConfigKey:
     """The key called `name`, or a ConfigError that names the nearest one."""
@@ -278,33 +311,54 @@ def require_broker_key(name: str) -> ConfigKey:
     return key
 
 
-def idle_settings(names: Iterable[str]) -> dict[str, str]:
-    """Those of `names` that a broker accepts and does nothing with, each with the reason."""
-    from embedkafka.server.topic_config import TOPIC_KEYS  # it builds on this module
+def is_known_setting(name: str) -> bool:
+    """Whether a broker takes a setting called `name`, with or without an effect."""
+    return name in BROKER_KEYS or find_inert(name) is not None or _is_one_of_topics(name)
 
+
+def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
+    """Those of `settings` that have no effect, each with the reason."""
     idle: dict[str, str] = {}
-    for name in names:
-        if name in BROKER_KEYS:
-            continue
-        if name.startswith(ELSEWHERE):
-            idle[name] = "an embedded broker has nothing of the kind"
-        elif name in TOPIC_KEYS:
+    for name, value in settings.items():
+        inert = find_inert(name)
+        if inert is not None:
+            if not holds_here(name, value):
+                idle[name] = inert.reason
+        elif name not in BROKER_KEYS and _is_one_of_topics(name):
             # As in Kafka, and Spark's own tests give their broker `delete.retention.ms`.
             idle[name] = "it is one of topics, not of brokers"
     return idle
 
 
 def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
-    """Typed values of the given settings, idle ones left out.
+    """Typed values of the given settings, without those that no broker knows.
 
-    Unknown names and bad values raise ConfigError.
+    Unknown names, bad values, and settings that must not be ignored raise ConfigError.
     """
-    idle = idle_settings(settings)
-    return {
-        name: require_broker_key(name).parse(text)
-        for name, text in settings.items()
-        if name not in idle
-    }
+    parsed: dict[str, ConfigValue] = {}
+    for name, value in settings.items():
+        inert = find_inert(name)
+        if inert is not None and inert.refused and not holds_here(name, value):
+            raise ConfigError(f"broker setting {name} cannot be obeyed here: {inert.reason}")
+        if name in BROKER_KEYS or not is_known_setting(name):
+            parsed[name] = require_broker_key(name).parse(value)
+    check_together(BrokerConfig(parsed))
+    return parsed
+
+
+def holds_here(name: str, value: object) -> bool:
+    """Whether `value` is what holds if the setting is ignored: its default, or a fact."""
+    key = BROKER_KEYS.get(name)
+    if key is None:
+        return False
+    parsed = key.parse(value)
+    return parsed == key.default or holds_anyway(name, parsed)
+
+
+def _is_one_of_topics(name: str) -> bool:
+    from embedkafka.server.topic_config import TOPIC_KEYS  # it builds on this module
+
+    return name in TOPIC_KEYS
 
 
 class BrokerConfig:
@@ -337,5 +391,45 @@ class BrokerConfig:
         value = self[name]
         return "" if value is None else str(value)
 
+    def items(self, name: str) -> tuple[str, ...]:
+        value = self[name]
+        assert isinstance(value, tuple), f"{name} is {value!r}"
+        return value
+
     def with_values(self, changed: Mapping[str, ConfigValue]) -> "BrokerConfig":
         return BrokerConfig({**self.given, **changed})
+
+
+def check_change(current: BrokerConfig, changed: Mapping[str, ConfigValue]) -> None:
+    """Refuses changes that a running broker cannot make, in Kafka's words where it has some."""
+    check_together(current.with_values(changed))
+    for name in ("num.io.threads", "num.network.threads", "log.cleaner.threads"):
+        before, after = current.integer(name), changed.get(name)
+        if isinstance(after, int) and after != before:
+            _check_thread_count(name, before, after)
+
+
+def _check_thread_count(name: str, before: int, after: int) -> None:
+    if name == "num.io.threads" and not before * after:
+        raise ConfigError(
+            f"{name} cannot change from {before} to {after} while the broker runs: with 0, network "
+            "threads handle requests themselves"
+        )
+    complaint = f"Dynamic thread count update validation failed for {name}={after}, value should "
+    if after < before // 2:
+        raise ConfigError(f"{complaint}be at least half the current value {before}")
+    if after > before * 2:
+        raise ConfigError(f"{complaint}not be greater than double the current value {before}")
+
+
+def check_together(config: BrokerConfig) -> None:
+    """Refuses values that do not fit each other, in Kafka's words."""
+    queued = config.integer("queued.max.request.bytes")
+    if 0 < queued < config.integer("socket.request.max.bytes"):
+        raise ConfigError(
+            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+        )
+    threads = config.integer("log.cleaner.threads")
+    buffer_bytes = config.integer("log.cleaner.dedupe.buffer.size")
+    if config.flag("log.cleaner.enable") and buffer_bytes <= threads * _MIN_DEDUPE_BYTES:
+        raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")

@@ -108,9 +108,24 @@ def format_value(value: object) -> str:
     """A typed value as Kafka prints it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return _format_double(value)
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _format_double(value: float) -> str:
+    """As Java prints it: from ten million on, and below a thousandth, with an exponent."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, _, exponent = f"{value:.16e}".partition("e")
+    shortest = next(
+        text
+        for precision in range(1, 17)
+        if float(text := f"{float(digits):.{precision}f}e{exponent}") == value
+    )
+    return f"{shortest.partition('e')[0]}E{int(exponent)}"
 
 
 def by_name(keys: Iterable[ConfigKey]) -> Mapping[str, ConfigKey]:

@@ -18,6 +18,7 @@ from embedkafka.server.config_def import (
 )
 from embedkafka.server.dynamic_config import BROKERS, DynamicConfig
 from embedkafka.server.group_config import GROUP_KEYS, broker_key
+from embedkafka.server.inert_config import find_inert
 from embedkafka.server.topic_config import SYNONYMS, TOPIC_KEYS, broker_default
 from embedkafka.zk.payloads import DEFAULT_ENTITY
 
@@ -92,7 +93,7 @@ def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
             key,
             _shown(key, config.broker[name]),
             _synonyms(_family(name), layers),
-            read_only=key.update is READ_ONLY,
+            read_only=key.update is READ_ONLY or find_inert(name) is not None,
         )
 
 

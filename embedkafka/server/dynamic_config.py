@@ -49,6 +49,10 @@ class DynamicConfig:
         self._topic_listener: Callable[[str, LogConfig], None] = lambda topic, config: None
         self._broker_listener: Callable[[BrokerConfig], None] = lambda config: None
 
+    def state_facts(self, facts: Mapping[str, ConfigValue]) -> None:
+        """Static settings that only the running broker knows; before `start`."""
+        self.static = self._effective = self.static.with_values(facts)
+
     def start(
         self,
         on_topic: Callable[[str, LogConfig], None],

@@ -30,11 +30,25 @@ class HandlerPool:
         self._failures = failures
         self._threads: list[threading.Thread] = []
 
+    @property
+    def count(self) -> int:
+        return self._count
+
     def start(self) -> None:
-        self._threads = [
-            start_thread(f"{self._name}-{number}", self._run, self._failures)
-            for number in range(self._count)
-        ]
+        self._add_threads(self._count)
+
+    def resize(self, count: int) -> None:
+        """Handles requests with more or fewer threads; one that is busy ends after its request."""
+        before, self._count = self._count, count
+        if self._threads:
+            self._add_threads(count - before)
+            for _ in range(count, before):
+                self._channel.dismiss()
+
+    def _add_threads(self, count: int) -> None:
+        for _ in range(count):
+            name = f"{self._name}-{len(self._threads)}"
+            self._threads.append(start_thread(name, self._run, self._failures))
 
     def join(self) -> None:
         """Waits for the threads; closing the channel is what ends them."""

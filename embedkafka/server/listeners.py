@@ -1,6 +1,7 @@
-"""What `advertised.listeners` says: where clients are told to find a broker."""
+"""The listeners of a broker, and what `advertised.listeners` says: where clients find it."""
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from embedkafka.runtime.addresses import format_address
@@ -8,6 +9,13 @@ from embedkafka.runtime.failures import ConfigError
 
 CLIENT_LISTENER: Final = "PLAINTEXT"
 CONTROL_LISTENER: Final = "CONTROLLER"
+
+LISTENER_FACTS: Final[Mapping[str, str]] = {
+    "control.plane.listener.name": CONTROL_LISTENER,
+    "inter.broker.listener.name": CLIENT_LISTENER,
+    "listener.security.protocol.map": f"{CLIENT_LISTENER}:PLAINTEXT,{CONTROL_LISTENER}:PLAINTEXT",
+}
+"""Settings on which every broker agrees with Kafka's, because it has these two listeners."""
 
 _LISTENER: Final = re.compile(
     r"(?P<name>\w[\w.-]*)://\[?(?P<host>[^\[\]/,]*?)\]?:(?P<port>\d{1,5})"
@@ -21,7 +29,11 @@ class Advertised(NamedTuple):
     port: int = 0
 
     def __str__(self) -> str:
-        return f"{CLIENT_LISTENER}://{format_address(self.host, self.port)}"
+        return format_listener(CLIENT_LISTENER, self.host, self.port)
+
+
+def format_listener(name: str, host: str, port: int) -> str:
+    return f"{name}://{format_address(host, port)}"
 
 
 def parse_advertised(text: str) -> Advertised:

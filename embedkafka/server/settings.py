@@ -6,8 +6,9 @@ from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig
 from embedkafka.net.limits import Limits
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig
+from embedkafka.records.compression import Compression
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.broker_config import BrokerConfig, assignor_name, parse_ip_overrides
 from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER
 from embedkafka.txn.config import TxnConfig
 
@@ -15,28 +16,36 @@ _MINUTE_MS = 60_000
 
 
 def server_config(config: BrokerConfig, *, host: str, port: int, control_host: str) -> ServerConfig:
-    idle_ms = config.integer("connections.max.idle.ms")
     return ServerConfig(
         listeners=[
             ListenerConfig(name=CLIENT_LISTENER, host=host, port=port),
             ListenerConfig(name=CONTROL_LISTENER, host=control_host, is_control_plane=True),
         ],
-        limits=Limits(
-            max_connections=config.integer("max.connections"),
-            max_connections_per_ip=config.integer("max.connections.per.ip"),
-            max_connections_per_ip_overrides=_overrides(
-                config.text("max.connections.per.ip.overrides")
-            ),
-            max_request_bytes=config.integer("socket.request.max.bytes"),
-            max_idle_ms=idle_ms if idle_ms >= 0 else None,
-        ),
+        limits=limits(config),
         num_network_threads=config.integer("num.network.threads"),
+        backlog=config.integer("socket.listen.backlog.size"),
     )
 
 
-def _overrides(text: str) -> dict[str, int]:
-    pairs = (item.rpartition(":") for item in text.split(",") if item.strip())
-    return {host.strip(): int(count) for host, _, count in pairs}
+def limits(config: BrokerConfig) -> Limits:
+    idle_ms = config.integer("connections.max.idle.ms")
+    return Limits(
+        max_connections=config.integer("max.connections"),
+        max_connections_per_ip=config.integer("max.connections.per.ip"),
+        max_connections_per_ip_overrides=parse_ip_overrides(
+            config.text("max.connections.per.ip.overrides")
+        ),
+        max_connection_creation_rate=config.integer("max.connection.creation.rate"),
+        rate_windows=config.integer("quota.window.num"),
+        rate_window_ms=1000 * config.integer("quota.window.size.seconds"),
+        max_request_bytes=config.integer("socket.request.max.bytes"),
+        max_idle_ms=idle_ms if idle_ms >= 0 else None,
+    )
+
+
+def queued_max_bytes(config: BrokerConfig) -> int | None:
+    max_bytes = config.integer("queued.max.request.bytes")
+    return max_bytes if max_bytes > 0 else None
 
 
 def replica_config(config: BrokerConfig) -> ReplicaConfig:
@@ -51,9 +60,6 @@ def replica_config(config: BrokerConfig) -> ReplicaConfig:
             "replica.high.watermark.checkpoint.interval.ms"
         ),
         selector_class=config.text("replica.selector.class") or None,
-        max_incremental_fetch_session_cache_slots=config.integer(
-            "max.incremental.fetch.session.cache.slots"
-        ),
         quota_window_num=config.integer("replication.quota.window.num"),
         quota_window_size_ms=1000 * config.integer("replication.quota.window.size.seconds"),
     )
@@ -84,6 +90,7 @@ def log_manager_config(config: BrokerConfig) -> LogManagerConfig:
         log_flush_start_offset_checkpoint_interval_ms=config.integer(
             "log.flush.start.offset.checkpoint.interval.ms"
         ),
+        log_initial_task_delay_ms=config.integer("log.initial.task.delay.ms"),
         producer_id_expiration_ms=config.integer("producer.id.expiration.ms"),
         producer_id_expiration_check_interval_ms=config.integer(
             "producer.id.expiration.check.interval.ms"
@@ -107,6 +114,7 @@ def cleaner_config(config: BrokerConfig) -> CleanerConfig:
 def group_config(config: BrokerConfig) -> GroupConfig:
     return GroupConfig(
         offsets_topic_num_partitions=config.integer("offsets.topic.num.partitions"),
+        offsets_topic_compression=Compression(config.integer("offsets.topic.compression.codec")),
         group_min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
         group_max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
         group_initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
@@ -116,6 +124,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
         consumer_session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
         consumer_heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        consumer_assignors=tuple(map(assignor_name, config.items("group.consumer.assignors"))),
         consumer_group_max_size=config.integer("group.consumer.max.size"),
         consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
     )

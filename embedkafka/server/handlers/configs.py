@@ -17,12 +17,13 @@ from embedkafka.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.broker_config import BROKER_KEYS
+from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig, check_change
 from embedkafka.server.config_def import (
     CLUSTER_WIDE,
     READ_ONLY,
     ConfigKey,
     ConfigType,
+    ConfigValue,
     format_value,
 )
 from embedkafka.server.config_docs import documentation
@@ -35,6 +36,7 @@ from embedkafka.server.config_view import (
 )
 from embedkafka.server.dynamic_config import BROKERS, GROUPS, TOPICS
 from embedkafka.server.group_config import GROUP_KEYS, parse_group_settings
+from embedkafka.server.inert_config import find_inert
 from embedkafka.server.topic_config import TOPIC_KEYS, parse_topic_settings
 from embedkafka.server.topic_rules import check_topic_name
 from embedkafka.zk.payloads import DEFAULT_ENTITY, sanitize
@@ -256,9 +258,14 @@ def _alter(
         elif entity_type == GROUPS:
             parse_group_settings(new, broker.config.broker)
         else:
-            _check_broker_settings(new, old, per_broker=entity != DEFAULT_ENTITY)
+            _check_broker_settings(
+                new, old, broker.config.broker, per_broker=entity != DEFAULT_ENTITY
+            )
     except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        # Kafka calls a bad value of a broker a bad request.
+        is_brokers = entity_type == BROKERS
+        code = ErrorCode.INVALID_REQUEST if is_brokers else ErrorCode.INVALID_CONFIG
+        raise ApiError(code, str(error)) from error
     if not validate_only:
         broker.config.set_overrides(entity_type, entity, new)
 
@@ -322,20 +329,24 @@ def _edited_list(
 
 
 def _check_broker_settings(
-    new: Mapping[str, str], old: Mapping[str, str], *, per_broker: bool
+    new: Mapping[str, str], old: Mapping[str, str], current: BrokerConfig, *, per_broker: bool
 ) -> None:
-    """Refuses what is unknown, cannot change at run time, or has a bad value."""
+    """Refuses what cannot change at run time, has no effect, or has a bad value."""
+    parsed: dict[str, ConfigValue] = {}
     for name, text in new.items():
-        key = BROKER_KEYS.get(name)
-        if key is None:
-            continue  # as Kafka: it may be meant for a plug-in
-        if old.get(name) != text and (
-            key.update is READ_ONLY or (key.update is not CLUSTER_WIDE and not per_broker)
-        ):
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({name})"
-            )
-        key.parse(text)
+        key, inert = BROKER_KEYS.get(name), find_inert(name)
+        is_changed = old.get(name) != text
+        if key is not None:
+            if is_changed and (
+                key.update is READ_ONLY or (key.update is not CLUSTER_WIDE and not per_broker)
+            ):
+                raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
+            parsed[name] = key.parse(text)
+            is_changed = is_changed and parsed[name] != current[name]
+        # Kafka takes any name, which may be meant for a plug-in.
+        if is_changed and inert is not None:
+            raise ConfigError(f"{name} cannot change, for it has no effect: {inert.reason}")
+    check_change(current, parsed)
 
 
 def _check_repeated(names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from embedkafka.group.offset_messages import commit_response
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -160,6 +160,7 @@ def consumer_group_heartbeat(
     broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: "RequestContext"
 ) -> object:
     """Joins, keeps in, or leaves a group whose coordinator assigns the partitions (KIP-848)."""
+    _refuse_without_consumer_protocol(broker)
     broker.groups.consumer_group_heartbeat(
         request, context.client_id, context.client_host, context.version, context.reply
     )
@@ -170,6 +171,7 @@ def consumer_group_describe(
     broker: "Broker", request: ConsumerGroupDescribeRequest, context: "RequestContext"
 ) -> object:
     """Epochs, members and assignments of consumer groups."""
+    _refuse_without_consumer_protocol(broker)
     if not request.include_authorized_operations:
         broker.groups.consumer_group_describe(request, context.reply)
         return LATER
@@ -180,6 +182,11 @@ def consumer_group_describe(
 
     broker.groups.consumer_group_describe(request, reply)
     return LATER
+
+
+def _refuse_without_consumer_protocol(broker: "Broker") -> None:
+    if "consumer" not in broker.config.broker.items("group.coordinator.rebalance.protocols"):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def offset_commit(

@@ -3,7 +3,7 @@
 import pytest
 
 from embedkafka.cluster.config import ClusterConfig
-from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.failures import ConfigError, ConfigWarning
 from embedkafka.runtime.properties import parse_properties
 
 #: What the test broker of Spark's own connector is started with, as Java writes it to a file,
@@ -34,6 +34,7 @@ log.flush.scheduler.interval.ms=10
 """
 
 
+@pytest.mark.filterwarnings("ignore::embedkafka.ConfigWarning")
 def test_the_settings_of_sparks_own_test_broker_are_accepted():
     settings = ClusterConfig(config=parse_properties(SPARKS_TEST_BROKER)).broker_settings()
     assert settings["log.segment.bytes"] == 70
@@ -41,16 +42,34 @@ def test_the_settings_of_sparks_own_test_broker_are_accepted():
     assert settings["group.initial.rebalance.delay.ms"] == 10
 
 
-def test_a_setting_that_does_nothing_is_told_once(caplog):
-    config = ClusterConfig(config=parse_properties(SPARKS_TEST_BROKER))
-    for _ in range(3):
-        config.broker_settings()
-    told = sorted(record.args[0] for record in caplog.records)
-    assert told == ["delete.retention.ms", "listeners", "log.dir", "zookeeper.connect"]
+def test_a_setting_that_does_nothing_is_warned_of_once():
+    with pytest.warns(ConfigWarning) as warned:
+        config = ClusterConfig(config=parse_properties(SPARKS_TEST_BROKER))
+    config.broker_settings()  # warns no more: warnings are errors
+    told = sorted(str(warning.message).split()[2] for warning in warned)
+    assert told == [
+        "delete.retention.ms",
+        "listeners",
+        "log.dir",
+        "replica.socket.timeout.ms",
+        "zookeeper.connect",
+    ]
+    assert {warning.filename for warning in warned} == {__file__}
+
+
+def test_a_warning_gives_the_reason():
+    with pytest.warns(ConfigWarning, match=r"ssl\.keystore\.location has no effect: security is"):
+        ClusterConfig(config={"ssl.keystore.location": "x"})
+
+
+def test_a_setting_that_must_not_be_ignored_stops_the_cluster():
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name cannot be obeyed here"):
+        ClusterConfig(config={"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
 
 
 @pytest.mark.parametrize(
-    ("given", "first"), [({}, 1), ({"broker.id": "0"}, 0), ({"broker.id": -1}, 1)]
+    ("given", "first"),
+    [({}, 1), ({"broker.id": "0"}, 0), ({"broker.id": -1}, 1), ({"node.id": 5}, 5)],
 )
 def test_ids_count_from_the_one_that_is_given(given, first):
     assert ClusterConfig(config=given).first_id == first

@@ -12,7 +12,7 @@ import pytest
 from embedkafka.log.checkpoints import MetaProperties
 from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.config import LogConfig
-from embedkafka.log.manager import LogManager
+from embedkafka.log.manager import LogManager, LogManagerConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import ConfigError, DirectoryInUse
@@ -349,6 +349,39 @@ def test_topics_learn_of_new_settings(managers: Managers) -> None:
     other = manager.get_or_create(TopicPartition("other", 0))
     manager.update_topic_config("orders", LogConfig(retention_ms=5))
     assert (log.config.retention_ms, other.config.retention_ms) == (5, LogConfig().retention_ms)
+
+
+def test_compaction_obeys_other_settings_while_it_runs(kit, managers: Managers) -> None:
+    manager = managers.start()
+    (before,) = (task for task in kit.tasks.periodic if task.name == "log-cleaner")
+    cleaner = CleanerConfig(
+        log_cleaner_backoff_ms=7, log_cleaner_dedupe_buffer_size=2400, log_cleaner_threads=2
+    )
+    manager.reconfigure(LogManagerConfig(), cleaner)
+    (task,) = (
+        task for task in kit.tasks.periodic if task.name == "log-cleaner" and not task.cancelled
+    )
+    assert before.cancelled
+    assert (task.delay_ms, manager._cleaner.config.max_keys) == (7, 45)
+
+
+def test_without_a_cleaner_other_settings_do_not_start_one(kit, managers: Managers) -> None:
+    manager = managers.start(CleanerConfig(log_cleaner_enable=False))
+    changed = CleanerConfig(log_cleaner_enable=False, log_cleaner_backoff_ms=7)
+    manager.reconfigure(LogManagerConfig(), changed)
+    assert not [task for task in kit.tasks.periodic if task.name == "log-cleaner"]
+
+
+def test_producers_expire_by_the_setting_of_now(kit, managers: Managers) -> None:
+    manager = managers.start()
+    log = manager.get_or_create(ORDERS)
+    kit.append(log, b"x", producer_id=5, base_sequence=0)
+    kit.clock.advance(1000)
+    manager.expire_producers()
+    assert log.active_producers()
+    manager.reconfigure(LogManagerConfig(producer_id_expiration_ms=1000), CleanerConfig())
+    manager.expire_producers()
+    assert not log.active_producers()
 
 
 def test_directories_belong_to_one_broker_of_one_cluster(managers: Managers) -> None:

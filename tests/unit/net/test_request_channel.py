@@ -120,3 +120,23 @@ def test_closing_a_connection_is_possible_before_and_after_an_answer():
     request.reply([b"late"])
     request.close_connection("reason two")
     assert port.told == [("close", "reason one"), ("reply", b"late"), ("close", "reason two")]
+
+
+def test_a_channel_takes_nothing_more_once_its_requests_have_so_many_bytes():
+    channel = RequestChannel(max_bytes=len(b"frame") + 1)
+    calls = []
+    assert channel.offer(a_request(), never)
+    assert channel.offer(a_request(), never)
+    assert not channel.offer(a_request(), lambda: calls.append("room"))
+    channel.receive()
+    assert calls == ["room"]
+    assert channel.offer(a_request(), never)
+
+
+def test_a_dismissal_ends_one_receiver_and_leaves_the_requests_to_others():
+    channel = RequestChannel()
+    request = a_request()
+    assert channel.offer(request, never)
+    channel.dismiss()
+    assert channel.receive() is None
+    assert channel.receive() is request

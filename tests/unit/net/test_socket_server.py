@@ -19,6 +19,7 @@ from embedkafka.net.socket_server import ListenerConfig, ServerConfig, SocketSer
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.runtime.files import FileRegion, SystemFiles
+from embedkafka.runtime.values import replace
 from tests.unit.net.conftest import (
     CONTROL,
     DATA,
@@ -389,6 +390,71 @@ def test_a_full_broker_leaves_connections_waiting_until_one_ends(bench):
                 third.send(b"next")
                 second.socket.close()
                 assert third.receive() == b"re:next"
+
+
+def test_a_lower_limit_closes_the_connections_longest_unused(bench):
+    server = bench.serve(echo)
+    with connect(server) as unused, connect(server) as used:
+        assert unused.ask(b"x") == b"re:x"
+        bench.clock.advance(seconds=1)
+        assert used.ask(b"x") == b"re:x"
+        server.set_limits(replace(server.limits, max_connections=1))
+        unused.assert_hung_up()
+        assert used.ask(b"x") == b"re:x"
+        with connect(server) as waiting:
+            waiting.send(b"waiting")
+            assert used.ask(b"still the only one") == b"re:still the only one"
+            server.set_limits(replace(server.limits, max_connections=2))
+            assert waiting.receive() == b"re:waiting"
+
+
+def test_a_limit_for_an_address_changes_while_the_server_runs(bench):
+    server = bench.serve(echo)
+    overrides = {"127.0.0.1": 1}
+    server.set_limits(replace(server.limits, max_connections_per_ip_overrides=overrides))
+    with connect(server) as first:
+        assert first.ask(b"x") == b"re:x"
+        with connect(server) as refused:
+            refused.assert_hung_up()
+        server.set_limits(replace(server.limits, max_connections_per_ip_overrides={}))
+        with connect(server) as second:
+            assert second.ask(b"x") == b"re:x"
+
+
+def test_clients_that_fill_the_broker_do_not_shut_out_the_controller(bench):
+    server = bench.serve(echo, control_handle=echo, max_connections=1)
+    with connect(server) as client, connect(server, CONTROL) as controller:
+        assert client.ask(b"x") == b"re:x"
+        assert controller.ask(b"x") == b"re:x"
+
+
+def test_connections_come_no_faster_than_the_rate_allows(bench):
+    """Two a second over a window of ten seconds: the twenty-first is one too many."""
+    server = bench.serve(echo, max_connection_creation_rate=2)
+    with ExitStack() as stack:
+        peers = [stack.enter_context(connect(server)) for _ in range(21)]
+        assert [peer.ask(b"x") for peer in peers] == [b"re:x"] * 21
+        late = stack.enter_context(connect(server))
+        late.send(b"late")
+        assert peers[0].ask(b"x") == b"re:x"  # the acceptor has had its turn
+        assert server.connection_count == 21
+        bench.clock.advance(seconds=1)
+        assert late.receive() == b"re:late"
+
+
+def test_network_threads_come_and_go_while_the_server_runs(bench):
+    server = bench.serve(echo, threads=1)
+    server.resize(3)
+    assert {"ek-b1-processor-1", "ek-b1-processor-2"} <= server_threads()
+    with ExitStack() as stack:
+        peers = [stack.enter_context(connect(server)) for _ in range(3)]
+        assert [peer.ask(b"x") for peer in peers] == [b"re:x"] * 3
+        server.resize(1)
+        for peer in peers[1:]:
+            peer.assert_hung_up()
+        assert peers[0].ask(b"x") == b"re:x"
+        with connect(server) as another:
+            assert another.ask(b"x") == b"re:x"
 
 
 def test_without_descriptors_a_connection_is_turned_away_and_the_next_one_served(bench):

@@ -4,6 +4,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.broker_config import (
     BROKER_KEYS,
     BrokerConfig,
+    check_change,
     idle_settings,
     parse_broker_settings,
 )
@@ -53,7 +54,7 @@ def test_a_topics_key_has_no_effect_in_a_broker_but_is_no_mistake_either():
     assert parse_broker_settings({"delete.retention.ms": "10", "log.segment.bytes": "70"}) == {
         "log.segment.bytes": 70
     }
-    assert "one of topics" in idle_settings(["delete.retention.ms"])["delete.retention.ms"]
+    assert "one of topics" in idle_settings({"delete.retention.ms": 1})["delete.retention.ms"]
 
 
 def test_python_values_are_as_good_as_text():
@@ -86,9 +87,94 @@ def test_a_production_properties_file_is_accepted_for_what_it_can_mean_here():
     assert parse_broker_settings({"ssl.keystore.location": "x", "num.partitions": "3"}) == {
         "num.partitions": 3
     }
-    assert list(idle_settings(["ssl.keystore.location", "num.partitions"])) == [
+    assert list(idle_settings({"ssl.keystore.location": "x", "num.partitions": "3"})) == [
         "ssl.keystore.location"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
+        ("create.topic.policy.class.name", "com.example.Policy"),
+        ("alter.config.policy.class.name", "com.example.Policy"),
+        ("principal.builder.class", "com.example.Principals"),
+        ("security.inter.broker.protocol", "SSL"),
+        ("zookeeper.set.acl", True),
+        ("config.providers", "file"),
+    ],
+)
+def test_a_setting_that_must_not_be_ignored_is_refused_with_the_reason(name, value):
+    with pytest.raises(ConfigError, match=f"{name} cannot be obeyed here: ."):
+        parse_broker_settings({name: value})
+
+
+def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds():
+    idle = idle_settings(
+        {
+            "num.replica.fetchers": "4",
+            "background.threads": "10",
+            "authorizer.class.name": "",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "control.plane.listener.name": "CONTROL",
+            "listener.name.internal.ssl.keystore.location": "x",
+        }
+    )
+    assert set(idle) == {
+        "num.replica.fetchers",
+        "control.plane.listener.name",
+        "listener.name.internal.ssl.keystore.location",
+    }
+    assert "one fetcher per leader" in idle["num.replica.fetchers"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("offsets.commit.required.acks", "1", "waits for all replicas"),
+        ("group.coordinator.rebalance.protocols", "consumer", "Disabling the 'classic' protocol"),
+        ("group.coordinator.rebalance.protocols", "classic,share", "not share"),
+        ("group.consumer.assignors", "com.example.Assignor", "not the Java class com.example"),
+        ("max.connections.per.ip.overrides", "here", "host:count"),
+        ("queued.max.request.bytes", "100", "larger or equal to socket.request.max.bytes"),
+        ("log.cleaner.dedupe.buffer.size", "100", "at least 1MB per cleaner thread"),
+    ],
+)
+def test_a_broker_value_that_cannot_be_is_refused(name, value, reason):
+    with pytest.raises(ConfigError, match=reason):
+        parse_broker_settings({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "reason"),
+    [
+        ("num.io.threads", 4, 9, "not be greater than double the current value 4"),
+        ("num.io.threads", 4, 1, "be at least half the current value 4"),
+        ("num.io.threads", 0, 2, "network threads handle requests themselves"),
+        ("num.io.threads", 2, 0, "network threads handle requests themselves"),
+        ("num.network.threads", 1, 3, "not be greater than double"),
+    ],
+)
+def test_threads_change_by_half_or_double_at_a_time(name, before, after, reason):
+    current = BrokerConfig({name: before})
+    check_change(current, {name: before * 2})
+    with pytest.raises(ConfigError, match=reason):
+        check_change(current, {name: after})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (0.5, "0.5"),
+        (1e7, "1.0E7"),
+        (123456789.5, "1.234567895E8"),
+        (0.0001, "1.0E-4"),
+        (100.0, "100.0"),
+    ],
+)
+def test_a_double_is_printed_as_java_does(value, text):
+    assert format_value(value) == text
 
 
 def test_every_topic_key_is_explained():

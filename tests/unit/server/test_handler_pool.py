@@ -1,0 +1,42 @@
+"""Handler threads that come and go while requests do."""
+
+import threading
+
+from embedkafka.net.request_channel import Request, RequestChannel
+from embedkafka.runtime.failures import Failures
+from embedkafka.server.handler_pool import HandlerPool
+from tests.unit.net.test_request_channel import a_request, never
+
+WAIT_S = 10
+
+
+def test_a_pool_grows_and_shrinks_while_it_runs():
+    channel, failures = RequestChannel(), Failures()
+    busy = threading.Semaphore(0)
+    go_on = threading.Event()
+
+    def handle(request: Request) -> None:
+        busy.release()
+        go_on.wait(WAIT_S)
+
+    pool = HandlerPool("ek-test-handler", 1, channel, handle, failures)
+    pool.start()
+    pool.resize(3)
+    for _ in range(3):
+        channel.offer(a_request(), never)
+    for _ in range(3):
+        assert busy.acquire(timeout=WAIT_S)  # three at once: there are three threads
+    pool.resize(0)
+    go_on.set()
+    pool.join()  # the channel is open: it was the new size that ended them
+    failures.check()
+
+
+def test_a_pool_that_has_not_started_begins_with_the_new_size():
+    channel, failures = RequestChannel(), Failures()
+    pool = HandlerPool("ek-test-handler", 1, channel, never, failures)
+    pool.resize(2)
+    pool.start()
+    assert len([t for t in threading.enumerate() if t.name.startswith("ek-test-handler")]) == 2
+    channel.close()
+    pool.join()
