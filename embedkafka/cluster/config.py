@@ -25,6 +25,8 @@ TEST_DEFAULTS: Final[Mapping[str, object]] = {
     "group.min.session.timeout.ms": 100,
     "group.consumer.heartbeat.interval.ms": 100,  # how soon a member hears of its partitions
     "group.consumer.min.heartbeat.interval.ms": 100,
+    # Retention first looks after its own interval: tests write records with old timestamps.
+    "log.initial.task.delay.ms": 300_000,
     "add.partitions.to.txn.retry.backoff.ms": 2,  # the next transaction begins sooner
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,

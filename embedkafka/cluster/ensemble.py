@@ -92,12 +92,18 @@ class MemoryEnsemble:
 class RealEnsemble:
     """Sessions on ZooKeeper servers, which keep by themselves what they know."""
 
-    def __init__(self, hosts: str, failures: Failures) -> None:
+    def __init__(self, hosts: str, failures: Failures, *, connect_timeout_ms: int) -> None:
         self._hosts = hosts
         self._failures = failures
+        self._connect_timeout_ms = connect_timeout_ms
 
     def observe(self) -> KazooZk:
-        session = KazooZk(self._hosts, name="ek-zk", failures=self._failures)
+        session = KazooZk(
+            self._hosts,
+            connect_timeout_ms=self._connect_timeout_ms,
+            name="ek-zk",
+            failures=self._failures,
+        )
 
         def on_change(state: SessionState) -> None:
             if state is SessionState.EXPIRED:
@@ -110,6 +116,7 @@ class RealEnsemble:
         return KazooZk(
             self._hosts,
             session_timeout_ms=session_timeout_ms,
+            connect_timeout_ms=self._connect_timeout_ms,
             name=f"ek-b{broker_id}-zk",
             failures=self._failures,
         )

@@ -33,6 +33,7 @@ from embedkafka.runtime.threads import start_thread
 from embedkafka.server.broker import Broker, BrokerSpec, Handle
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.server.settings import zookeeper_connect_timeout_ms
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 
@@ -310,7 +311,12 @@ class Nodes:
 
     def _make_ensemble(self) -> Ensemble:
         if self._config.zookeeper is not None:
-            return RealEnsemble(self._config.zookeeper, self._failures)
+            settings = BrokerConfig(self._config.broker_settings())
+            return RealEnsemble(
+                self._config.zookeeper,
+                self._failures,
+                connect_timeout_ms=zookeeper_connect_timeout_ms(settings),
+            )
         return MemoryEnsemble(
             self._config.data_dir, files=self._files, clock=self.clock, failures=self._failures
         )

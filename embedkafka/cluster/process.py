@@ -31,6 +31,7 @@ from embedkafka.runtime.ids import BrokerId
 from embedkafka.server.broker import Broker, BrokerSpec
 from embedkafka.server.broker_config import BrokerConfig, parse_broker_settings
 from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.settings import zookeeper_connect_timeout_ms
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.store import WatchEvent, ZkError
@@ -40,7 +41,6 @@ _LOG = logging.getLogger(__name__)
 PATIENCE_MS = 30_000
 """For an earlier life to end, and for the controller to welcome this one."""
 
-_CONNECT_TIMEOUT_MS: Final = 18_000
 _DECIDED_HERE: Final = {
     "broker.id": "it is given by itself",
     "node.id": "the broker's id is given by itself",
@@ -180,9 +180,7 @@ class BrokerProcess:
         return KazooZk(
             self._zookeeper,
             session_timeout_ms=config.integer("zookeeper.session.timeout.ms"),
-            connect_timeout_ms=int(
-                config.text("zookeeper.connection.timeout.ms") or _CONNECT_TIMEOUT_MS
-            ),
+            connect_timeout_ms=zookeeper_connect_timeout_ms(config),
             name=f"ek-b{self._id}-zk",
             failures=self._failures,
         )

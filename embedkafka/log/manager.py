@@ -56,7 +56,7 @@ class LogManagerConfig:
     log_flush_scheduler_interval_ms: int = NEVER_MS
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
-    log_initial_task_delay_ms: int = 30_000
+    log_initial_task_delay_ms: int = NEVER_MS  # but not more than the period
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS
     producer_id_expiration_check_interval_ms: int = 600_000
     verifies_transactions: bool = False
@@ -547,8 +547,8 @@ class LogManager:
                 self.expire_producers,
             ),
         )
-        # Kafka waits for the initial delay even where the period is shorter, which a test that
-        # asks for a short period does not mean.
+        # Kafka waits for the initial delay even where the period is shorter; a test that asks for
+        # a short period does not mean that.
         self._tasks = [
             self._scheduler.every(
                 name, period_ms, run, delay_ms=min(config.log_initial_task_delay_ms, period_ms)

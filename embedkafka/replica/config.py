@@ -20,5 +20,8 @@ class ReplicaConfig:
     high_watermark_checkpoint_interval_ms: int = 5_000
     selector_class: str | None = None
     truncates_on_fetch: bool = True
+    producer_purge_interval_requests: int = 1_000
+    fetch_purge_interval_requests: int = 1_000
+    delete_records_purge_interval_requests: int = 1
     quota_window_num: int = 11
     quota_window_size_ms: int = 1_000

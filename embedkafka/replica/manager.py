@@ -98,9 +98,18 @@ class ReplicaManager:
         self._periodic: list[ScheduledTask] = []
         self.hosted = HostedPartitions(broker_id, metadata)
         self.waiters = Waiters(
-            produce=Purgatory("produce", timer, expire),
-            fetch=Purgatory("fetch", timer, expire),
-            delete_records=Purgatory("delete-records", timer, expire),
+            produce=Purgatory(
+                "produce", timer, expire, purge_interval=config.producer_purge_interval_requests
+            ),
+            fetch=Purgatory(
+                "fetch", timer, expire, purge_interval=config.fetch_purge_interval_requests
+            ),
+            delete_records=Purgatory(
+                "delete-records",
+                timer,
+                expire,
+                purge_interval=config.delete_records_purge_interval_requests,
+            ),
         )
         window = {"windows": config.quota_window_num, "window_ms": config.quota_window_size_ms}
         self.leader_quota = ReplicationQuota(clock, **window)

@@ -57,7 +57,7 @@ from embedkafka.server.adapters import (
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.server.config_def import ConfigValue
-from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
+from embedkafka.server.controlled_shutdown import leave_cluster
 from embedkafka.server.delayed_topics import DelayedTopics
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.dynamic_config import DynamicConfig
@@ -248,10 +248,7 @@ class Broker:
             connect=self._connect,
             listener=CONTROL_LISTENER,
             clock=self.clock,
-            policy=ShutdownPolicy(
-                max_retries=self.spec.config.integer("controlled.shutdown.max.retries"),
-                retry_backoff_ms=self.spec.config.integer("controlled.shutdown.retry.backoff.ms"),
-            ),
+            policy=settings.shutdown_policy(self.spec.config),
         )
 
     def stand_down(self) -> None:

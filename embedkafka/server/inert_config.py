@@ -74,11 +74,6 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "group.consumer.max.assignment.interval.ms",
         "group.consumer.min.assignment.interval.ms",
     ),
-    "a purgatory forgets a request as soon as it is done": (
-        "delete.records.purgatory.purge.interval.requests",
-        "fetch.purgatory.purge.interval.requests",
-        "producer.purgatory.purge.interval.requests",
-    ),
     "the operating system chooses the sizes of socket buffers": (
         "replica.socket.receive.buffer.bytes",
         "socket.receive.buffer.bytes",

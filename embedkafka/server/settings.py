@@ -9,10 +9,12 @@ from embedkafka.net.socket_server import ListenerConfig, ServerConfig
 from embedkafka.records.compression import Compression
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.server.broker_config import BrokerConfig, assignor_name, parse_ip_overrides
+from embedkafka.server.controlled_shutdown import ShutdownPolicy
 from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER
 from embedkafka.txn.config import TxnConfig
 
 _MINUTE_MS = 60_000
+_CONNECT_TIMEOUT_MS = 18_000
 
 
 def server_config(config: BrokerConfig, *, host: str, port: int, control_host: str) -> ServerConfig:
@@ -60,6 +62,13 @@ def replica_config(config: BrokerConfig) -> ReplicaConfig:
             "replica.high.watermark.checkpoint.interval.ms"
         ),
         selector_class=config.text("replica.selector.class") or None,
+        producer_purge_interval_requests=config.integer(
+            "producer.purgatory.purge.interval.requests"
+        ),
+        fetch_purge_interval_requests=config.integer("fetch.purgatory.purge.interval.requests"),
+        delete_records_purge_interval_requests=config.integer(
+            "delete.records.purgatory.purge.interval.requests"
+        ),
         quota_window_num=config.integer("replication.quota.window.num"),
         quota_window_size_ms=1000 * config.integer("replication.quota.window.size.seconds"),
     )
@@ -142,6 +151,17 @@ def txn_config(config: BrokerConfig) -> TxnConfig:
             "transaction.remove.expired.transaction.cleanup.interval.ms"
         ),
     )
+
+
+def shutdown_policy(config: BrokerConfig) -> ShutdownPolicy:
+    return ShutdownPolicy(
+        max_retries=config.integer("controlled.shutdown.max.retries"),
+        retry_backoff_ms=config.integer("controlled.shutdown.retry.backoff.ms"),
+    )
+
+
+def zookeeper_connect_timeout_ms(config: BrokerConfig) -> int:
+    return int(config.text("zookeeper.connection.timeout.ms") or _CONNECT_TIMEOUT_MS)
 
 
 def internal_topic_settings(

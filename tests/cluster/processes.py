@@ -43,7 +43,7 @@ class Processes:
         self.zookeeper = zookeeper
         self.directory = directory
         self._failures = Failures()
-        self._session = RealEnsemble(zookeeper, self._failures).observe()
+        self._session = RealEnsemble(zookeeper, self._failures, connect_timeout_ms=18_000).observe()
         self.zk = KafkaZk(self._session, SystemClock())
         self._running: dict[int, subprocess.Popen] = {}
         self._addresses: dict[int, str] = {}

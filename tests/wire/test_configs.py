@@ -215,6 +215,17 @@ def test_a_broker_tells_static_and_default_values(raw: RawClient) -> None:
     assert configs["log.dirs"].value
 
 
+def test_a_broker_tells_where_it_listens_and_who_it_is(cluster: Cluster, raw: RawClient) -> None:
+    configs = describe(raw, BROKER, "1")
+    listener = f"PLAINTEXT://{cluster.bootstrap_servers}"
+    facts = ("advertised.listeners", "broker.id", "inter.broker.listener.name", "node.id")
+    assert [configs[name].value for name in facts] == [listener, "1", "PLAINTEXT", "1"]
+    assert configs["listeners"].value.split(",")[0] == listener
+    assert "PLAINTEXT:PLAINTEXT" in configs["listener.security.protocol.map"].value.split(",")
+    told = (*facts, "listeners", "listener.security.protocol.map", "log.dirs")
+    assert {configs[name].config_source for name in told} == {STATIC_BROKER}
+
+
 def test_another_brokers_configs_are_not_told(raw: RawClient) -> None:
     for name in ("99", "x"):
         assert describe_all(raw, BROKER, name).error_code == ErrorCode.INVALID_REQUEST
@@ -325,6 +336,26 @@ def test_a_static_broker_value_cannot_change_while_it_runs(raw: RawClient) -> No
     answer = alter(raw, BROKER, "1", ("log.dirs", SET, "/tmp/elsewhere"))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert "log.dirs" in answer.error_message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("num.network.threads", "100", "not be greater than double the current value"),
+        ("log.cleaner.dedupe.buffer.size", "1", "must be at least 1MB per cleaner thread"),
+        ("max.connections", "-1", "Value must be at least 0"),
+        ("max.connections.per.ip.overrides", "here", "max.connections.per.ip.overrides"),
+        ("authorizer.class.name", "x", "Cannot update these configs dynamically"),
+    ],
+)
+def test_a_bad_broker_value_is_a_bad_request(
+    raw: RawClient, key: str, value: str, reason: str
+) -> None:
+    before = describe(raw, BROKER, "1", keys=[key])[key].value
+    answer = alter(raw, BROKER, "1", (key, SET, value))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert reason in answer.error_message
+    assert describe(raw, BROKER, "1", keys=[key])[key].value == before
 
 
 def test_what_clients_are_told_cannot_change_while_a_broker_runs(raw: RawClient) -> None:

@@ -8,8 +8,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from embedkafka.group.admin import describe_consumer_error
+from embedkafka.group.consumer_heartbeat import heartbeat_error
 from embedkafka.group.offset_messages import commit_response
-from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -160,7 +162,8 @@ def consumer_group_heartbeat(
     broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: "RequestContext"
 ) -> object:
     """Joins, keeps in, or leaves a group whose coordinator assigns the partitions (KIP-848)."""
-    _refuse_without_consumer_protocol(broker)
+    if not _has_consumer_groups(broker):
+        return heartbeat_error(ErrorCode.UNSUPPORTED_VERSION)
     broker.groups.consumer_group_heartbeat(
         request, context.client_id, context.client_host, context.version, context.reply
     )
@@ -171,7 +174,13 @@ def consumer_group_describe(
     broker: "Broker", request: ConsumerGroupDescribeRequest, context: "RequestContext"
 ) -> object:
     """Epochs, members and assignments of consumer groups."""
-    _refuse_without_consumer_protocol(broker)
+    if not _has_consumer_groups(broker):
+        return ConsumerGroupDescribeResponse(
+            groups=[
+                describe_consumer_error(group_id, ErrorCode.UNSUPPORTED_VERSION)
+                for group_id in request.group_ids
+            ]
+        )
     if not request.include_authorized_operations:
         broker.groups.consumer_group_describe(request, context.reply)
         return LATER
@@ -184,9 +193,8 @@ def consumer_group_describe(
     return LATER
 
 
-def _refuse_without_consumer_protocol(broker: "Broker") -> None:
-    if "consumer" not in broker.config.broker.items("group.coordinator.rebalance.protocols"):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+def _has_consumer_groups(broker: "Broker") -> bool:
+    return "consumer" in broker.config.broker.items("group.coordinator.rebalance.protocols")
 
 
 def offset_commit(

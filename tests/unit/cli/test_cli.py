@@ -10,6 +10,7 @@ import pytest
 import embedkafka
 from embedkafka import cli
 from embedkafka.cluster import process
+from embedkafka.cluster.config import ClusterConfig
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
 
@@ -90,6 +91,28 @@ def test_broker_passes_every_option_to_its_process(monkeypatch, tmp_path, capsys
         "config": {"num.partitions": "2"},
         "data_dir": tmp_path,
     }
+
+
+def test_a_setting_without_effect_is_one_line_on_stderr(monkeypatch, capsys):
+    class Checking(StandIn):
+        def __init__(self, **settings):
+            ClusterConfig(**settings)
+            super().__init__(**settings)
+
+    monkeypatch.setattr(embedkafka, "EmbeddedKafka", Checking, raising=False)
+    options = ["--config", "ssl.keystore.location=x", "--config", "background.threads=3"]
+    assert cli.main(["up", *options, *python("")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" has no effect: ")[0] for line in lines] == [
+        "embedkafka: warning: broker setting ssl.keystore.location",
+        "embedkafka: warning: broker setting background.threads",
+    ]
+
+
+def test_a_setting_that_must_not_be_ignored_is_misuse(monkeypatch, capsys):
+    monkeypatch.setattr(embedkafka, "EmbeddedKafka", ClusterConfig, raising=False)
+    assert cli.main(["up", "--config", "authorizer.class.name=x", *python("")]) == 2
+    assert "there is no authorizer" in capsys.readouterr().err
 
 
 def test_up_keeps_the_exit_code_of_the_command():

@@ -234,6 +234,27 @@ def test_the_assignor_that_most_members_name_decides(topics):
     assert (first.has(), second.has()) == ({0, 1}, {2, 3})
 
 
+def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(new_coordinator):
+    def assign(*assignors):
+        config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=assignors)
+        coordinator = new_coordinator(config).lead()
+        coordinator.catalog.counts |= {"a": 1, "b": 1}
+        members = [Consumer(coordinator, name, topics=("a", "b")) for name in ("m1", "m2")]
+        settle(*members)
+        return [len(member.has("a")) + len(member.has("b")) for member in members]
+
+    assert assign("range", "uniform") == [2, 0]  # the first partition of each topic
+    assert assign("uniform", "range") == [1, 1]
+
+
+def test_an_assignor_that_the_broker_does_not_offer_is_refused(new_coordinator):
+    config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=("uniform",))
+    coordinator = new_coordinator(config).lead()
+    refused = Consumer(coordinator, "m1", assignor="range").send()
+    assert refused.error is ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert "Supported assignors: uniform." in refused.response.error_message
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -1,0 +1,688 @@
+"""Every setting works, or is in the table of those that do not.
+
+One broker runs with each of its settings at a value that is not the default. For each there is a
+probe: it looks into the part that obeys the setting. Those that can change at run time are changed
+by a client, and the probe is asked again. A key that has neither a probe nor a row in the table
+fails here.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from embedkafka import EmbeddedKafka
+from embedkafka.cluster import ensemble, process
+from embedkafka.group.consumer_assignors import ASSIGNORS
+from embedkafka.log import config as log_config
+from embedkafka.log.log import Log
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.configs import IncrementalAlterConfigsRequest
+from embedkafka.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.replica.remote_leader import RemoteLeader
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.server import group_config, settings
+from embedkafka.server.broker import Broker
+from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
+from embedkafka.server.config_def import READ_ONLY, ConfigKey, ConfigType, ConfigValue, format_value
+from embedkafka.server.group_config import GROUP_KEYS
+from embedkafka.server.handlers import fetch, groups, metadata, txns
+from embedkafka.server.inert_config import INERT, INERT_TOPIC, find_inert
+from embedkafka.server.topic_admin import DEFAULT
+from embedkafka.server.topic_config import SYNONYMS, TOPIC_KEYS, effective_topic_config
+from embedkafka.zk.store import ZkStore
+from tests.wire.raw_client import RawClient
+
+WAIT_S: Final = 30
+TOPIC, OTHER_TOPIC = "inherits", "has-its-own"
+ROOT: Final = Path(log_config.__file__).parents[1]
+
+Probe = Callable[[Broker], Any]
+
+# -- how the parts are reached
+
+
+def log_of(broker: Broker, topic: str = TOPIC) -> Log:
+    log = broker.logs.find(TopicPartition(topic, 0))
+    assert log is not None
+    return log
+
+
+def limits(name: str) -> Probe:
+    return lambda broker: getattr(broker._server._quota._limits, name)
+
+
+def network(name: str) -> Probe:
+    return lambda broker: getattr(broker._server._processors[0]._limits, name)
+
+
+def upkeep(name: str) -> Probe:
+    return lambda broker: getattr(broker.logs.config, name)
+
+
+def cleaner(name: str) -> Probe:
+    return lambda broker: getattr(broker.logs._cleaner.config, name)
+
+
+def replicas(name: str) -> Probe:
+    return lambda broker: getattr(broker.replicas.config, name)
+
+
+def controller(name: str) -> Probe:
+    return lambda broker: getattr(broker.controller._core._config, name)
+
+
+def group(name: str) -> Probe:
+    return lambda broker: getattr(broker.groups._config, name)
+
+
+def txn(name: str) -> Probe:
+    return lambda broker: getattr(broker.txns._config, name)
+
+
+def times(factor: int, probe: Probe) -> Probe:
+    """For a part that counts in other units than the setting."""
+    return lambda broker: probe(broker) / factor
+
+
+def read_by(module: ModuleType, name: str) -> Probe:
+    """For a setting that is read when it is needed, from the settings in force."""
+
+    def probe(broker: Broker) -> ConfigValue:
+        assert f'"{name}"' in inspect.getsource(module), f"{module.__name__} does not read {name}"
+        return broker.config.broker[name]
+
+    return probe
+
+
+def limit_of_groups(name: str) -> Probe:
+    """For the limits of what a group may set: those in force are passed to the check."""
+
+    def probe(broker: Broker) -> ConfigValue:
+        assert name in {
+            group_config._limit_key(own, bound) for own in GROUP_KEYS for bound in ("min", "max")
+        }
+        return broker.config.broker[name]
+
+    return probe
+
+
+def plan(broker: Broker) -> Any:
+    return broker.topics.plan_topic(
+        "planned",
+        partitions=DEFAULT,
+        replication=DEFAULT,
+        config={},
+        broker_config=broker.config.broker,
+    )
+
+
+def internal(*, of_groups: bool) -> Callable[[Broker], tuple[int, int, dict[str, str]]]:
+    return lambda broker: settings.internal_topic_settings(broker.config.broker, group=of_groups)
+
+
+def remote_leader(broker: Broker) -> RemoteLeader:
+    """The way to a leader in another process; a cluster of one process has no use for it."""
+    find_peer, broker._find_peer = broker._find_peer, None
+    try:
+        leader = broker._reach_leader(BrokerId(1), lambda *_: None)
+    finally:
+        broker._find_peer = find_peer
+    assert isinstance(leader, RemoteLeader)
+    return leader
+
+
+def connection_timeout_ms(broker: Broker) -> int:
+    """What a session on a real ZooKeeper is opened with, by a process and by a cluster."""
+    made: list[int] = []
+
+    class Kazoo:
+        def __init__(self, hosts: str, *, connect_timeout_ms: int, **other: object) -> None:
+            made.append(connect_timeout_ms)
+
+        def on_session_change(self, listener: object) -> None:
+            """Nothing changes."""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "KazooZk", Kazoo)
+        patch.setattr(ensemble, "KazooZk", Kazoo)
+        process.BrokerProcess(zookeeper="zk:1", broker_id=1)._connect(broker.spec.config)
+        timeout_ms = settings.zookeeper_connect_timeout_ms(broker.spec.config)
+        ensemble.RealEnsemble("zk:1", None, connect_timeout_ms=timeout_ms).observe()  # type: ignore[arg-type]
+    (timeout_ms,) = set(made)
+    return timeout_ms
+
+
+def session_timeout_ms(broker: Broker) -> int:
+    store: ZkStore = broker._zk_store
+    return store._timeout_ms  # type: ignore[attr-defined,no-any-return]  # the one in memory
+
+
+def default_assignors(broker: Broker) -> tuple[str, ...]:
+    assert set(broker.groups._config.consumer_assignors) <= set(ASSIGNORS)
+    return broker.groups._config.consumer_assignors
+
+
+PROBES: Final[Mapping[str, Probe]] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": lambda broker: broker.txn_verification._setting(
+        "retry.backoff.max.ms"
+    ),
+    "add.partitions.to.txn.retry.backoff.ms": lambda broker: broker.txn_verification._setting(
+        "retry.backoff.ms"
+    ),
+    "auto.create.topics.enable": read_by(metadata, "auto.create.topics.enable"),
+    "auto.leader.rebalance.enable": controller("auto_leader_rebalance_enable"),
+    "broker.rack": lambda broker: broker._info().rack,
+    "connections.max.idle.ms": network("max_idle_ms"),
+    "controlled.shutdown.enable": lambda broker: broker.spec.config["controlled.shutdown.enable"],
+    "controlled.shutdown.max.retries": lambda broker: (
+        settings.shutdown_policy(broker.spec.config).max_retries
+    ),
+    "controlled.shutdown.retry.backoff.ms": lambda broker: (
+        settings.shutdown_policy(broker.spec.config).retry_backoff_ms
+    ),
+    "controller.socket.timeout.ms": lambda broker: (
+        broker._connect(broker._info().endpoint("PLAINTEXT"))._request_timeout_ms
+    ),
+    "default.replication.factor": lambda broker: len(plan(broker).assignment[0]),
+    "delete.records.purgatory.purge.interval.requests": (
+        lambda broker: broker.replicas.waiters.delete_records._purge_interval
+    ),
+    "delete.topic.enable": controller("delete_topic_enable"),
+    "fetch.max.bytes": read_by(fetch, "fetch.max.bytes"),
+    "fetch.purgatory.purge.interval.requests": (
+        lambda broker: broker.replicas.waiters.fetch._purge_interval
+    ),
+    "follower.replication.throttled.rate": (
+        lambda broker: broker.replicas.follower_quota._bytes_per_second
+    ),
+    "group.consumer.assignors": default_assignors,
+    "group.consumer.heartbeat.interval.ms": group("consumer_heartbeat_interval_ms"),
+    "group.consumer.max.heartbeat.interval.ms": limit_of_groups(
+        "group.consumer.max.heartbeat.interval.ms"
+    ),
+    "group.consumer.max.session.timeout.ms": limit_of_groups(
+        "group.consumer.max.session.timeout.ms"
+    ),
+    "group.consumer.max.size": group("consumer_group_max_size"),
+    "group.consumer.migration.policy": (
+        lambda broker: broker.groups._config.consumer_migration_policy.value
+    ),
+    "group.consumer.min.heartbeat.interval.ms": limit_of_groups(
+        "group.consumer.min.heartbeat.interval.ms"
+    ),
+    "group.consumer.min.session.timeout.ms": limit_of_groups(
+        "group.consumer.min.session.timeout.ms"
+    ),
+    "group.consumer.session.timeout.ms": group("consumer_session_timeout_ms"),
+    "group.coordinator.rebalance.protocols": read_by(
+        groups, "group.coordinator.rebalance.protocols"
+    ),
+    "group.initial.rebalance.delay.ms": group("group_initial_rebalance_delay_ms"),
+    "group.max.session.timeout.ms": group("group_max_session_timeout_ms"),
+    "group.max.size": group("group_max_size"),
+    "group.min.session.timeout.ms": group("group_min_session_timeout_ms"),
+    "leader.imbalance.check.interval.seconds": times(
+        1000, controller("leader_imbalance_check_interval_ms")
+    ),
+    "leader.imbalance.per.broker.percentage": controller("leader_imbalance_per_broker_percentage"),
+    "leader.replication.throttled.rate": (
+        lambda broker: broker.replicas.leader_quota._bytes_per_second
+    ),
+    "log.cleaner.backoff.ms": lambda broker: broker.logs._cleaner_task.period_ms,
+    "log.cleaner.dedupe.buffer.size": cleaner("log_cleaner_dedupe_buffer_size"),
+    "log.cleaner.enable": cleaner("log_cleaner_enable"),
+    "log.cleaner.io.buffer.load.factor": cleaner("log_cleaner_io_buffer_load_factor"),
+    "log.cleaner.io.max.bytes.per.second": (
+        lambda broker: broker.logs._throttle._bytes_per_ms * 1000
+    ),
+    "log.cleaner.threads": cleaner("log_cleaner_threads"),
+    "log.flush.offset.checkpoint.interval.ms": upkeep("log_flush_offset_checkpoint_interval_ms"),
+    "log.flush.scheduler.interval.ms": upkeep("log_flush_scheduler_interval_ms"),
+    "log.flush.start.offset.checkpoint.interval.ms": upkeep(
+        "log_flush_start_offset_checkpoint_interval_ms"
+    ),
+    "log.initial.task.delay.ms": upkeep("log_initial_task_delay_ms"),
+    "log.retention.check.interval.ms": upkeep("log_retention_check_interval_ms"),
+    "max.connection.creation.rate": limits("max_connection_creation_rate"),
+    "max.connections": limits("max_connections"),
+    "max.connections.per.ip": limits("max_connections_per_ip"),
+    "max.connections.per.ip.overrides": lambda broker: ",".join(
+        f"{host}:{count}"
+        for host, count in broker._server._quota._limits.max_connections_per_ip_overrides.items()
+    ),
+    "max.incremental.fetch.session.cache.slots": lambda broker: broker.fetches._cache._slots,
+    "max.request.partition.size.limit": read_by(metadata, "max.request.partition.size.limit"),
+    "num.io.threads": lambda broker: sum(t.is_alive() for t in broker._pool._threads),
+    "num.network.threads": lambda broker: len(broker._server._acceptors[0].owners),
+    "num.partitions": lambda broker: len(plan(broker).assignment),
+    "offset.metadata.max.bytes": group("offset_metadata_max_bytes"),
+    "offsets.commit.timeout.ms": (
+        lambda broker: broker.groups.coordinator._host._logs.append_timeout_ms
+    ),
+    "offsets.load.buffer.size": lambda broker: broker.groups.coordinator._host._logs.load_bytes,
+    "offsets.retention.check.interval.ms": group("offsets_retention_check_interval_ms"),
+    "offsets.retention.minutes": times(60_000, group("offsets_retention_ms")),
+    "offsets.topic.compression.codec": (
+        lambda broker: int(broker.groups.coordinator._host._compression)
+    ),
+    "offsets.topic.num.partitions": lambda broker: internal(of_groups=True)(broker)[0],
+    "offsets.topic.replication.factor": lambda broker: internal(of_groups=True)(broker)[1],
+    "offsets.topic.segment.bytes": lambda broker: int(
+        internal(of_groups=True)(broker)[2]["segment.bytes"]
+    ),
+    "producer.id.expiration.check.interval.ms": upkeep("producer_id_expiration_check_interval_ms"),
+    "producer.id.expiration.ms": lambda broker: log_of(broker)._contents.producers.expiration_ms,
+    "producer.purgatory.purge.interval.requests": (
+        lambda broker: broker.replicas.waiters.produce._purge_interval
+    ),
+    "queued.max.request.bytes": lambda broker: broker._channel.max_bytes,
+    "queued.max.requests": lambda broker: broker._channel.capacity,
+    "quota.window.num": limits("rate_windows"),
+    "quota.window.size.seconds": times(1000, limits("rate_window_ms")),
+    "replica.fetch.backoff.ms": replicas("fetch_backoff_ms"),
+    "replica.fetch.max.bytes": replicas("fetch_max_bytes"),
+    "replica.fetch.min.bytes": lambda broker: remote_leader(broker)._config.fetch_min_bytes,
+    "replica.fetch.response.max.bytes": (
+        lambda broker: remote_leader(broker)._config.fetch_response_max_bytes
+    ),
+    "replica.fetch.wait.max.ms": replicas("fetch_wait_max_ms"),
+    "replica.high.watermark.checkpoint.interval.ms": replicas(
+        "high_watermark_checkpoint_interval_ms"
+    ),
+    "replica.lag.time.max.ms": replicas("lag_time_max_ms"),
+    "replica.selector.class": lambda broker: (
+        f"org.apache.kafka.common.replica.{type(broker.replicas._reads._selector).__name__}"
+    ),
+    "replica.socket.timeout.ms": (
+        lambda broker: broker._connect_to_leader(BrokerId(1))._request_timeout_ms
+    ),
+    "replication.quota.window.num": lambda broker: broker.replicas.leader_quota._windows,
+    "replication.quota.window.size.seconds": times(
+        1000, lambda broker: broker.replicas.follower_quota._window_ms
+    ),
+    "request.timeout.ms": read_by(txns, "request.timeout.ms"),
+    "socket.listen.backlog.size": lambda broker: broker._server._config.backlog,
+    "socket.request.max.bytes": network("max_request_bytes"),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": txn(
+        "abort_timed_out_interval_ms"
+    ),
+    "transaction.max.timeout.ms": txn("max_timeout_ms"),
+    "transaction.partition.verification.enable": (
+        lambda broker: broker.txn_verification._config.broker[
+            "transaction.partition.verification.enable"
+        ]
+    ),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": txn("remove_expired_interval_ms"),
+    "transaction.state.log.load.buffer.size": (
+        lambda broker: broker.txns.coordinator._host._logs.load_bytes
+    ),
+    "transaction.state.log.min.isr": lambda broker: int(
+        internal(of_groups=False)(broker)[2]["min.insync.replicas"]
+    ),
+    "transaction.state.log.num.partitions": lambda broker: internal(of_groups=False)(broker)[0],
+    "transaction.state.log.replication.factor": lambda broker: internal(of_groups=False)(broker)[1],
+    "transaction.state.log.segment.bytes": lambda broker: int(
+        internal(of_groups=False)(broker)[2]["segment.bytes"]
+    ),
+    "transactional.id.expiration.ms": txn("transactional_id_expiration_ms"),
+    "unclean.leader.election.enable": controller("unclean_leader_election_enable"),
+    "zookeeper.connection.timeout.ms": connection_timeout_ms,
+    "zookeeper.session.timeout.ms": session_timeout_ms,
+}
+
+ONE_VALUE: Final[Mapping[str, str]] = {
+    "offsets.commit.required.acks": "no other is accepted (test_config)",
+}
+"""Settings that have one value only."""
+
+FACTS: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "node.id",
+        "zookeeper.connect",
+    }
+)
+"""Settings that say what a broker is; `test_configs` of the wire tests asks a client for them."""
+
+#: Values that a rule of thumb would get wrong, for the start and for the change.
+VALUES: Final[Mapping[str, tuple[object, object]]] = {
+    "broker.rack": ("r1", None),
+    "compression.gzip.level": (5, None),
+    "compression.type": ("zstd", None),
+    "default.replication.factor": (1, None),  # there is one broker
+    "group.consumer.assignors": (("range",), None),
+    "group.consumer.migration.policy": ("upgrade", None),
+    "group.coordinator.rebalance.protocols": (("classic",), None),
+    "log.cleaner.enable": (True, None),  # else nothing of it can be seen
+    "log.message.timestamp.type": ("LogAppendTime", None),
+    "max.connection.creation.rate": (5000, 6000),
+    "max.connections": (500, 400),
+    "max.connections.per.ip": (450, 350),
+    "max.connections.per.ip.overrides": ("10.0.0.9:3", "10.0.0.9:4,::1:7"),
+    "num.io.threads": (2, 3),
+    "num.network.threads": (2, 3),
+    "offsets.topic.replication.factor": (1, None),
+    "queued.max.request.bytes": (200_000_000, None),
+    "replica.selector.class": (
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        None,
+    ),
+    "transaction.state.log.min.isr": (1, None),
+    "transaction.state.log.replication.factor": (1, None),
+    "zookeeper.connection.timeout.ms": (12_345, None),
+    "zookeeper.session.timeout.ms": (12_345, None),
+}
+
+
+def some_value(key: ConfigKey, *, step: int) -> Any:
+    """A value that is not the default, and another one for the next step."""
+    if key.name in VALUES:
+        return VALUES[key.name][step - 1]
+    if key.type is ConfigType.BOOLEAN:
+        return (step == 1) != key.default
+    if key.type is ConfigType.DOUBLE:
+        default = key.default
+        assert isinstance(default, float)
+        return default - 0.1 * step if default < 1 else float(1_000_000 * step)
+    if key.type is ConfigType.LIST:
+        return ("compact",) if step == 1 else ("compact", "delete")
+    if isinstance(key.default, int) and key.default < 2**31 - 100:
+        return key.default + step
+    return 1_000_000 * step
+
+
+def is_dynamic(key: ConfigKey) -> bool:
+    return key.update is not READ_ONLY
+
+
+STARTED_WITH: Final = {name: some_value(BROKER_KEYS[name], step=1) for name in PROBES}
+CHANGED_TO: Final = {
+    name: some_value(BROKER_KEYS[name], step=2) for name in PROBES if is_dynamic(BROKER_KEYS[name])
+}
+BROKER_SYNONYMS: Final = {
+    synonym.name: (name, synonym.factor)
+    for name, synonyms in SYNONYMS.items()
+    for synonym in synonyms
+}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with pytest.warns(UserWarning, match=r"setting replica\."):
+        kafka = EmbeddedKafka(config=STARTED_WITH, topics={TOPIC: 1, OTHER_TOPIC: 1})
+    with kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def broker(kafka: EmbeddedKafka) -> Broker:
+    return kafka.broker(1).require_broker()
+
+
+@pytest.fixture(scope="module")
+def started(broker: Broker) -> Mapping[str, object]:
+    """What the probes saw before anything was changed."""
+    return {name: probe(broker) for name, probe in PROBES.items()}
+
+
+@pytest.fixture(scope="module")
+def changed(
+    kafka: EmbeddedKafka, broker: Broker, started: Mapping[str, object]
+) -> Mapping[str, object]:
+    """What the probes saw after a client has changed all that can change."""
+    alter(kafka, ResourceType.BROKER, "1", CHANGED_TO)
+    drain_controller(broker)
+    return {name: PROBES[name](broker) for name in CHANGED_TO}
+
+
+def drain_controller(broker: Broker) -> None:
+    """Returns when the controller has done all that it was asked before."""
+    answered = threading.Event()
+    broker.require_controller().list_partition_reassignments(None, lambda *_: answered.set())
+    assert answered.wait(WAIT_S)
+
+
+def alter(
+    kafka: EmbeddedKafka, kind: ResourceType, name: str, values: Mapping[str, object]
+) -> None:
+    entries = [
+        ConfigEntry(key, format_value(value), incremental_operation=AlterConfigOpType.SET)
+        for key, value in values.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(WAIT_S)
+
+
+def describe(kafka: EmbeddedKafka) -> Mapping[str, Any]:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    (described,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
+    return described.result(WAIT_S)  # type: ignore[no-any-return]  # the client has no types
+
+
+# -- brokers
+
+
+@pytest.mark.parametrize("name", BROKER_KEYS)
+def test_a_broker_setting_works_or_is_in_the_table(name: str) -> None:
+    homes = {
+        "a probe": name in PROBES or name in BROKER_SYNONYMS,
+        "a fact": name in FACTS,
+        "one value": name in ONE_VALUE,
+        "the table": find_inert(name) is not None,
+    }
+    found = [home for home, is_there in homes.items() if is_there]
+    assert len(found) == 1, f"{name} has {found or 'neither a probe nor a row in the table'}"
+
+
+def test_what_is_probed_exists() -> None:
+    assert {*PROBES, *FACTS, *ONE_VALUE, *VALUES} <= set(BROKER_KEYS)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_broker_setting_arrives_where_it_is_obeyed(
+    started: Mapping[str, object], name: str
+) -> None:
+    assert started[name] == pytest.approx(STARTED_WITH[name])
+
+
+@pytest.mark.parametrize("name", CHANGED_TO)
+def test_a_broker_setting_changes_while_the_broker_runs(
+    changed: Mapping[str, object], name: str
+) -> None:
+    assert CHANGED_TO[name] != STARTED_WITH[name]
+    assert changed[name] == pytest.approx(CHANGED_TO[name])
+
+
+@pytest.mark.parametrize("name", BROKER_SYNONYMS)
+def test_a_default_for_topics_reaches_them(name: str) -> None:
+    topic_key, factor = BROKER_SYNONYMS[name]
+    value = some_value(BROKER_KEYS[name], step=1)
+    effective = effective_topic_config({}, BrokerConfig({name: value}))
+    assert effective[topic_key] == (value * factor if factor > 1 else value)
+
+
+@pytest.mark.parametrize("name", [n for n in BROKER_SYNONYMS if is_dynamic(BROKER_KEYS[n])])
+def test_a_default_for_topics_changes_while_the_broker_runs(
+    kafka: EmbeddedKafka, broker: Broker, changed: Mapping[str, object], name: str
+) -> None:
+    value = changed.get(name, some_value(BROKER_KEYS[name], step=1))
+    alter(kafka, ResourceType.BROKER, "1", {name: value})
+    assert in_log(broker, BROKER_SYNONYMS[name][0]) == as_log_has_it(value)
+
+
+def test_a_row_of_the_table_names_a_setting_or_begins_the_names_of_some() -> None:
+    assert all(row.reason for row in INERT.values())
+    assert not {name for name in INERT if name.endswith(".") and name in BROKER_KEYS}
+
+
+def test_a_change_of_a_setting_without_effect_is_refused_with_the_reason(
+    kafka: EmbeddedKafka,
+) -> None:
+    for name, value in {
+        "background.threads": "12",
+        "num.replica.fetchers": "2",
+        "listener.name.plaintext.ssl.keystore.location": "/keys",
+        "replica.alter.log.dirs.io.max.bytes.per.second": "1000",
+    }.items():
+        with pytest.raises(KafkaException, match=f"{name} cannot change.*has no effect: .") as told:
+            alter(kafka, ResourceType.BROKER, "1", {name: value})
+        assert told.value.args[0].code() == KafkaError.INVALID_REQUEST
+    alter(kafka, ResourceType.BROKER, "1", {"num.replica.fetchers": "1"})  # that is how it is
+
+
+def test_a_setting_without_effect_is_described_as_read_only(kafka: EmbeddedKafka) -> None:
+    described = describe(kafka)
+    assert described["num.replica.fetchers"].is_read_only
+    assert not described["log.cleaner.threads"].is_read_only
+
+
+def test_requests_are_handled_by_network_threads_or_by_others_for_life() -> None:
+    with EmbeddedKafka() as kafka:
+        with pytest.raises(KafkaException, match="network threads handle requests themselves"):
+            alter(kafka, ResourceType.BROKER, "1", {"num.io.threads": 1})
+        alter(kafka, ResourceType.BROKER, "1", {"num.network.threads": 2})
+        broker = kafka.broker(1).require_broker()
+        assert PROBES["num.network.threads"](broker) == 2
+        served = kafka.topic("served")
+        served.send("x")
+        assert [message.text for message in served.read()] == ["x"]
+
+
+def test_a_broker_begins_with_what_was_changed_in_its_former_life() -> None:
+    changes = {
+        "max.connections": 99,
+        "num.network.threads": 2,
+        "log.cleaner.backoff.ms": 7,
+        "producer.id.expiration.ms": 12_345,
+        "unclean.leader.election.enable": True,
+    }
+    with EmbeddedKafka(topics={TOPIC: 1}) as kafka:
+        alter(kafka, ResourceType.BROKER, "1", changes)
+        kafka.broker(1).restart()
+        broker = kafka.broker(1).require_broker()
+        assert {name: PROBES[name](broker) for name in changes} == changes
+
+
+def test_one_client_more_than_there_may_be_waits() -> None:
+    with EmbeddedKafka() as kafka:
+        server = kafka.broker(1).require_broker()._server
+        with connect(kafka) as first:
+            answer = first.call(limit_connections(1))
+            assert answer.responses[0].error_code == ErrorCode.NONE
+            waiting = connect(kafka)
+            sent = waiting.send(MetadataRequest(topics=None), 9)
+            assert first.call(MetadataRequest(topics=None), 9).brokers
+            assert server._quota.count == 1
+        with waiting:  # the first one is gone
+            assert waiting.receive(MetadataRequest(topics=None), 9, sent).brokers
+
+
+def connect(kafka: EmbeddedKafka) -> RawClient:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    return RawClient(host, int(port))
+
+
+def limit_connections(count: int) -> IncrementalAlterConfigsRequest:
+    change = IncrementalAlterConfigsRequest.Resource.Config(
+        name="max.connections", config_operation=0, value=str(count)
+    )
+    resource = IncrementalAlterConfigsRequest.Resource(
+        resource_type=4, resource_name="1", configs=[change]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+def test_consumer_groups_can_be_switched_off() -> None:
+    config = {"group.coordinator.rebalance.protocols": "classic"}
+    with EmbeddedKafka(config=config) as kafka:
+        with connect(kafka) as raw:
+            heartbeat = ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=1000
+            )
+            assert raw.call(heartbeat).error_code == ErrorCode.UNSUPPORTED_VERSION
+            (group,) = raw.call(
+                ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=False)
+            ).groups
+            assert group.error_code == ErrorCode.UNSUPPORTED_VERSION
+        orders = kafka.topic("orders")
+        orders.send("x")
+        assert [message.text for message in orders.read()] == ["x"]
+
+
+# -- topics and groups
+
+
+@pytest.mark.parametrize("name", TOPIC_KEYS)
+def test_a_topic_setting_works_or_is_in_the_table(
+    kafka: EmbeddedKafka, broker: Broker, name: str
+) -> None:
+    if name in INERT_TOPIC:
+        assert name not in log_config._NAMES
+        return
+    if name == "remote.storage.enable":
+        with pytest.raises(Exception, match="Tiered Storage functionality is disabled"):
+            alter(kafka, ResourceType.TOPIC, OTHER_TOPIC, {name: True})
+        return
+    key = TOPIC_KEYS[name]
+    value: object = some_value(key, step=1)
+    if name.endswith(".throttled.replicas"):
+        value = ("0:1",)
+    elif name == "message.timestamp.type":
+        value = "LogAppendTime"
+    assert value != key.default
+    alter(kafka, ResourceType.TOPIC, OTHER_TOPIC, {name: value})
+    assert in_log(broker, name, OTHER_TOPIC) == as_log_has_it(value)
+    assert is_read(log_config._NAMES[name]), f"nothing reads {name}"
+
+
+def in_log(broker: Broker, topic_key: str, topic: str = TOPIC) -> object:
+    return getattr(log_of(broker, topic).config, log_config._NAMES[topic_key])
+
+
+def as_log_has_it(value: object) -> object:
+    is_policy = isinstance(value, tuple) and set(value) <= {"compact", "delete"}
+    return frozenset(value) if is_policy else value  # type: ignore[call-overload]
+
+
+def is_read(field: str) -> bool:
+    """Whether product code reads this setting of a log."""
+    derived = {"cleanup_policy": "compacts", "message_timestamp_type": "uses_append_time"}
+    wanted = f".{derived.get(field, field)}"
+    return any(
+        wanted in path.read_text()
+        for package in ("log", "replica", "server")
+        for path in (ROOT / package).rglob("*.py")
+        if path != Path(log_config.__file__)
+    )
+
+
+@pytest.mark.parametrize("name", GROUP_KEYS)
+def test_a_group_setting_reaches_its_coordinator(
+    kafka: EmbeddedKafka, broker: Broker, name: str
+) -> None:
+    value = broker.config.broker.integer(group_config.broker_key(name)) + 1
+    alter(kafka, ResourceType.GROUP, "readers", {name: value})
+    assert broker.groups._overrides.find_group_value("readers", name) == value
