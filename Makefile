@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos fuzz slow docs bench bench-quick clean
+.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos sim fuzz slow nightly docs bench bench-quick clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -26,6 +26,9 @@ demo: setup ## three brokers, a Structured Streaming job and its result, in one 
 
 test: setup ## everything that CI runs
 	@ci/run.sh
+
+nightly: setup ## the same and all that takes longer: two hours or so
+	@ci/run.sh nightly
 
 check: setup lint types layers unit ## format, lint, types, layers, unit tests: under a minute
 
@@ -60,6 +63,9 @@ docs: setup ## docs/compatibility.md and docs/states.md, from the tables in the 
 
 chaos: setup ## brokers killed, paused and cut off under load; SEED=… ROUNDS=…
 	$(BIN)/python -m tests.chaos --workers 2 --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))
+
+sim: setup ## histories of simulated clusters, without threads: a seed is exact; SEED=… SEEDS=…
+	$(BIN)/python -m tests.sim --workers 2 --seeds $(or $(SEEDS),1000) $(if $(SEED),--seed $(SEED))
 
 fuzz: setup ## hostile input to decoders, logs and a running broker; INPUTS=… SEED=… ONLY=decoders|batches|broker
 	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))

@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
 # What this project's CI runs, one stage after the other: all of them even if one fails, with the
-# time each took at the end. `ci/run.sh check spark` runs only those.
+# time each took at the end. `ci/run.sh check spark` runs only those, `ci/run.sh nightly` all there are.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-if (($#)); then stages=("$@"); else stages=(check wire cluster plugin spark); fi
+every_push=(check wire cluster takeover chaos plugin spark)
+every_night=("${every_push[@]}" slow oracle-3.9 rounds histories fuzz demo docs bench)
+
+case "${1-}" in
+    "") stages=("${every_push[@]}") ;;
+    nightly) stages=("${every_night[@]}") ;;
+    *) stages=("$@") ;;
+esac
 make setup || exit 1
 
 tests() { .venv/bin/python -m pytest -q "$@"; }
@@ -12,11 +19,21 @@ tests() { .venv/bin/python -m pytest -q "$@"; }
 run_stage() {
     case "$1" in
         check) make check ;;
-        wire) tests tests/wire ;;
-        cluster) tests tests/cluster tests/sim tests/chaos tests/fuzz tests/streams tests/tidy ;;
+        wire) tests tests/wire --oracle ;;
+        cluster) tests tests/cluster tests/streams tests/tidy ;;
+        takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
+        chaos) tests tests/sim tests/chaos tests/fuzz ;;
         plugin) tests tests/plugin ;;
         spark) tests tests/spark examples ;;
-        *) echo "no such stage: $1 (there are check, wire, cluster, plugin and spark)" >&2; return 2 ;;
+        slow) make slow ;;
+        oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 ;;
+        rounds) make chaos ROUNDS=200 ;;
+        histories) make sim SEEDS=5000 ;;
+        fuzz) make fuzz INPUTS=200000 ;;
+        demo) make demo ;;
+        docs) make docs && git diff --exit-code docs ;;
+        bench) make bench-quick ;;
+        *) echo "no such stage: $1 (there are ${every_night[*]})" >&2; return 2 ;;
     esac
 }
 

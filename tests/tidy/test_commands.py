@@ -13,16 +13,23 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = re.findall(
-    r"^([a-z-]+):[^\n]*\n(?:\t[^\n]*\n)*?\t[^\n]*\$\(PYTEST\)",
-    (ROOT / "Makefile").read_text(),
-    re.MULTILINE,
+    r"^([a-z-]+):[^\n]*\n(?:\t[^\n]*\n)*?\t[^\n]*\$\(PYTEST\)", MAKEFILE, re.MULTILINE
 )
+MODULES = sorted(set(re.findall(r"python -m ((?:tests|benchmarks)[.\w]*) ", MAKEFILE)))
 COMMANDS = [[sys.executable, "-m", "pytest"], *(["make", target] for target in TARGETS)]
 
 
 def test_the_makefile_has_targets_that_run_tests():
-    assert {"unit", "wire", "wire-oracle", "spark", "slow", "chaos"} <= set(TARGETS)
+    assert {"unit", "wire", "wire-oracle", "spark", "slow"} <= set(TARGETS)
+    assert set(MODULES) == {"benchmarks", "tests.chaos", "tests.fuzz", "tests.sim"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_command_of_ours_starts(module):
+    command = [sys.executable, "-m", module, "--help"]
+    assert b"usage" in subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
 
 
 @pytest.mark.timeout(300)
