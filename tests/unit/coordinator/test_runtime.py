@@ -4,10 +4,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from embedkafka.coordinator.decision import Decision, Decisions, LogRecord, refusal_of
+from embedkafka.coordinator.decision import (
+    Decision,
+    Decisions,
+    LogRecord,
+    TransactionalProducer,
+    refusal_of,
+)
 from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import RecordBatch
 from embedkafka.runtime.hashing import coordinator_partition
 from tests.unit.coordinator.bench import Bench, Reply
 
@@ -36,7 +43,7 @@ class Shard:
         out.do("never")
         return out.done()
 
-    def add(self, reply, *, key=b"k", delay_ms=0):
+    def add(self, reply, *, key=b"k", **how):
         def on_stored(stored):
             after = Decisions()
             if stored.error is ErrorCode.NONE:
@@ -46,7 +53,7 @@ class Shard:
             return after.done()
 
         out = Decisions()
-        out.write([LogRecord(key, b"v")], on_stored, delay_ms=delay_ms)
+        out.write([LogRecord(key, b"v")], on_stored, **how)
         return out.done()
 
     def wait(self, reply):
@@ -208,6 +215,36 @@ def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter):
     assert other.submit().response is ErrorCode.NOT_COORDINATOR
 
 
+def test_who_waits_for_a_shard_to_load_hears_at_once_that_it_was_let_go(counter):
+    counter.submit()
+    other = Counter(log=counter.log)
+    other.begin_loading()
+    early = other.submit()
+    assert early.is_waiting
+    other.coordinator.on_resigned(0)
+    other.loop.run()
+    assert early.response is ErrorCode.NOT_COORDINATOR
+
+
+def test_who_waits_for_a_leader_hears_at_once_that_the_coordinator_stops():
+    counter = Counter(elsewhere=())
+    early = counter.submit()
+    counter.coordinator.stop()
+    counter.loop.run()
+    assert early.response is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_batch_names_a_producer_only_in_a_transaction(counter):
+    counter.submit()
+    counter.submit(producer=TransactionalProducer(7, 3))
+    plain, transactional = map(
+        RecordBatch, map(memoryview, next(iter(counter.log.batches.values())))
+    )
+    assert (plain.producer_id, plain.producer_epoch, plain.is_transactional) == (-1, -1, False)
+    assert (transactional.producer_id, transactional.producer_epoch) == (7, 3)
+    assert transactional.is_transactional
+
+
 def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter):
     reply = counter.submit(delay_ms=20)
     counter.coordinator.on_resigned(0)
@@ -220,7 +257,7 @@ def test_a_late_resignation_of_an_older_epoch_is_ignored(counter):
     counter.lead(5)
     counter.coordinator.on_resigned(0, 4)
     assert counter.submit().response is ErrorCode.NONE
-    counter.coordinator.on_resigned(0, 6)
+    counter.coordinator.on_resigned(0, 5)
     assert counter.submit().response is ErrorCode.NOT_COORDINATOR
     counter.lead(7)
     assert counter.shard().count == 1
@@ -314,8 +351,11 @@ def test_a_shard_that_failed_to_load_is_let_go_like_any_other(odd):
 
 def test_a_stopped_coordinator_is_not_available(counter):
     counter.coordinator.every(1_000, Shard.add)
+    waiting = counter.submit(Shard.wait)
     counter.coordinator.stop()
     assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert waiting.response is ErrorCode.NOT_COORDINATOR
+    assert counter.effects.seen == ["loaded", "cancelled"]
     counter.advance(2_000)
     assert counter.timer.next_due() is None
     counter.loop.is_open = False

@@ -1,3 +1,5 @@
+import pytest
+
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import TopicPartition
 
@@ -69,8 +71,20 @@ def test_a_partition_deleted_meanwhile_holds_nothing_up(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_a_fenced_coordinator_stops(coordinator):
-    coordinator.leaders.errors[T0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+@pytest.mark.parametrize(
+    "error", [ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION]
+)
+def test_a_partition_that_takes_no_markers_holds_nothing_up(coordinator, error):
+    coordinator.leaders.errors[T0] = [error]
+    ending(coordinator, T0, T1)
+    assert coordinator.state() == "CompleteCommit"
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH]
+)
+def test_a_fenced_coordinator_stops(coordinator, error):
+    coordinator.leaders.errors[T0] = [error]
     ending(coordinator, T0, T1)
     coordinator.advance(10_000)
     assert len(coordinator.leaders.markers()) == 1
@@ -109,6 +123,15 @@ def test_a_broker_that_resigned_sends_no_more_markers(coordinator):
     coordinator.leaders.leaders[T0] = 1
     coordinator.advance(1_000)
     assert coordinator.leaders.markers() == []
+
+
+def test_a_broker_that_resigned_looks_for_no_more_leaders(coordinator):
+    coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
+    ending(coordinator, T0)
+    coordinator.service.coordinator.on_resigned(0)
+    coordinator.loop.run()
+    coordinator.advance(1_000)
+    assert coordinator.timer.next_due() is None
 
 
 def test_a_successor_sends_the_markers_of_prepared_transactions(coordinator):
