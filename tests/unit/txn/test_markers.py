@@ -91,6 +91,15 @@ def test_a_fenced_coordinator_stops(coordinator, error):
     assert coordinator.state() == "PrepareCommit"
 
 
+def test_a_fenced_coordinator_gives_up_its_other_partitions_too(coordinator):
+    coordinator.leaders.leaders[T1] = 2
+    coordinator.leaders.unreachable.add(2)
+    coordinator.leaders.errors[T0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+    ending(coordinator, T0, T1)
+    coordinator.advance(10_000)
+    assert sorted(marker[0] for marker in coordinator.leaders.markers()) == [1, 2]
+
+
 def test_transactions_share_a_request_to_a_busy_broker(coordinator):
     coordinator.leaders.hold()
     for name in "abc":
