@@ -157,6 +157,15 @@ def test_the_first_of_several_open_transactions_counts(kit) -> None:
     assert log.last_stable_offset == 4
 
 
+def test_a_transaction_whose_marker_is_not_replicated_counts_beside_an_open_one(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0, producer=1, transactional=True)
+    send(kit, log, 0, producer=2, transactional=True)
+    kit.end_transaction(log, 1, commit=True)
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 0
+
+
 def test_truncation_leaves_stable_what_was_stable(kit) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
@@ -350,6 +359,45 @@ def test_producers_survive_a_restart(kit, is_clean: bool) -> None:
     assert send(kit, log, 4).duplicate
     assert refused(kit, log, 6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(kit, log, 5).first_offset == 6
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_the_coordinator_of_a_marker_is_known_after_a_restart(kit, is_clean: bool) -> None:
+    log = kit.new()
+    send(kit, log, 0, transactional=True)
+    kit.end_transaction(log, 7, commit=True, coordinator_epoch=5)
+    log.close() if is_clean else log.kill()
+    log = kit.load(is_clean=is_clean)
+    send(kit, log, 1, transactional=True)
+    with pytest.raises(ApiError) as caught:
+        kit.end_transaction(log, 7, commit=True, coordinator_epoch=4)
+    assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_producer_of_the_first_record_alone_is_known_after_a_restart(kit) -> None:
+    log = kit.new()
+    send(kit, log, 0)
+    log.close()
+    log = kit.load(is_clean=True)
+    again = send(kit, log, 0)
+    assert (again.duplicate, again.first_offset) == (True, 0)
+
+
+def test_a_producer_known_by_a_marker_alone_has_no_sequence_after_a_restart(kit) -> None:
+    log = kit.new()
+    kit.end_transaction(log, 7, commit=False, producer_epoch=3)
+    log.close()
+    (stored,) = read_snapshot(SystemFiles(), kit.directory / kit.names(".snapshot")[-1])
+    assert (stored.last_sequence, stored.last_offset, stored.offset_delta) == (-1, -1, 0)
+    (producer,) = kit.load(is_clean=True).active_producers()
+    assert (producer.producer_epoch, producer.last_sequence) == (3, -1)
+
+
+def test_compaction_must_leave_the_last_batch_of_a_producer(kit) -> None:
+    log = kit.new()
+    for sequence in range(3):
+        send(kit, log, sequence)
+    assert log.cleanable.view().last_records[7].last_data_offset == 2
 
 
 # -- verification (KIP-890)
@@ -558,6 +606,32 @@ def test_a_corrupt_snapshot_gives_way_to_an_older_one(kit) -> None:
     log = kit.load(is_clean=True, segment_bytes=150)
     assert send(kit, log, 5).duplicate
     assert send(kit, log, 6).first_offset == 6
+
+
+def test_snapshots_of_no_segment_are_removed_but_for_one_at_the_end(tmp_path: Path) -> None:
+    for offset in (10, 50, 100, 150):
+        write_snapshot(SystemFiles(), tmp_path / f"{offset:020d}.snapshot", [])
+    state = ProducerState("orders-0", SystemFiles(), tmp_path, expiration_ms=10**9)
+    state.find_snapshots([path.name for path in tmp_path.iterdir()], [0, 10, 100])
+    assert snapshots_in(tmp_path) == [10, 100, 150]
+    (tmp_path / f"{150:020d}.snapshot").unlink()
+    write_snapshot(SystemFiles(), tmp_path / f"{50:020d}.snapshot", [])
+    state.find_snapshots([path.name for path in tmp_path.iterdir()], [0, 10, 120])
+    assert snapshots_in(tmp_path) == [10]
+
+
+def test_a_log_that_starts_over_has_no_snapshots(kit) -> None:
+    log = kit.new(segment_bytes=150)
+    for sequence in range(6):
+        send(kit, log, sequence)
+    assert kit.names(".snapshot")
+    log.truncate_fully_and_start_at(100)
+    assert not kit.names(".snapshot")
+    assert log.active_producers() == []
+
+
+def snapshots_in(directory: Path) -> list[int]:
+    return sorted(int(path.stem) for path in directory.iterdir())
 
 
 # -- against a model
