@@ -467,6 +467,21 @@ def test_fenced_follower_fetches_no_more_until_it_hears_of_the_new_epoch(cluster
     assert cluster[2].manager.fetchers.find_state(TP) is FollowState.FETCHING
 
 
+def test_unreachable_leader_of_a_new_epoch_is_tried_again_after_the_backoff(diverging):
+    """Before the first fetch, when a follower may have to ask where the last epoch ended."""
+    diverging.elect(1)
+    diverging[1].produce("a")
+    diverging.settle()
+    diverging.unreachable.add(1)
+    diverging.elect(1)
+    diverging[1].produce("b")
+    diverging.settle()
+    assert diverging[2].values() == ["a"]
+    diverging.unreachable.clear()
+    diverging.pass_time(diverging.config.fetch_backoff_ms)
+    assert diverging[2].values() == ["a", "b"]
+
+
 def test_unreachable_leader_is_tried_again_after_the_backoff(cluster):
     cluster.elect(1)
     cluster.settle()
