@@ -90,9 +90,8 @@ class BrokerChanges:
         for broker in brokers:
             context.add_broker(*registered[broker])
             context.offline_dirs.pop(broker, None)
-        old = [broker for broker in context.brokers if broker not in brokers]
-        self._sender.update_metadata(brokers=old)
-        self._sender.replace_metadata(brokers)
+        # Who leads must be known before one can follow, and who is there before it can be in sync.
+        self._sender.update_metadata()
         replicas = context.replicas_on(brokers)
         doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
         others = [r for r in replicas if not context.is_queued_for_deletion(r.topic)]

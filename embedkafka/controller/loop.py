@@ -243,8 +243,8 @@ class ControllerCore:
                 context.reassigning[partition] = None
         self._deletion.start(zk.topic_deletions(watch))
         # Brokers need to know the live brokers before they can follow LeaderAndIsr requests.
-        # Both they get in full: the last controller may have died before it told them all.
-        self._sender.replace_metadata(context.brokers)
+        if context.leadership:
+            self._sender.update_metadata()
         self._start_machines()
         begun = self._reassignments.submit_znode()
         self._reassignments.resume(lambda partition, _: partition not in begun)
@@ -261,6 +261,7 @@ class ControllerCore:
         ]
         replicas = context.replicas_of(partitions)
         online = [r for r in replicas if context.is_online(r.broker, r.partition)]
+        # All hear everything: the last controller may have died before it told them.
         self._changes.move_replicas(online, ReplicaState.ONLINE, informing=context.brokers)
         offline = [r for r in replicas if not context.is_online(r.broker, r.partition)]
         self._changes.move_replicas(offline, ReplicaState.OFFLINE)

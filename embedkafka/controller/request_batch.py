@@ -7,6 +7,7 @@ they are for, so that one meant for its previous life is refused.
 
 A broker that registered, and every broker under a new controller, gets both in full: what is not
 in them is gone. It may have been away, and missed that its replicas moved or that topics went.
+Full metadata thus shows that a broker has heard what it hosts.
 
 Owner: whoever builds the batch; it lives for one step.
 Not here: sending (`channels`).
@@ -67,8 +68,7 @@ class RequestBatch:
         self._stop: dict[int, dict[TopicPartition, bool]] = {}
         self._metadata_brokers: dict[int, None] = {}
         self._metadata: dict[TopicPartition, None] = {}
-        self._full_leader_and_isr: set[int] = set()
-        self._full_metadata: set[int] = set()
+        self._everything: set[int] = set()
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool
@@ -86,17 +86,11 @@ class RequestBatch:
         self._metadata_brokers.update(dict.fromkeys(brokers))
         self._metadata.update(dict.fromkeys(partitions))
 
-    def add_full_leader_and_isr(self, brokers: Iterable[int]) -> None:
-        """Tells brokers all they host, and then who is there, which shows that they have heard."""
+    def add_everything(self, brokers: Iterable[int]) -> None:
+        """Tells brokers all they host, and then how the whole cluster stands."""
         for broker in brokers:
-            self._full_leader_and_isr.add(broker)
+            self._everything.add(broker)
             self._leader_and_isr.setdefault(broker, {})
-            self._metadata_brokers[broker] = None
-
-    def add_full_metadata(self, brokers: Iterable[int]) -> None:
-        """Tells brokers how every partition stands."""
-        for broker in brokers:
-            self._full_metadata.add(broker)
             self._metadata_brokers[broker] = None
 
     def add_stop_replica(self, broker: int, partition: TopicPartition, *, delete: bool) -> None:
@@ -131,7 +125,7 @@ class RequestBatch:
                 controller_id=self._controller_id,
                 controller_epoch=context.epoch,
                 broker_epoch=context.broker_epochs[broker],
-                type=FULL if broker in self._full_leader_and_isr else INCREMENTAL,
+                type=FULL if broker in self._everything else INCREMENTAL,
                 topic_states=[
                     LeaderAndIsrRequest.TopicState(
                         topic_name=topic,
@@ -146,10 +140,10 @@ class RequestBatch:
 
     def _complete_leader_and_isr(self) -> None:
         """Adds whatever else is hosted by those who hear everything; deleted topics are not."""
-        if not self._full_leader_and_isr:
+        if not self._everything:
             return
         context = self._context
-        for partition, broker in context.replicas_on(self._full_leader_and_isr):
+        for partition, broker in context.replicas_on(self._everything):
             stays = not context.is_queued_for_deletion(partition.topic)
             if stays and partition in context.leadership:
                 self._leader_and_isr[broker].setdefault(partition, False)
@@ -183,10 +177,10 @@ class RequestBatch:
         if not receivers:
             return
         changed = self._topic_states(self._metadata)
-        everything = self._topic_states(context.leadership) if self._full_metadata else ()
+        everything = self._topic_states(context.leadership) if self._everything else ()
         live_brokers = [_metadata_broker(info) for info in context.brokers.values()]
         for broker in receivers:
-            is_full = broker in self._full_metadata
+            is_full = broker in self._everything
             request = UpdateMetadataRequest(
                 controller_id=self._controller_id,
                 type=FULL if is_full else INCREMENTAL,

@@ -65,9 +65,3 @@ class RequestSender:
         batch = self.new_batch()
         batch.add_update_metadata(self._context.brokers if brokers is None else brokers, partitions)
         self.send(batch)
-
-    def replace_metadata(self, brokers: Iterable[int]) -> None:
-        """Tells `brokers` who is there and how every partition stands; what else they knew goes."""
-        batch = self.new_batch()
-        batch.add_full_metadata(brokers)
-        self.send(batch)

@@ -85,7 +85,7 @@ class StateChanges:
     ) -> None:
         """Moves those that may, broker by broker, and sends one batch of requests.
 
-        The brokers in `informing` hear in it of everything they host, so that they drop the rest.
+        The brokers in `informing` hear in it of everything, so that they drop the rest.
         """
         informing = tuple(informing)
         by_broker: dict[int, list[Replica]] = {}
@@ -94,7 +94,7 @@ class StateChanges:
         if not by_broker and not informing:
             return
         batch = self._sender.new_batch()
-        batch.add_full_leader_and_isr(informing)
+        batch.add_everything(informing)
         for broker, listed in by_broker.items():
             self._move_replicas_of(broker, listed, target, batch)
         self._sender.send(batch)

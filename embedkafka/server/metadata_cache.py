@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from embedkafka.protocol.messages.brokers import FULL, UpdateMetadataRequest
+from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import is_legal
@@ -21,6 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 LEADER_DURING_DELETE = -2
 NO_LEADER = -1
+NOT_INFORMED = -1
 ZERO_ID = uuid.UUID(int=0)
 
 
@@ -63,8 +64,8 @@ class MetadataSnapshot:
     topic_ids: Mapping[str, uuid.UUID] = field(default_factory=lambda: MappingProxyType({}))
     topic_names: Mapping[uuid.UUID, str] = field(default_factory=lambda: MappingProxyType({}))
     controller_id: int = -1
-    broker_epoch: int = -1
-    """The epoch in which this broker was registered when the controller said all this."""
+    broker_epoch: int = NOT_INFORMED
+    """The epoch in which this broker was registered when a controller last told it everything."""
 
     def find_partition(self, topic: str, partition: int) -> PartitionInfo | None:
         partitions = self.topics.get(topic)
@@ -94,9 +95,9 @@ class MetadataCache:
             self._listeners = (*self._listeners, listener)
 
     def once_informed(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` when a controller has told of brokers: now, or on its thread then."""
+        """Calls `listener` when a controller has told everything: now, or on its thread then."""
         with self._changed:
-            if not self._snapshot.brokers:
+            if self._snapshot.broker_epoch == NOT_INFORMED:
                 self._uninformed.append(listener)
                 return
         listener()
@@ -113,7 +114,7 @@ class MetadataCache:
 
     def _informed(self) -> list[Callable[[], None]]:
         with self._changed:
-            if not self._uninformed or not self._snapshot.brokers:
+            if not self._uninformed or self._snapshot.broker_epoch == NOT_INFORMED:
                 return []
             informed, self._uninformed = self._uninformed, []
             return informed
@@ -144,7 +145,10 @@ class MetadataCache:
                 topic_ids=MappingProxyType(topic_ids),
                 topic_names=MappingProxyType({id_: name for name, id_ in topic_ids.items()}),
                 controller_id=request.controller_id,
-                broker_epoch=request.broker_epoch,
+                # A controller of Kafka's says of no update whether it is everything.
+                broker_epoch=(
+                    old.broker_epoch if request.type == INCREMENTAL else request.broker_epoch
+                ),
             )
             self._changed.notify_all()
             return removed

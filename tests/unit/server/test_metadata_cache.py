@@ -83,9 +83,22 @@ def test_a_topic_in_deletion_is_gone(cache: MetadataCache) -> None:
     assert list(cache.snapshot.topics) == ["payments"]
 
 
-def test_a_snapshot_tells_for_which_registration_it_is(cache: MetadataCache) -> None:
+def test_a_snapshot_tells_for_which_registration_it_is_everything(cache: MetadataCache) -> None:
     cache.update(update(broker_epoch=8))
-    assert cache.snapshot.broker_epoch == 8
+    assert cache.snapshot.broker_epoch == -1, "a change is not everything"
+    cache.update(update(type=FULL, broker_epoch=9))
+    cache.update(update(broker_epoch=9))
+    assert cache.snapshot.broker_epoch == 9
+
+
+def test_what_waits_for_everything_is_not_content_with_a_change(cache: MetadataCache) -> None:
+    heard: list[str] = []
+    cache.once_informed(lambda: heard.append("waited"))
+    cache.update(update())
+    assert heard == []
+    cache.update(update(type=FULL))
+    cache.once_informed(lambda: heard.append("at once"))
+    assert heard == ["waited", "at once"]
 
 
 @pytest.mark.parametrize("name", ["../outside", "", "..", "a b", "a" * 250])
