@@ -294,7 +294,8 @@ class EmbeddedKafka:
     def await_brokers(self, *, timeout_s: float = PATIENCE_S) -> None:
         """Waits until all brokers that run know each other and the same controller.
 
-        After `heal` and `resume`, brokers that were missed take a moment to come back.
+        After `heal` and `resume`, brokers that were missed take a moment to come back, and to drop
+        replicas that were moved or deleted without them.
         """
         self._await("all brokers to know each other", self._facts.membership(), timeout_s)
 
