@@ -1,16 +1,19 @@
 """The stock client behind a topic handle: confluent-kafka, on embedded and other clusters alike.
 
-Owner: the caller's thread; the producer is made on first use, under `_lock` (leaf), and shared.
+Owner: the caller's thread; the producer is made on first use, under `_lock` (leaf), and shared. A
+forked child makes another: the threads of the inherited one are the parent's.
 Not here: creating and deleting topics (`admin`).
 """
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from embedkafka.cluster.messages import Message
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import AwaitTimeout, EmbedKafkaError
+from embedkafka.runtime.forks import after_fork
 
 Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
@@ -26,10 +29,13 @@ _REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
 class Clients:
     """Produces to and reads from one cluster."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, *, cluster: object = None) -> None:
+        """`cluster` is what must not be collected as long as these are used."""
         self._bootstrap_servers = bootstrap_servers
+        self._cluster = cluster
         self._lock = threading.Lock()
         self._producer: Any = None  # Any: confluent-kafka ships no types, and is imported late
+        _all.add(self)
 
     def send(
         self,
@@ -116,6 +122,12 @@ class Clients:
         finally:
             consumer.close()
 
+    def start_over(self) -> None:
+        """In a forked child: the lock may be held for ever, and the producer waits for threads."""
+        self._lock = threading.Lock()
+        _inherited.append(self._producer)
+        self._producer = None
+
     def close(self) -> None:
         """Lets go of the producer; its queue is empty, for every send waits."""
         with self._lock:
@@ -175,6 +187,17 @@ class Clients:
                     }
                 )
             return self._producer
+
+
+_all: "weakref.WeakSet[Clients]" = weakref.WeakSet()
+_inherited: list[Any] = []
+"""Producers of the parent: ending one would wait for its threads."""
+
+
+@after_fork
+def _start_over() -> None:
+    for clients in list(_all):
+        clients.start_over()
 
 
 def _unmet(topic: str, timeout_s: float, messages: list[Message]) -> str:

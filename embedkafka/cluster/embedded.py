@@ -1,16 +1,18 @@
 """EmbeddedKafka: a whole cluster in this process.
 
-Owner: the thread that starts and closes it; any thread may use it in between.
+Owner: the thread that starts and closes it, one at a time (`_changing`); any thread may use it in
+between. A forked child may read `bootstrap_servers`; all else belongs to its parent.
 Invariants: after `close()` no thread, port or (without `data_dir`) file of it is left; a failure
 on one of its threads is raised by `check()` or on leaving the `with`.
-Not here: its brokers (`nodes`, `lifecycle`), what a topic handle does (`topic`).
+Not here: its brokers (`nodes`, `lifecycle`), what is let go of without `close()` (`holdings`), what
+a topic handle does (`topic`).
 """
 
 import random
-import shutil
-import tempfile
+import threading
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+import weakref
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,16 +22,17 @@ from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.config import ClusterConfig, TopicSpec
 from embedkafka.cluster.emptying import empty
 from embedkafka.cluster.facts import Facts, PartitionStatus
+from embedkafka.cluster.holdings import NOT_RUNNING, Holdings
 from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.nodes import Nodes
 from embedkafka.cluster.requests import SeenRequest
 from embedkafka.cluster.snapshot import Snapshot, Snapshots
-from embedkafka.cluster.switching import shorten_interval
 from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.faults.controls import Faults
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
+from embedkafka.runtime.threads import run_whole
 from embedkafka.server.delayed_topics import has_leaders
 
 
@@ -76,11 +79,10 @@ class EmbeddedKafka:
         self.clock = SystemClock()
         self._failures = Failures()
         self._rng = random.Random(seed)
-        self._directory: Path | None = None
-        self._nodes: Nodes | None = None
+        self._changing = threading.RLock()
+        self._holdings: Holdings | None = None
         self._snapshots: Snapshots | None = None
         self._clients: Clients | None = None
-        self._put_interval_back: Callable[[], None] = lambda: None
         self._admin = Admin(self._reachable_addresses)
 
     # -- lifecycle
@@ -90,45 +92,56 @@ class EmbeddedKafka:
 
         Topics that a `data_dir` has kept are left as they are.
         """
-        if self._directory is not None:
-            raise EmbedKafkaError("the cluster has been started already")
-        self._directory = Path(tempfile.mkdtemp(prefix="embedkafka-"))
-        self._put_interval_back = shorten_interval()
-        try:
-            self._nodes = Nodes(
-                self.config,
-                self.config.data_dir or self._directory / "data",
-                clock=self.clock,
-                failures=self._failures,
-                rng=self._rng,
-            )
-            self._snapshots = Snapshots(self._nodes, self._directory / "snapshots")
-            self._nodes.boot_all()
-            self._await_leaders()
-            kept = {status.topic for status in self._facts.partitions()}
-            new = [name for name in self.config.topics if name not in kept]
-            self._create({name: self.config.topic_spec(name) for name in new})
-        except BaseException as failure:
+        with self._changing:
+            if self._holdings is not None:
+                raise EmbedKafkaError("the cluster has been started already")
             try:
-                self.close()
-            except OSError as error:
-                failure.add_note(f"Nor could its state be written down: {error}")
-            raise
+                run_whole("ek-start", self._start, hurry=self._hurry)
+            except BaseException as failure:
+                try:
+                    self.close()
+                except OSError as error:
+                    failure.add_note(f"Nor could its state be written down: {error}")
+                raise
         return self
 
+    def _start(self) -> None:
+        keep = self.config.data_dir is not None
+        self._holdings = holdings = Holdings(keep=keep, failures=self._failures)
+        weakref.finalize(self, holdings.abandon).atexit = False
+        directory = holdings.directory.path
+        nodes = holdings.nodes = Nodes(
+            self.config,
+            self.config.data_dir or directory / "data",
+            clock=self.clock,
+            failures=self._failures,
+            rng=self._rng,
+        )
+        self._snapshots = Snapshots(nodes, directory / "snapshots")
+        nodes.boot_all()
+        self._await_leaders()
+        kept = {status.topic for status in self._facts.partitions()}
+        new = [name for name in self.config.topics if name not in kept]
+        self._create({name: self.config.topic_spec(name) for name in new})
+
+    def _hurry(self) -> None:
+        if self._is_running:
+            self._require_nodes().give_up()
+
     def close(self) -> None:
-        """Stops every broker and removes what it left; a second call does nothing."""
-        if self._clients is not None:
-            self._clients.close()
-            self._clients = None
-        nodes, self._nodes = self._nodes, None
-        try:
-            if nodes is not None:
-                nodes.close(keep=self.config.data_dir is not None)
-        finally:
-            self._put_interval_back()
-            if self._directory is not None:
-                shutil.rmtree(self._directory, ignore_errors=True)
+        """Stops every broker and removes what it left; a second call does nothing.
+
+        During a `start` on another thread it waits for that. In a forked child, which has no
+        cluster of its own, it does nothing.
+        """
+        if self._is_forked:
+            return
+        with self._changing:
+            if self._clients is not None:
+                self._clients.close()
+                self._clients = None
+            if self._holdings is not None:
+                run_whole("ek-close", self._holdings.close, hurry=self._hurry)
 
     def check(self) -> None:
         """Raises `BackgroundFailure` if a thread of the cluster failed since the last check."""
@@ -144,15 +157,19 @@ class EmbeddedKafka:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-        if exc is None:
+        if exc is None and not self._is_forked:
             self.check()
 
     # -- what is there
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of the running brokers, as clients take them."""
-        running = self._require_nodes().running()
+        """The addresses of the running brokers, as clients take them.
+
+        A forked child may ask too, for its own clients.
+        """
+        nodes = None if self._holdings is None else self._holdings.nodes
+        running = [] if nodes is None else nodes.running()
         if not running:
             raise ClusterClosed("no broker is running")
         return ",".join(handle.address for handle in running)
@@ -167,7 +184,7 @@ class EmbeddedKafka:
 
     def describe(self) -> str:
         """Brokers, leaders, ISRs and offsets, to be read by a person."""
-        return "the cluster is not running" if self._nodes is None else self._nodes.describe()
+        return self._require_nodes().describe() if self._is_running else NOT_RUNNING
 
     def report(self) -> str:
         """`describe`, and groups with their lag, open transactions, the last records and requests.
@@ -176,7 +193,7 @@ class EmbeddedKafka:
         """
         from embedkafka.cluster.report import report  # most clusters end without
 
-        return "the cluster is not running" if self._nodes is None else report(self._nodes)
+        return report(self._require_nodes()) if self._is_running else NOT_RUNNING
 
     def requests(
         self, api: str | None = None, *, client_id: str | None = None
@@ -193,9 +210,9 @@ class EmbeddedKafka:
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory that is removed with the cluster, for checkpoints and the like."""
-        if self._directory is None:
+        if self._holdings is None:
             raise ClusterClosed("the cluster has not been started")
-        path = self._directory / "scratch" / (name or uuid.uuid4().hex)
+        path = self._holdings.directory.path / "scratch" / (name or uuid.uuid4().hex)
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
@@ -367,7 +384,7 @@ class EmbeddedKafka:
         """A handle on a topic that is there already."""
         bootstrap_servers = self.bootstrap_servers
         if self._clients is None:
-            self._clients = Clients(bootstrap_servers)
+            self._clients = Clients(bootstrap_servers, cluster=self)
         return Topic(name, bootstrap_servers, self._clients)
 
     def add_partitions(self, topic: str, count: int) -> None:
@@ -416,8 +433,9 @@ class EmbeddedKafka:
             self._await_topics(led)
 
     def _require_snapshots(self) -> Snapshots:
-        if self._snapshots is None or self._nodes is None:
-            raise ClusterClosed("the cluster is not running")
+        self._require_nodes()
+        if self._snapshots is None:
+            raise ClusterClosed(NOT_RUNNING)
         return self._snapshots
 
     def _await(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
@@ -430,10 +448,19 @@ class EmbeddedKafka:
     def _facts(self) -> Facts:
         return self._require_nodes().facts
 
+    @property
+    def _is_running(self) -> bool:
+        return self._holdings is not None and self._holdings.nodes is not None
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this process was forked from the one that started the cluster."""
+        return self._holdings is not None and not self._holdings.owner.is_here
+
     def _require_nodes(self) -> Nodes:
-        if self._nodes is None:
-            raise ClusterClosed("the cluster is not running")
-        return self._nodes
+        if self._holdings is None:
+            raise ClusterClosed(NOT_RUNNING)
+        return self._holdings.require_nodes()
 
 
 def _largest(sides: Sequence[Collection[int]]) -> Collection[int]:

@@ -16,6 +16,7 @@ from embedkafka.faults.network import Network
 from embedkafka.faults.session import Cut, SessionLink
 from embedkafka.faults.standstill import StandstillClock
 from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker import Broker
@@ -92,6 +93,7 @@ class BrokerHandle:
         self._last_port = port
         self._state = BrokerState.NEW
         self._lock = threading.RLock()
+        self._owner = Owner()
 
     def __repr__(self) -> str:
         return f"BrokerHandle({self.id}, {self._state.value})"
@@ -144,7 +146,7 @@ class BrokerHandle:
 
         After a kill this first waits until the session of the former life has expired.
         """
-        with self._lock:
+        with self._changing():
             self._require_move(BrokerState.RUNNING, "start", unless=BrokerState.PAUSED)
             self._surroundings.await_unregistered(self.id, timeout_s)
             self.boot()
@@ -153,14 +155,14 @@ class BrokerHandle:
 
     def stop(self) -> None:
         """Leaves in good order: leaders move away first, then everything is flushed and closed."""
-        with self._lock:
+        with self._changing():
             self._require_move(BrokerState.STOPPED, "stop")
             self.require_broker().hand_over()
             self.shut_down()
 
     def kill(self) -> None:
         """Dies without a goodbye: connections break, nothing is flushed, the session expires."""
-        with self._lock:
+        with self._changing():
             self._require_move(BrokerState.KILLED, "kill")
             life = self._end(BrokerState.KILLED)
             life.session.cut(Cut.DEAD)
@@ -174,7 +176,7 @@ class BrokerHandle:
 
         Connections stay open and nobody answers; the session expires when it takes long.
         """
-        with self._lock:
+        with self._changing():
             self._require_move(BrokerState.PAUSED, "pause")
             life = self.life
             assert life is not None
@@ -187,7 +189,7 @@ class BrokerHandle:
 
     def resume(self) -> None:
         """Goes on where it stood; it finds out by itself what it has missed."""
-        with self._lock:
+        with self._changing():
             if self._state is not BrokerState.PAUSED:
                 raise EmbedKafkaError(f"broker {self.id} cannot resume: it is {self._state.value}")
             self._go_on()
@@ -195,7 +197,7 @@ class BrokerHandle:
 
     def restart(self, *, timeout_s: float = 30.0) -> None:
         """Stops in good order, unless it is not running, and starts."""
-        with self._lock:
+        with self._changing():
             if self.is_running:
                 self.stop()
             self.start(timeout_s=timeout_s)
@@ -254,6 +256,11 @@ class BrokerHandle:
                 self._end(BrokerState.STOPPED).broker.stop(keep=keep)
 
     # -- how
+
+    def _changing(self) -> threading.RLock:
+        """The lock; a forked child has no broker to do anything to."""
+        self._owner.require_here()
+        return self._lock
 
     def _boot_on(self, port: int) -> Life:
         life = self._surroundings.make_life(self.id, port)

@@ -26,7 +26,7 @@ from embedkafka.faults.session import Cut, SessionLink
 from embedkafka.faults.standstill import StandstillClock
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.clock import SystemClock
-from embedkafka.runtime.failures import EmbedKafkaError, Failures
+from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
 from embedkafka.runtime.files import Files, SystemFiles
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.threads import start_thread
@@ -60,6 +60,7 @@ class Nodes:
         self._files: Files = SystemFiles()
         self._lock = threading.Lock()
         self._handles: dict[BrokerId, BrokerHandle] = {}
+        self._closed = False
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self.ensemble = self._make_ensemble()
         self.zk = KafkaZk(self.ensemble.observe(), clock)
@@ -74,8 +75,8 @@ class Nodes:
 
     def all(self) -> list[BrokerHandle]:
         """Every broker, running or not, by id."""
-        with self._lock:
-            return sorted(self._handles.values(), key=lambda handle: handle.id)
+        handles = list(self._handles.values())  # one step, without a lock that a fork could copy
+        return sorted(handles, key=lambda handle: handle.id)
 
     def running(self) -> list[BrokerHandle]:
         return [handle for handle in self.all() if handle.is_running]
@@ -140,6 +141,7 @@ class Nodes:
             handle.hush()
             handle.stand_down()
 
+        self.give_up()
         self.at_once(rest)
         self._requests.close()
         self.at_once(lambda handle: handle.shut_down(keep=keep))
@@ -147,6 +149,11 @@ class Nodes:
             thread.join()
         self.zk.store.close()
         self.ensemble.close()
+
+    def give_up(self) -> None:
+        """Starts no broker and waits for nothing any more."""
+        self._closed = True
+        self.waiting.close()
 
     def at_once(self, act: Callable[[BrokerHandle], None]) -> None:
         """Does something to all brokers together, for most of it is waiting for their threads."""
@@ -206,6 +213,8 @@ class Nodes:
     # -- `lifecycle.Surroundings`
 
     def make_life(self, broker_id: BrokerId, port: int) -> Life:
+        if self._closed:
+            raise ClusterClosed("the cluster was closed")
         if broker_id in self._without_zookeeper:
             raise EmbedKafkaError(
                 f"broker {broker_id} cannot start: the partition keeps it from ZooKeeper"

@@ -8,8 +8,6 @@ Not here: several brokers in one process (`embedded`), signals and standard inpu
 
 import logging
 import random
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +25,9 @@ from embedkafka.runtime.failures import (
     Failures,
 )
 from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.server.broker import Broker, BrokerSpec
 from embedkafka.server.broker_config import BrokerConfig, parse_broker_settings
 from embedkafka.server.metadata_cache import MetadataSnapshot
@@ -86,7 +86,8 @@ class BrokerProcess:
         self._port = port
         self._clock = SystemClock()
         self._failures = Failures()
-        self._directory: str | None = None
+        self._owner = Owner()
+        self._directory: TemporaryDirectory | None = None
         self._broker: Broker | None = None
 
     @property
@@ -99,8 +100,8 @@ class BrokerProcess:
     def start(self) -> Self:
         """Joins the cluster; waits for the session of an earlier life of this broker to expire."""
         if "log.dirs" not in self._settings and "log.dir" not in self._settings:
-            self._directory = tempfile.mkdtemp(prefix="embedkafka-")
-            self._settings["log.dirs"] = self._directory
+            self._directory = TemporaryDirectory()
+            self._settings["log.dirs"] = str(self._directory.path / "logs")
         if not is_loopback(self._host):
             _LOG.warning(
                 "the control plane of broker %d listens on %s and obeys whoever connects: "
@@ -119,7 +120,9 @@ class BrokerProcess:
         return self
 
     def close(self) -> None:
-        """Has its leaders moved away, then stops; a second call does nothing."""
+        """Has its leaders moved away, then stops; again, or in a forked child, does nothing."""
+        if not self._owner.is_here:
+            return
         broker, self._broker = self._broker, None
         if broker is not None:
             broker.hand_over()
@@ -140,7 +143,7 @@ class BrokerProcess:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-        if exc is None:
+        if exc is None and self._owner.is_here:
             self.check()
 
     # -- how
@@ -212,4 +215,4 @@ class BrokerProcess:
 
     def _remove_directory(self) -> None:
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from embedkafka.runtime.clock import SystemClock
-from embedkafka.runtime.failures import AwaitTimeout
+from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed
 
 Probe = Callable[[], str | None]
 """Looks for a fact: None when it is there, else what is there instead."""
@@ -29,6 +29,12 @@ class Waiting:
         self._describe = describe
         self._changed = threading.Condition(threading.Lock())
         self._changes = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """Nothing that is waited for will come: `ClusterClosed` for everyone who waits."""
+        self._closed = True
+        self.on_change()
 
     def on_change(self) -> None:
         """Something may have become true; from any thread, with no lock held."""
@@ -41,6 +47,8 @@ class Waiting:
         deadline_ms = _REAL_TIME.monotonic_ms() + timeout_s * 1000
         while True:
             seen_changes = self._changes
+            if self._closed:
+                raise ClusterClosed(f"the cluster was closed while {what} was awaited")
             last_seen = probe()
             if last_seen is None:
                 return

@@ -14,10 +14,12 @@ import errno
 import os
 import socket
 import struct
+import weakref
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from embedkafka.runtime.addresses import format_address
+from embedkafka.runtime.forks import after_fork
 
 Buffer = bytes | bytearray | memoryview
 
@@ -104,7 +106,7 @@ class TcpTransport:
 
     def listen(self, host: str, port: int, *, backlog: int) -> Listener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening = _ours(socket.socket(family, socket.SOCK_STREAM))
         try:
             # A broker that restarts takes its old port back while old connections linger.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -119,7 +121,7 @@ class TcpTransport:
         return TcpListener(listening)
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Stream:
-        return TcpStream(socket.create_connection((host, port), timeout=timeout_s))
+        return TcpStream(_ours(socket.create_connection((host, port), timeout=timeout_s)))
 
 
 class TcpListener:
@@ -136,7 +138,7 @@ class TcpListener:
         self._socket = listening
         self._aborted = False
         self.host, self.port = listening.getsockname()[:2]
-        self._reserve: int | None = os.dup(listening.fileno())
+        self._reserve: socket.socket | None = _ours(listening.dup())
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -145,7 +147,7 @@ class TcpListener:
         if self._aborted:
             raise BlockingIOError(errno.EAGAIN, "the listener was aborted")
         try:
-            accepted, _ = self._socket.accept()
+            accepted = _ours(self._socket.accept()[0])
         except OSError as error:
             if error.errno in _OUT_OF_DESCRIPTORS and not self._turn_one_away():
                 raise OutOfDescriptors(error.errno, error.strerror) from error
@@ -159,6 +161,7 @@ class TcpListener:
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
+            _shut_down(self._socket)  # ends it, though a program in C may have forked with it open
             self._spend_reserve()
             self._socket.close()
 
@@ -166,7 +169,7 @@ class TcpListener:
         self._spend_reserve()
         try:
             self._socket.accept()[0].close()
-            self._reserve = os.dup(self._socket.fileno())
+            self._reserve = _ours(self._socket.dup())
         except OSError:
             return False
         return True
@@ -174,7 +177,7 @@ class TcpListener:
     def _spend_reserve(self) -> None:
         reserve, self._reserve = self._reserve, None
         if reserve is not None:
-            os.close(reserve)
+            reserve.close()
 
 
 class TcpStream:
@@ -219,6 +222,25 @@ class TcpStream:
 
     def abort(self) -> None:
         _shut_down(self._socket)
+
+
+_open: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
+
+
+def _ours(made: socket.socket) -> socket.socket:
+    _open.add(made)
+    return made
+
+
+@after_fork
+def _leave_to_the_parent() -> None:
+    """Closes a forked child's copies, or ports and connections would stay open as long as it lives.
+
+    To close a descriptor is all that may be done here: whatever else is done to a socket, or to a
+    selector that has it, is done to the parent's.
+    """
+    for inherited in list(_open):
+        inherited.close()
 
 
 def _shut_down(shut: socket.socket) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from embedkafka.runtime.failures import DirectoryInUse
+from embedkafka.runtime.forks import Owner, after_fork
 
 if sys.platform == "win32":
     fcntl = None
@@ -291,12 +292,12 @@ the file. So the file of a lock that is held here must not be opened again.
 
 
 class _SystemLock:
-    __slots__ = ("_descriptor", "_key", "_pid")
+    __slots__ = ("_descriptor", "_key", "_owner")
 
     def __init__(self, descriptor: int, key: tuple[int, int]) -> None:
         self._descriptor: int | None = descriptor
         self._key = key
-        self._pid = os.getpid()
+        self._owner = Owner()
         _held.add(key)
 
     def __del__(self) -> None:
@@ -304,7 +305,7 @@ class _SystemLock:
 
     def release(self) -> None:
         """Lets others in; again, or in a process that was forked from the owner, does nothing."""
-        if self._pid != os.getpid():
+        if not self._owner.is_here:
             return
         with _registry:
             descriptor, self._descriptor = self._descriptor, None
@@ -346,15 +347,12 @@ def _holder(descriptor: int) -> str:
     return "another process"
 
 
+@after_fork
 def _forget_locks() -> None:
     """A forked child has none of its parent's locks, nor the thread that may be taking one."""
     global _registry
     _registry = threading.RLock()
     _held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_locks)
 
 
 def _copy_all(source: int, target: int) -> None:

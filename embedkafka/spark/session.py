@@ -7,16 +7,16 @@ Not here: a session on a real cluster. Pass the jars of `jars.require_connector(
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.forks import Owner
+from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.installed import InstalledSpark, release_numbers, require_installed_spark
 from embedkafka.spark.jars import Connector, require_connector
 from embedkafka.spark.java import find_java, java_version
@@ -69,6 +69,7 @@ def local_session(
     spark = require_installed_spark()
     _require_no_session()
     _require_java(spark)
+    owner = Owner()
     connector = require_connector(jars, progress=progress)
     with _temporary_directory() as directory, _no_artifacts_folder():
         settings = _settings(app_name, connector, spark, directory, config or {})
@@ -78,7 +79,8 @@ def local_session(
             try:
                 yield session
             finally:
-                session.stop()
+                if owner.is_here:  # a forked child would end its parent's
+                    session.stop()
 
 
 def log_tail(log_file: str | Path, *, start: int = 0, lines: int = _LOG_TAIL_LINES) -> str:
@@ -135,14 +137,23 @@ def _running_jvm(
         except PySparkRuntimeError as error:
             raise SparkStartFailed(_explain_exit(spark, log_file)) from error
     process: subprocess.Popen[bytes] = gateway.proc
+    owner = Owner()
     try:
         SparkContext._ensure_initialized(gateway=gateway)
         yield
     finally:
-        with SparkContext._lock:
-            SparkContext._gateway = SparkContext._jvm = None
-        gateway.shutdown()
-        _end(process)
+        if owner.is_here:
+            _end_gateway(gateway, process)
+
+
+def _end_gateway(gateway: Any, process: "subprocess.Popen[bytes]") -> None:
+    """Any: untyped in py4j."""
+    from pyspark import SparkContext
+
+    with SparkContext._lock:
+        SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    _end(process)
 
 
 def _create_session(settings: Mapping[str, str]) -> "SparkSession":
@@ -158,11 +169,11 @@ def _create_session(settings: Mapping[str, str]) -> "SparkSession":
 
 @contextmanager
 def _temporary_directory() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="embedkafka-spark-"))
+    directory = TemporaryDirectory("spark-")
     try:
-        yield directory
+        yield directory.path
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        directory.remove()
 
 
 @contextmanager

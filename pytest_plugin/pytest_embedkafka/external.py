@@ -9,13 +9,12 @@ A `worker` of pytest-xdist has the cluster in common with others: `topic("orders
 
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.topic import Topic
+from embedkafka.runtime.temporary import TemporaryDirectory
 
 _TIMEOUT_S = 30
 
@@ -28,7 +27,7 @@ class ExternalKafka:
 
         self.bootstrap_servers = bootstrap_servers
         self._suffix = f"-{worker}" if worker else ""
-        self._scratch = TemporaryDirectory(prefix="embedkafka-")
+        self._scratch = TemporaryDirectory()
         self._clients = Clients(bootstrap_servers)
         self._admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers})  # has no types
         self._created: set[str] = set()
@@ -69,7 +68,7 @@ class ExternalKafka:
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory that is removed at the end, for checkpoints and the like."""
-        path = Path(self._scratch.name, name or uuid.uuid4().hex)
+        path = self._scratch.path / (name or uuid.uuid4().hex)
         path.mkdir(exist_ok=True)
         return str(path)
 
@@ -111,7 +110,7 @@ class ExternalKafka:
         traceback: TracebackType | None,
     ) -> None:
         self._clients.close()
-        self._scratch.cleanup()
+        self._scratch.remove()
 
     def _own(self, name: str) -> str:
         """The topic that this worker made under that name, if it did."""

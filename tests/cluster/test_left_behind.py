@@ -1,0 +1,233 @@
+"""However a cluster ends, nothing of it is left, or the next start removes it."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+
+import pytest
+
+from embedkafka import ClusterClosed, EmbeddedKafka
+from embedkafka.cluster.lifecycle import BrokerHandle
+from embedkafka.cluster.nodes import Nodes
+from embedkafka.runtime import temporary
+from tests.cluster.footprint import our_directories, our_threads, refuses
+
+PATIENCE_S = 60
+
+NEVER_CLOSED = """
+import sys
+from embedkafka import EmbeddedKafka
+kafka = EmbeddedKafka(brokers=2, data_dir=sys.argv[1] if sys.argv[1:] else None).start()
+kafka.topic("orders").send("x")
+"""
+
+INSIDE_A_WITH = """
+import signal
+from embedkafka import EmbeddedKafka
+with EmbeddedKafka() as kafka:
+    kafka.topic("orders").send("x")
+    print(kafka.scratch_dir("checkpoint"), flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture(autouse=True)
+def private_temporary_directory(tmp_path, monkeypatch):
+    """Others may start and end clusters on this machine at the same time."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def await_end(name):
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread._started.wait(PATIENCE_S)  # who started it was interrupted
+            thread.join(PATIENCE_S)
+
+
+def test_a_program_that_ends_without_close_leaves_nothing(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", NEVER_CLOSED], capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert list(tmp_path.glob("embedkafka-*")) == []
+
+
+def test_a_program_that_ends_without_close_leaves_its_data_in_order(tmp_path):
+    data = tmp_path / "data"
+    subprocess.run([sys.executable, "-c", NEVER_CLOSED, data], check=True, timeout=PATIENCE_S)
+    assert (data / "broker-1" / ".kafka_cleanshutdown").exists()
+    assert not (data / "zookeeper.journal").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_next_start_removes_what_a_signal_left(number, tmp_path):
+    program = subprocess.Popen(
+        [sys.executable, "-c", INSIDE_A_WITH], stdout=subprocess.PIPE, text=True
+    )
+    with program:
+        scratch = program.stdout.readline().strip()
+        temporary.sweep(tmp_path)
+        assert os.path.isdir(scratch), "its owner lives"
+        program.send_signal(number)
+        assert program.wait(PATIENCE_S) == -number
+    assert os.path.isdir(scratch)
+    with EmbeddedKafka():
+        assert not os.path.exists(scratch)
+        assert len(our_directories()) == 1
+    assert our_directories() == set()
+
+
+def test_a_cluster_that_nothing_refers_to_is_closed():
+    before = our_threads()
+    kafka = EmbeddedKafka().start()
+    address = kafka.bootstrap_servers
+    topic = kafka.topic("orders")
+    del kafka
+    gc.collect()
+    assert topic.send("its handle keeps it").offset == 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del topic
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == ["an EmbeddedKafka was not closed"]
+    await_end("ek-abandoned")
+    assert our_threads() == before
+    assert our_directories() == set()
+    assert refuses(address)
+
+
+def test_a_close_during_the_start_on_another_thread_leaves_nothing(monkeypatch):
+    before = our_threads()
+    kafka = EmbeddedKafka(brokers=2)
+    booting, closing = threading.Event(), threading.Event()
+    boot_all = Nodes.boot_all
+
+    def slow_boot(nodes):
+        booting.set()
+        assert closing.wait(PATIENCE_S)
+        boot_all(nodes)
+
+    monkeypatch.setattr(Nodes, "boot_all", slow_boot)
+    starter = threading.Thread(target=kafka.start)
+    starter.start()
+    assert booting.wait(PATIENCE_S)
+    closer = threading.Thread(target=kafka.close)
+    closer.start()
+    closing.set()
+    for thread in (starter, closer):
+        thread.join(PATIENCE_S)
+    assert our_threads() == before
+    assert our_directories() == set()
+    with pytest.raises(ClusterClosed):
+        kafka.topic("orders")
+
+
+def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(monkeypatch):
+    before = our_threads()
+    kafka = EmbeddedKafka(brokers=2)
+    closed = threading.Event()
+    boot_all = Nodes.boot_all
+
+    def close_and_return(number, frame):
+        kafka.close()
+        closed.set()
+
+    def interrupted(nodes):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert closed.wait(PATIENCE_S)
+        boot_all(nodes)
+
+    monkeypatch.setattr(Nodes, "boot_all", interrupted)
+    handler_before = signal.signal(signal.SIGUSR1, close_and_return)
+    try:
+        with pytest.raises(ClusterClosed):
+            kafka.start()
+    finally:
+        signal.signal(signal.SIGUSR1, handler_before)
+    assert our_threads() == before
+    assert our_directories() == set()
+
+
+def test_who_waits_for_a_fact_hears_that_the_cluster_was_closed():
+    kafka = EmbeddedKafka(topics={"orders": 1}).start()
+    raised, waiting = [], threading.Event()
+
+    def wait():
+        waiting.set()
+        try:
+            kafka.await_isr("orders", size=2)
+        except ClusterClosed as error:
+            raised.append(error)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert waiting.wait(PATIENCE_S)
+    kafka.close()
+    waiter.join(PATIENCE_S)
+    assert raised
+
+
+class CtrlC:
+    """Is pressed at the n-th call that the main thread makes of a function of ours."""
+
+    def __init__(self, number=0):
+        self.number = number
+        self.calls = 0
+
+    def run(self, act):
+        sys.setprofile(self._on_event)
+        try:
+            act()
+        except KeyboardInterrupt:
+            assert self.calls == self.number
+        finally:
+            sys.setprofile(None)
+
+    def _on_event(self, frame, event, argument):
+        if event == "call" and "/embedkafka/" in frame.f_code.co_filename:
+            self.calls += 1
+            if self.calls == self.number:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing():
+    with EmbeddedKafka(brokers=2):
+        pass  # imports done
+    before = our_threads()
+    once = EmbeddedKafka(brokers=2)
+    counter = CtrlC()
+    counter.run(once.start)
+    once.close()
+    assert counter.calls > 0
+    for number in range(1, counter.calls + 1):
+        kafka = EmbeddedKafka(brokers=2)
+        CtrlC(number).run(kafka.start)
+        kafka.close()
+        await_end("ek-start")  # it may be about to find that it is not wanted
+        assert our_threads() == before, f"after call {number}"
+        assert our_directories() == set(), f"after call {number}"
+        kafka.check()
+
+
+def test_ctrl_c_while_brokers_start_leaves_nothing(monkeypatch):
+    before = our_threads()
+    boot = BrokerHandle.boot
+
+    def interrupted(handle):
+        boot(handle)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(BrokerHandle, "boot", interrupted)
+    kafka = EmbeddedKafka(brokers=2)
+    with pytest.raises(KeyboardInterrupt):
+        kafka.start()
+    assert our_threads() == before
+    assert our_directories() == set()
+    kafka.check()

@@ -1,0 +1,105 @@
+"""Temporary directories go with their process, or with the next one's start."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from embedkafka.runtime import temporary
+from embedkafka.runtime.temporary import TemporaryDirectory, sweep
+
+OWNER = """
+from embedkafka.runtime.temporary import TemporaryDirectory
+directory = TemporaryDirectory()
+(directory.path / "deep").mkdir()
+(directory.path / "deep" / "file").touch()
+print(directory.path, flush=True)
+input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def private(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.fixture
+def owner(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    process.directory = process.stdout.readline().strip()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_directory_is_removed_with_all_that_is_in_it(tmp_path):
+    directory = TemporaryDirectory("spark-")
+    assert directory.path.name.startswith("embedkafka-spark-")
+    (directory.path / "file").touch()
+    directory.remove()
+    directory.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_directory_of_a_dead_process_is_swept_and_that_of_a_living_one_is_not(owner, tmp_path):
+    sweep(tmp_path)
+    assert os.path.exists(owner.directory)
+    owner.kill()
+    owner.wait(30)
+    assert os.path.exists(owner.directory)
+    mine = TemporaryDirectory()
+    assert list(tmp_path.iterdir()) == [mine.path]
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [mine.path], "its own are not swept"
+    mine.remove()
+
+
+def test_what_is_not_ours_is_left(tmp_path):
+    foreign = tmp_path / "embedkafka-of-another-kind"
+    foreign.mkdir()
+    (foreign / "file").touch()
+    (tmp_path / "embedkafka-file").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "embedkafka-empty").mkdir()
+    sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {foreign.name, "embedkafka-file", "other"}
+
+
+def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    made = []
+
+    def mkdtemp(prefix, dir):
+        path = make(prefix=prefix, dir=dir)
+        made.append(path)
+        if len(made) == 1:
+            sweep(tmp_path)
+        return path
+
+    make = tempfile.mkdtemp
+    monkeypatch.setattr(temporary.tempfile, "mkdtemp", mkdtemp)
+    directory = TemporaryDirectory()
+    assert str(directory.path) == made[1]
+    assert list(tmp_path.iterdir()) == [directory.path]
+    directory.remove()
+
+
+def test_a_forked_child_removes_nothing(tmp_path):
+    directory = TemporaryDirectory()
+    child = os.fork()
+    if child == 0:
+        try:
+            directory.remove()
+            sweep(tmp_path)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert directory.path.exists()
+    directory.remove()
