@@ -1,10 +1,11 @@
 """`embedkafka serve | up | broker | dump-log | spark-jars`: a cluster for any program.
 
-Exit codes: 0 for a good end, 1 when the cluster failed or a log is damaged, 2 for misuse; `up`
-gives the exit code of the command it ran, 128 + n when signal n ended it.
+Exit codes: 0 for a good end, 1 when the cluster failed, could not be ended or a log is damaged, 2
+for misuse; `up` gives the exit code of the command it ran, 128 + n when signal n ended it.
 """
 
 import argparse
+import faulthandler
 import logging
 import os
 import select
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _STDIN: Final = 0
+_STDERR: Final = 2
+_LONGEST_END_S: Final = 120
 _SUBCOMMANDS: Final = "serve | up | broker | dump-log | spark-jars"
 _ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _FORWARDED_SIGNALS: Final = (
@@ -60,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, code=1)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     return code
 
 
@@ -195,6 +200,7 @@ def _serve(parsed: argparse.Namespace) -> int:
     with _signals_in_a_pipe() as signals, _cluster(parsed) as kafka:
         print(f"BOOTSTRAP {kafka.bootstrap_servers}", flush=True)
         _await_end(signals, stay=parsed.stay)
+        _end_in_any_case()
     return 0
 
 
@@ -205,6 +211,7 @@ def _up(parsed: argparse.Namespace) -> int:
             servers = kafka.bootstrap_servers
             added = {"EMBEDKAFKA_BOOTSTRAP": servers, "KAFKA_BOOTSTRAP_SERVERS": servers}
             code = _run_command(parsed.command, {**os.environ, **added})
+            _end_in_any_case()
     except EmbedKafkaError as error:
         if code == 0:
             raise
@@ -227,6 +234,7 @@ def _broker(parsed: argparse.Namespace) -> int:
     with _signals_in_a_pipe() as signals, broker:
         print(f"BOOTSTRAP {broker.address}", flush=True)
         _await_end(signals, stay=parsed.stay)
+        _end_in_any_case()
     return 0
 
 
@@ -331,6 +339,14 @@ def _await_end(signals: int, *, stay: bool) -> None:
         if not os.read(_STDIN, 65_536):
             break
     print("embedkafka: stdin closed, ending (--stay goes on without)", file=sys.stderr)
+
+
+def _end_in_any_case() -> None:
+    """Ends this process with the stacks of its threads and code 1, if the cluster does not end.
+
+    A cluster gives up by itself on a thread that goes on; this is for what it did not foresee.
+    """
+    faulthandler.dump_traceback_later(_LONGEST_END_S, exit=True, file=_STDERR)
 
 
 @contextmanager

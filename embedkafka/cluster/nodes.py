@@ -29,7 +29,8 @@ from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
 from embedkafka.runtime.files import Files, SystemFiles
 from embedkafka.runtime.ids import BrokerId
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import PATIENCE_S as BUSY_S
+from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.server.broker import Broker, BrokerSpec, Handle
 from embedkafka.server.broker_config import BrokerConfig
 from embedkafka.server.metadata_cache import MetadataCache
@@ -144,9 +145,13 @@ class Nodes:
         self.give_up()
         self.at_once(rest)
         self._requests.close()
+        lives = [handle.life for handle in self.running()]
         self.at_once(lambda handle: handle.shut_down(keep=keep))
+        for life in lives:
+            if life is not None:
+                life.broker.cut_off()  # had a thread of it kept it from doing so itself
         for thread in self._halting:
-            thread.join()
+            end_thread(thread, self._failures)
         self.zk.store.close()
         self.ensemble.close()
 
@@ -157,12 +162,15 @@ class Nodes:
 
     def at_once(self, act: Callable[[BrokerHandle], None]) -> None:
         """Does something to all brokers together, for most of it is waiting for their threads."""
-        acting = [
-            start_thread(f"ek-b{handle.id}-end", partial(act, handle), self._failures)
-            for handle in self.all()
-        ]
-        for thread in acting:
-            thread.join()
+        acting = []
+        for handle in self.all():
+            do = partial(act, handle)
+            try:
+                acting.append(start_thread(f"ek-b{handle.id}-end", do, self._failures))
+            except RuntimeError:  # the interpreter ends, and starts no threads any more
+                do()
+        for thread in acting:  # several of a broker's threads may be busy, one after the other
+            end_thread(thread, self._failures, patience_s=3 * BUSY_S)
 
     def describe(self) -> str:
         return describe_cluster(self.all(), self.facts.find_controller())

@@ -20,13 +20,12 @@ from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo
 
 IDLE_MS = 1_000
 RETRY_BACKOFF_MS = 100
 MAX_QUEUED = 10_000
-JOIN_TIMEOUT_S = 5.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -143,8 +142,8 @@ class _Channel:
 
     def join(self) -> None:
         thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(JOIN_TIMEOUT_S)
+        if thread is not None:
+            end_thread(thread, self._failures)
 
     def _run(self) -> None:
         while (outgoing := self._take()) is not None:

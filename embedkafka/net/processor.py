@@ -30,7 +30,7 @@ from embedkafka.net.waker import Waker
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import await_thread, end_thread, start_thread
 
 _LOG = logging.getLogger(__name__)
 
@@ -120,8 +120,8 @@ class Processor:
         self._standing.clear()
         self._resumed.clear()
         self.post(self._stand_still)
-        if not self._is_inside and not self._ended:
-            self._standing.wait()
+        if self._thread is not None and not self._is_inside and not self._ended:
+            await_thread(self._thread, self._standing.wait, self._failures)
 
     def resume(self) -> None:
         self._resumed.set()
@@ -133,11 +133,16 @@ class Processor:
         self.wake()
 
     def join(self) -> None:
-        """Waits for the thread to end, unless the caller is that thread."""
+        """Waits for the thread to end; from one that goes on, its connections are taken away."""
         if self._thread is None:
             self._release()
-        elif not self._is_inside:
-            self._thread.join()
+        elif not end_thread(self._thread, self._failures):
+            self.cut_off()
+
+    def cut_off(self) -> None:
+        """Makes every client see the end, whatever the thread is doing."""
+        for channel in list(self._channels):
+            channel.stream.abort()
 
     # Called from any thread.
 

@@ -165,6 +165,12 @@ class SocketServer:
             listener.abort()  # at once, even while a processor is busy
         self._end(Phase.KILLED)
 
+    def cut_off(self) -> None:
+        """Frees the ports and breaks connections off, without waiting for any thread."""
+        for processor in self._processors:
+            processor.cut_off()
+        self._close_listeners()
+
     def _add_processor(self, name: str, *, is_control_plane: bool) -> Processor:
         processor = Processor(
             f"ek-b{self._broker_id}-{name}",
@@ -203,7 +209,7 @@ class SocketServer:
         self._close_listeners()
 
     def _close_listeners(self) -> None:
-        for listener in self._listeners.values():
+        for listener in list(self._listeners.values()):
             listener.close()
         self._listeners.clear()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from embedkafka.purgatory.timing_wheel import Bucket, TimingWheel
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import end_thread, start_thread
 
 
 class TimerTask:
@@ -69,8 +69,8 @@ class Timer:
             self._open = False
             self._condition.notify()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        if thread is not None:
+            end_thread(thread, self._failures)
 
     def _ensure_awake_by(self, deadline_ms: int) -> None:
         if self._thread is None:

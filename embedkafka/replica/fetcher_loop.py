@@ -22,7 +22,7 @@ from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import PATIENCE_S, end_thread, start_thread
 
 
 class FetcherLoop:
@@ -107,10 +107,10 @@ class FetcherLoop:
             fetchers = list(self._fetchers.values())
         for fetcher in fetchers:
             fetcher.endpoint.close()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-        with self._condition:
-            self._condition.wait_for(lambda: not self._running)
+        if thread is not None:
+            end_thread(thread, self._failures)
+        with self._condition:  # a leader's thread may be at it, which its own broker reports
+            self._condition.wait_for(lambda: not self._running, PATIENCE_S)
         for fetcher in self._fetchers.values():
             fetcher.endpoint.close()  # those that the thread has made or used meanwhile
 

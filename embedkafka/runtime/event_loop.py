@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import end_thread, start_thread
 
 E = TypeVar("E")
 
@@ -60,8 +60,8 @@ class EventLoop(Generic[E]):
             if not drain:
                 self._events.clear()
             self._condition.notify()
-        if self._thread is not None and not self.inside:
-            self._thread.join()
+        if self._thread is not None:
+            end_thread(self._thread, self._failures)
 
     def _run(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import end_thread, start_thread
 
 
 class Task:
@@ -60,8 +60,8 @@ class Scheduler:
             self._heap.clear()
             self._condition.notify_all()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        if thread is not None:
+            end_thread(thread, self._failures)
 
     def _add(self, task: Task, delay_ms: float) -> Task:
         with self._condition:

@@ -1,9 +1,25 @@
-"""Starts the threads of a cluster: daemon, named, and never dead in silence."""
+"""Starts and ends the threads of a cluster: daemon, named, and never dead or busy in silence.
 
+Owner: `_busy` is only ever added to.
+"""
+
+import sys
 import threading
+import traceback
+import weakref
 from collections.abc import Callable
 
 from embedkafka.runtime.failures import Failures
+
+PATIENCE_S = 10.0
+"""How long a thread may take, in real time, to end what it is doing when it is asked to end."""
+
+_busy: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+"""Threads that did not end in time: they are reported, and waited for, once."""
+
+
+class ThreadBusy(Exception):
+    """A thread went on with what it was doing; the message says where it was."""
 
 
 def start_thread(name: str, target: Callable[[], None], failures: Failures) -> threading.Thread:
@@ -21,6 +37,47 @@ def start_thread(name: str, target: Callable[[], None], failures: Failures) -> t
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
+
+
+def end_thread(
+    thread: threading.Thread, failures: Failures, *, patience_s: float | None = None
+) -> bool:
+    """Waits for a thread that has been asked to end, unless it is the caller's; whether it has.
+
+    One that goes on is recorded, with its stack, and left: it must not keep its cluster from
+    freeing ports, files and other threads.
+    """
+    if thread is threading.current_thread():
+        return True
+    return await_thread(thread, lambda seconds: _joined(thread, seconds), failures, patience_s)
+
+
+def await_thread(
+    thread: threading.Thread,
+    wait: Callable[[float], bool],
+    failures: Failures,
+    patience_s: float | None = None,
+) -> bool:
+    """Waits for something that `thread` is to do soon; as `end_thread` when it does not."""
+    known = thread in _busy
+    seconds = PATIENCE_S if patience_s is None else patience_s
+    if wait(0.0 if known else seconds):
+        return True
+    if not known:
+        _busy.add(thread)
+        failures.record(f"thread {thread.name}", ThreadBusy(_whereabouts(thread, seconds)))
+    return False
+
+
+def _joined(thread: threading.Thread, seconds: float) -> bool:
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+def _whereabouts(thread: threading.Thread, seconds: float) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    stack = "".join(traceback.format_stack(frame)) if frame else "  (it has just ended)\n"
+    return f"{thread.name} was to end, and after {seconds:g} s is still at\n{stack}"
 
 
 def run_whole(name: str, run: Callable[[], None], *, hurry: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.threads import start_thread
+from embedkafka.runtime.threads import end_thread, start_thread
 
 
 class HandlerPool:
@@ -53,7 +53,7 @@ class HandlerPool:
     def join(self) -> None:
         """Waits for the threads; closing the channel is what ends them."""
         for thread in self._threads:
-            thread.join()
+            end_thread(thread, self._failures)
 
     def _run(self) -> None:
         while (request := self._channel.receive()) is not None:

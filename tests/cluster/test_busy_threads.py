@@ -1,0 +1,153 @@
+"""A thread that goes on computing does not keep its cluster, or a command, from ending."""
+
+import subprocess
+import sys
+import tempfile
+import threading
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from embedkafka import BackgroundFailure, EmbeddedKafka
+from embedkafka.runtime import threads
+from embedkafka.server.dispatch import Dispatcher
+from tests.cluster.footprint import our_directories, our_threads, refuses
+
+PATIENCE_S = 60
+
+#: `embedkafka` with handlers that never end once a client by the name of `spin` asks.
+RUNNER = """
+import sys
+from embedkafka.runtime import threads
+from embedkafka.server.dispatch import Dispatcher
+
+threads.PATIENCE_S = 0.5
+handle = Dispatcher.handle
+
+def spin(self, request):
+    if b"spin" in bytes(request.frame):
+        print("SPINNING", flush=True)
+        while True:
+            pass
+    handle(self, request)
+
+Dispatcher.handle = spin
+from embedkafka.cli import main
+sys.exit(main())
+"""
+
+SENDS_SPIN = """
+import os
+from confluent_kafka.admin import AdminClient
+admin = AdminClient({
+    "bootstrap.servers": os.environ["EMBEDKAFKA_BOOTSTRAP"], "client.id": "spin", "log_level": 0
+})
+try:
+    admin.list_topics(timeout=1)
+except Exception:
+    pass
+"""
+
+
+class Spinning:
+    """Handlers that compute until they are let go."""
+
+    def __init__(self, monkeypatch):
+        self.spins = threading.Event()
+        self.ends = threading.Event()
+        handle = Dispatcher.handle
+
+        def spin(dispatcher, request):
+            if b"spin" in bytes(request.frame):
+                self.spins.set()
+                while not self.ends.is_set():
+                    pass
+            handle(dispatcher, request)
+
+        monkeypatch.setattr(Dispatcher, "handle", spin)
+        monkeypatch.setattr(threads, "PATIENCE_S", 0.5)
+
+    def begin(self, kafka):
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
+        self._client = AdminClient({**settings, "client.id": "spin"})
+        self._asking = threading.Thread(target=self._ask)
+        self._asking.start()
+        assert self.spins.wait(PATIENCE_S)
+
+    def _ask(self):
+        try:
+            self._client.list_topics(timeout=PATIENCE_S)
+        except Exception:
+            pass  # the cluster has gone
+
+    def end(self):
+        self.ends.set()
+
+
+@pytest.fixture
+def spinning(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    spinning = Spinning(monkeypatch)
+    yield spinning
+    spinning.end()
+    for thread in threading.enumerate():
+        if thread.name.startswith("ek-"):
+            thread.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("handlers", [0, 2])
+def test_a_cluster_ends_though_a_handler_does_not(spinning, handlers):
+    kafka = EmbeddedKafka(brokers=2, config={"num.io.threads": handlers}).start()
+    addresses = kafka.bootstrap_servers.split(",")
+    spinning.begin(kafka)
+    kafka.close()
+    assert all(map(refuses, addresses))
+    assert our_directories() == set()
+    name = r"ek-b\d-processor-0" if handlers == 0 else r"ek-b\d-handler-\d"
+    with pytest.raises(BackgroundFailure, match=rf"(?s)thread {name}: .*is still at.*in spin"):
+        kafka.check()
+    assert len(our_threads()) == 1, "the one that spins"
+    spinning.end()
+
+
+def test_what_a_busy_broker_keeps_is_left_in_order(spinning, tmp_path):
+    kafka = EmbeddedKafka(data_dir=tmp_path / "data").start()
+    kafka.topic("orders").send("kept")
+    spinning.begin(kafka)
+    kafka.close()
+    with EmbeddedKafka(data_dir=tmp_path / "data") as again:
+        assert [message.text for message in again.existing_topic("orders").read()] == ["kept"]
+
+
+def test_serve_ends_with_its_stdin_though_a_handler_does_not(tmp_path):
+    serve = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, "serve"],
+        env={"TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with serve:
+        servers = serve.stdout.readline().split()[1]
+        client = subprocess.Popen(
+            [sys.executable, "-c", SENDS_SPIN], env={"EMBEDKAFKA_BOOTSTRAP": servers}
+        )
+        assert serve.stdout.readline() == "SPINNING\n"
+        _, errors = serve.communicate(timeout=PATIENCE_S)
+        client.wait(PATIENCE_S)
+    assert serve.returncode == 1
+    assert "ek-b1-processor-0 was to end" in errors
+    assert list(tmp_path.glob("embedkafka-*")) == []
+
+
+def test_up_ends_though_a_handler_does_not(tmp_path):
+    up = subprocess.run(
+        [sys.executable, "-c", RUNNER, "up", "--", sys.executable, "-c", SENDS_SPIN],
+        env={"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert up.returncode == 1
+    assert "ek-b1-processor-0 was to end" in up.stderr
