@@ -250,9 +250,11 @@ PROBES: Final[Mapping[str, Probe]] = {
     "log.cleaner.enable": cleaner("log_cleaner_enable"),
     "log.cleaner.io.buffer.load.factor": cleaner("log_cleaner_io_buffer_load_factor"),
     "log.cleaner.io.max.bytes.per.second": (
-        lambda broker: broker.logs._throttle._bytes_per_ms * 1000
+        lambda broker: broker.logs._cleaner_threads._throttle._bytes_per_ms * 1000
     ),
-    "log.cleaner.threads": cleaner("log_cleaner_threads"),
+    "log.cleaner.threads": (
+        lambda broker: broker.logs._cleaner_threads._config.log_cleaner_threads
+    ),
     "log.flush.offset.checkpoint.interval.ms": upkeep("log_flush_offset_checkpoint_interval_ms"),
     "log.flush.scheduler.interval.ms": upkeep("log_flush_scheduler_interval_ms"),
     "log.flush.start.offset.checkpoint.interval.ms": upkeep(
