@@ -414,6 +414,10 @@ def some_value(key: ConfigKey, *, step: int) -> Any:
     return 1_000_000 * step
 
 
+def about(value: object) -> object:
+    return pytest.approx(value) if isinstance(value, float) else value
+
+
 def is_dynamic(key: ConfigKey) -> bool:
     return key.update is not READ_ONLY
 
@@ -507,7 +511,7 @@ def test_what_is_probed_exists() -> None:
 def test_a_broker_setting_arrives_where_it_is_obeyed(
     started: Mapping[str, object], name: str
 ) -> None:
-    assert started[name] == pytest.approx(STARTED_WITH[name])
+    assert started[name] == about(STARTED_WITH[name])
 
 
 @pytest.mark.parametrize("name", CHANGED_TO)
@@ -515,7 +519,7 @@ def test_a_broker_setting_changes_while_the_broker_runs(
     changed: Mapping[str, object], name: str
 ) -> None:
     assert CHANGED_TO[name] != STARTED_WITH[name]
-    assert changed[name] == pytest.approx(CHANGED_TO[name])
+    assert changed[name] == about(CHANGED_TO[name])
 
 
 @pytest.mark.parametrize("name", BROKER_SYNONYMS)
