@@ -11,6 +11,7 @@ with slices that take every n-th byte: 20 ns a record instead of 600.
 Owner: nobody; these are functions of bytes.
 """
 
+import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -63,69 +64,61 @@ def check_records(
     """
     by_place = is_compressed and in_place
     payload = _Payload(iter(pieces))
+    data, position = payload.data, 0
     index, max_delta, keyless_index, misplaced_index = 0, _NO_DELTA, None, None
-    column_after = 0  # comparing columns does not pay before this record
-    last_length = 0
+    last_length = run_after = 0  # looking for a run does not pay before record `run_after`
     while index < count:
-        data, start = payload.data, payload.position
-        end = len(data)
+        start = position
         try:
-            # What follows is `_Payload.check_record` for records that are in one piece, unrolled.
-            size = data[start]
-            position = start + 1
+            # This is `_Payload.check_record`, unrolled for ordinary records in one piece. What is
+            # not ordinary, wrong for instance, raises and is looked at again by that.
+            head = _UNPACK_HEAD(data, start)
+            size, place = head[0], 1
             if size > 0x7F:
-                byte = data[position]
-                position += 1
-                size = size & 0x7F | byte << 7
-                if byte > 0x7F:
-                    raise IndexError
-            body = position
-            position += 1  # the attributes
-            timestamp_delta = data[position]
-            timestamp_position = position
-            position += 1
+                size = size & 0x7F | head[1] << 7
+                place = 2
+                if head[1] > 0x7F:
+                    size = size & 0x3FFF | head[2] << 14
+                    place = 3
+                    if head[2] > 0x7F:
+                        raise IndexError
+            body = start + place
+            timestamp_delta = head[place + 1]  # after the attributes
+            place += 2
             if timestamp_delta > 0x7F:
-                byte = data[position]
-                position += 1
-                timestamp_delta = timestamp_delta & 0x7F | byte << 7
-                shift = 14
-                while byte > 0x7F and shift < 63:
-                    byte = data[position]
-                    position += 1
-                    timestamp_delta = timestamp_delta & ~(0x80 << shift - 7) | byte << shift
+                timestamp_delta &= 0x7F
+                shift = 7
+                while (byte := head[place]) > 0x7F:
+                    timestamp_delta |= (byte & 0x7F) << shift
                     shift += 7
-                if byte > 0x7F:
+                    place += 1
+                timestamp_delta |= byte << shift
+                place += 1
+                if shift > 49:
                     raise IndexError
-            timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
-            offset_position = position
-            offset_delta = data[position]
-            position += 1
+            if timestamp_delta & 1:
+                timestamp_delta = ~timestamp_delta  # so that half of it is what it means
+            offset_delta = head[place]
+            place += 1
             if offset_delta > 0x7F:
-                byte = data[position]
-                position += 1
+                byte = head[place]
+                place += 1
                 offset_delta = offset_delta & 0x7F | byte << 7
                 if byte > 0x7F:
-                    byte = data[position]
-                    position += 1
-                    offset_delta = offset_delta & 0x3FFF | byte << 14
-                    if byte > 0x7F:
+                    offset_delta = offset_delta & 0x3FFF | head[place] << 14
+                    if head[place] > 0x7F:
                         raise IndexError
-            key_position = position
-            key_size = data[position]
-            position += 1
+                    place += 1
+            key_size = head[place]
+            place += 1
             if key_size > 0x7F:
-                byte = data[position]
-                position += 1
-                key_size = key_size & 0x7F | byte << 7
-                if byte > 0x7F:
+                key_size = key_size & 0x7F | head[place] << 7
+                if head[place] > 0x7F:
                     raise IndexError
-            key_start = position
-            if key_size & 1:
-                if keyless_index is None:
-                    keyless_index = index
-            else:
+                place += 1
+            position = start + place
+            if not key_size & 1:
                 position += key_size >> 1
-            value_position = position
             value_size = data[position]
             position += 1
             if value_size > 0x7F:
@@ -138,32 +131,20 @@ def check_records(
                     value_size = value_size & 0x3FFF | byte << 14
                     if byte > 0x7F:
                         raise IndexError
-            value_end = position
             if not value_size & 1:
                 position += value_size >> 1
             headers = data[position]
             position += 1
             if headers:
-                if headers & 1 or headers > 0x7F:
-                    raise IndexError
-                for _ in range(headers >> 1):
-                    byte = data[position]
-                    if byte & 1 or byte > 0x7F:
-                        raise IndexError
-                    position += 1 + (byte >> 1)
-                    byte = data[position]
-                    if byte > 0x7F:
-                        raise IndexError
-                    position += 1 if byte & 1 else 1 + (byte >> 1)
-                if position > end:
-                    raise IndexError
-            if size & 1 or (position - body != size >> 1 and not by_place):
+                position = _skip_headers(data, position, headers)
+            if (size >> 1 != position - body or size & 1) and not by_place:
                 raise IndexError
             if offset_delta != index << 1 and by_place:
                 raise IndexError
-        except IndexError:
-            # It ends beyond this piece, or has something seldom or wrong in it.
+        except (IndexError, struct.error):
+            payload.position = start
             record = payload.check_record(has_sizes=not by_place, is_compressed=is_compressed)
+            data, position = payload.data, payload.position
             if record.offset_delta != index and misplaced_index is None:
                 misplaced_index = index
             if record.timestamp_delta > max_delta:
@@ -172,44 +153,45 @@ def check_records(
                 keyless_index = index
             index += 1
             continue
-        if timestamp_delta > max_delta:
-            max_delta = timestamp_delta
+        if timestamp_delta >> 1 > max_delta:
+            max_delta = timestamp_delta >> 1
+        if key_size & 1 and keyless_index is None:
+            keyless_index = index
         index += 1
         length = position - start
-        if (
-            length == last_length
-            and index >= column_after
-            and count - index >= _SHORTEST_RUN
-            and not headers
-        ):
-            run = _find_run(
-                data,
-                position,
-                length,
-                count - index,
-                first_index=index,
-                fixed=(
-                    *range(body - start),
-                    *range(key_position - start, key_start - start),
-                    *range(value_position - start, value_end - start),
-                    length - 1,
-                ),
-                timestamp=range(timestamp_position - start, offset_position - start),
-                offset=range(offset_position - start, key_position - start),
-            )
+        if length == last_length and index >= run_after and not headers:
+            run = _find_run(data, position, length, count - index, first_index=index)
             if run.size < _SHORTEST_RUN:
-                column_after = index + _RUN_BACKOFF
+                run_after = index + _RUN_BACKOFF
             if run.size:
                 max_delta = max(max_delta, run.max_timestamp_delta)
                 index += run.size
                 position += run.size * length
         last_length = length
-        payload.position = position
+    payload.position = position
     if not payload.is_at_end():
         raise _invalid("incorrect declared batch size, records still remaining in batch")
     if by_place and misplaced_index is not None:
         raise MisplacedRecord(misplaced_index)
     return Checked(max_delta, keyless_index)
+
+
+def _skip_headers(data: bytes, position: int, count: int) -> int:
+    """The position after `count` ordinary headers; IndexError when they are not."""
+    if count & 1 or count > 0x7F:
+        raise IndexError
+    for _ in range(count >> 1):
+        size = data[position]
+        if size & 1 or size > 0x7F:
+            raise IndexError
+        position += 1 + (size >> 1)
+        size = data[position]
+        if size > 0x7F:
+            raise IndexError
+        position += 1 if size & 1 else 1 + (size >> 1)
+    if position > len(data):
+        raise IndexError
+    return position
 
 
 def read_heads(pieces: Iterable[bytes], count: int) -> Iterator[Head]:
@@ -223,6 +205,9 @@ def read_heads(pieces: Iterable[bytes], count: int) -> Iterator[Head]:
 
 
 # -- a record by itself
+
+#: The most that ordinary records have before their key; Kafka's own varints may be longer.
+_UNPACK_HEAD: Final = struct.Struct("16B").unpack_from
 
 _INT: Final = 5
 _LONG: Final = 10
@@ -399,22 +384,14 @@ class _Run(NamedTuple):
 _NO_RUN: Final = _Run(0, _NO_DELTA)
 
 
-def _find_run(
-    data: bytes,
-    position: int,
-    length: int,
-    limit: int,
-    *,
-    first_index: int,
-    fixed: Iterable[int],
-    timestamp: range,
-    offset: range,
-) -> _Run:
+def _find_run(data: bytes, position: int, length: int, limit: int, *, first_index: int) -> _Run:
     """How many records from `position` on are laid out like the one of `length` bytes before it.
 
-    `fixed`, `timestamp` and `offset` are where that one has lengths and numbers. Lengths must be
-    the same, timestamps as wide, and offsets must count on.
+    Their lengths must be the same, timestamps as wide, and offsets must count on.
     """
+    if limit < _SHORTEST_RUN:
+        return _NO_RUN
+    fixed, timestamp, offset = _layout(data[position - length : position])
     numbers = _OFFSET_COLUMNS.get(len(offset))
     if numbers is None or len(timestamp) > max(_ARRAYS):
         return _NO_RUN
@@ -439,6 +416,23 @@ def _find_run(
     if limit < 1:
         return _NO_RUN
     return _Run(limit, _max_delta([column[:limit] for column in times]))
+
+
+def _layout(record: bytes) -> tuple[list[int], range, range]:
+    """Where a good record without headers has its lengths, its timestamp and its offset."""
+    _, body = decode_varint(record, 0)
+    _, timestamp_end = decode_varint(record, body + 1)
+    _, offset_end = decode_varint(record, timestamp_end)
+    key_size, key_start = decode_varint(record, offset_end)
+    key_end = key_start + max(key_size, 0)
+    _, value_start = decode_varint(record, key_end)
+    fixed = [
+        *range(body),
+        *range(offset_end, key_start),
+        *range(key_end, value_start),
+        len(record) - 1,
+    ]
+    return fixed, range(body + 1, timestamp_end), range(timestamp_end, offset_end)
 
 
 def _max_delta(columns: list[bytes]) -> int:

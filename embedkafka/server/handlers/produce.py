@@ -32,10 +32,12 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
 
     Behaviour: partitions succeed or fail by themselves; with acks=0 nothing is answered, and an
     error closes the connection, for the client has no other way to notice it. Before the first
-    batch of a transaction its coordinator is asked.
+    batch of a transaction its coordinator is asked. Every record is looked at, compressed ones too.
     Versions:  v0 to v2 carry message sets of magic 0 and 1; v8 names the refused records; v10 names
     the new leader; v11 knows TRANSACTION_ABORTABLE; v12 adds partitions to transactions (KIP-890);
     v13 topics by id.
+    Left out:  Kafka inflates a batch to any size; here 64 MiB or 16 times `max.message.bytes`, the
+    greater of them, is the limit, and beyond it MESSAGE_TOO_LARGE.
     """
     snapshot = broker.metadata.snapshot
     by_id = context.version >= _FIRST_BY_TOPIC_ID

@@ -147,6 +147,17 @@ def test_a_batch_that_grows_too_large_by_another_codec_is_refused() -> None:
     assert error.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
+def test_a_batch_that_inflates_too_far_is_refused(codec: Compression) -> None:
+    batch = batch_of(bytes(65 * 1024 * 1024), compression=codec)
+    assert refusal(batch).code is ErrorCode.MESSAGE_TOO_LARGE
+    append(batch, max_message_bytes=5 * 1024 * 1024)
+    wrapped = build_message_set(
+        [Record(0, NOW, b"k", bytes(65 * 1024 * 1024))], magic=1, compression=Compression.GZIP
+    )
+    assert refusal(wrapped).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
 def test_compacted_topics_need_keys_and_say_which_records_have_none() -> None:
     batch = build_batch([(NOW, b"k", b"a", ()), (NOW, None, b"b", ()), (NOW, None, b"c", ())])
     error = refusal(batch, cleanup_policy=frozenset({"compact"}))

@@ -1,5 +1,6 @@
 """Walking over records: what a quick look and a slow one see is the same, whatever the bytes."""
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -108,6 +109,30 @@ def test_records_may_be_larger_than_a_piece(codec: Compression) -> None:
         with pytest.raises(ApiError) as caught:
             batch.check_records(limit=6_000_000)
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_value_that_is_not_wanted_takes_no_memory() -> None:
+    value = bytes(50_000_000)
+    batch = RecordBatch(
+        memoryview(build_batch([(5, b"k", value, ())] * 2, compression=Compression.ZSTD))
+    )
+    del value
+    tracemalloc.start()
+    try:
+        assert [head.offset for head in batch.heads()] == [0, 1]
+        assert batch.check_records(limit=200_000_000) == Checked(0, None)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("width", range(1, 13))
+def test_a_varint_may_have_ten_bytes(width: int) -> None:
+    body = b"\0" + b"\x80" * (width - 1) + b"\x00" + b"\0" + b"\x01\x01\0"
+    payload = bytes((2 * len(body),)) + body + bytes(20)
+    seen = outcome([payload[:-20]], 1, is_compressed=False)
+    assert seen == (Checked(0, 0) if width <= 10 else ErrorCode.INVALID_RECORD)
+    assert outcome([payload], 1, is_compressed=False) is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("payload", [b"\xfe" * 4 + b"\x0f" + b"\0" * 30, b"\x28" + b"\0" * 19])
