@@ -83,6 +83,10 @@ def _negative(name: str, length: int) -> ProtocolError:
     return ProtocolError(f"{name} has length {length}, and may not be null")
 
 
+def _long_string(length: int) -> ProtocolError:
+    return ProtocolError(f"a string has {length} bytes, where {_MAX_STRING} are allowed")
+
+
 def _too_long(name: str, length: int, left: int) -> ProtocolError:
     return ProtocolError(f"{name} claims {length} elements where {left} bytes are left")
 
@@ -115,11 +119,14 @@ def _uuid(raw: bytes) -> UUID:
 
 
 _LENGTH_TYPE: Final = {Variable.STRING: INT16, Variable.BYTES: INT32, Variable.RECORDS: INT32}
+# A compact string could be longer, but Kafka refuses that.
+_MAX_STRING: Final = 2**15 - 1
 _BYTE: Final = Fixed("B", 1)
 
 _NAMES: Final[Mapping[str, object]] = {
     "decode_uvarint": decode_uvarint,
     "failures": (ProtocolError, StructError, IndexError, UnicodeDecodeError),
+    "long_string": _long_string,
     "malformed": _malformed,
     "negative": _negative,
     "skip_tagged_fields": skip_tagged_fields,
@@ -227,6 +234,9 @@ class _DecoderWriter:
         if self._flexible:
             self._source.line(f"if {length} > 127:")
             self._source.line(f" {length}, pos = decode_uvarint(data, pos - 1)")
+            if kind is INT16:
+                self._source.line(f" if {length} > {_MAX_STRING + 1}:")
+                self._source.line(f"  raise long_string({length} - 1)")
             self._source.line(f"{length} -= 1")
         return length
 

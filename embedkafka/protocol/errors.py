@@ -6,7 +6,7 @@ connection.
 """
 
 from enum import IntEnum
-from typing import Self
+from typing import Final, Self
 
 
 class ErrorCode(IntEnum):
@@ -159,10 +159,15 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, "the broker has no room for more share sessions", True
 
 
+_MAX_MESSAGE: Final = 4096
+
+
 class ApiError(Exception):
     """A failure that the protocol has a code for."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > _MAX_MESSAGE:  # it repeats a client's name, and must fit a string
+            message = message[:_MAX_MESSAGE] + "..."
         super().__init__(code, message)
         self.code = code
         self.message = message or code.message

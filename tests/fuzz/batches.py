@@ -51,10 +51,10 @@ _HEADER_V2: Final = 61
 
 
 class Sent(NamedTuple):
-    """Batches as a client, a coordinator or a leader sends them, or a disk gives them back."""
+    """Batches as a client or a leader sends them; a marker ends a transaction before them."""
 
     data: bytes
-    origin: AppendOrigin
+    marker: bytes | None
     continues: bool
 
 
@@ -66,7 +66,7 @@ class Batches:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._mutator = Mutator(rng)
-        self._good = _good_batches()
+        self._good = good_batches()
         self._root = Path(tempfile.mkdtemp(prefix="embedkafka-fuzz-"))
         self._clock = ManualClock()
         self._tasks = ManualTasks()
@@ -90,13 +90,16 @@ class Batches:
         data = self._mutator.damaged(rng.choice(self._good), self._good)
         if rng.random() < 0.7:
             data = _with_valid_checksum(data)
-        return Sent(data, rng.choice(list(AppendOrigin)), rng.random() < 0.8)
+        marker = rng.choice(_MARKERS) if rng.random() < 0.1 else None
+        return Sent(data, marker, rng.random() < 0.8)
 
     def feed(self, data: Sent) -> None:
         led, followed = self._log(LED), self._log(FOLLOWED)
-        origin = AppendOrigin.CLIENT if data.origin is AppendOrigin.REPLICATION else data.origin
         try:
-            led.append_as_leader(bytearray(data.data), leader_epoch=3, origin=origin)
+            if data.marker is not None:
+                marker = bytearray(data.marker)
+                led.append_as_leader(marker, leader_epoch=3, origin=AppendOrigin.COORDINATOR)
+            led.append_as_leader(bytearray(data.data), leader_epoch=3)
         except ApiError:
             pass
         replicated = bytearray(data.data)
@@ -118,7 +121,8 @@ class Batches:
         assert len(self._manager.live_directories) == 1
 
     def describe(self, data: Sent) -> str:
-        return f"{data.origin.name} continues={data.continues} {data.data.hex()}"
+        marker = "none" if data.marker is None else data.marker.hex()
+        return f"marker={marker} continues={data.continues} {data.data.hex()}"
 
     def _log(self, topic_partition: TopicPartition) -> Log:
         return self._manager.get_or_create(topic_partition)
@@ -175,6 +179,17 @@ class Batches:
         self._tasks.run_pending()
 
 
+_MARKERS: Final = [
+    build_end_transaction_marker(
+        EndTransactionMarker(control_type=kind, coordinator_epoch=0),
+        timestamp=2_000,
+        producer_id=6,
+        producer_epoch=0,
+    )
+    for kind in (ControlType.COMMIT, ControlType.ABORT)
+]
+
+
 def _fetch(log: Log) -> None:
     """Reads the last batches, and converts them for an old consumer."""
     start = max(log.log_start_offset, log.log_end_offset - 3)
@@ -203,7 +218,7 @@ def _with_valid_checksum(data: bytes) -> bytes:
     return bytes(fixed)
 
 
-def _good_batches() -> list[bytes]:
+def good_batches() -> list[bytes]:
     records = [
         (1_000 + number, b"k%d" % (number % 3), b"value %d" % number, (("h", b"x"), ("n", None)))
         for number in range(4)
@@ -219,15 +234,6 @@ def _good_batches() -> list[bytes]:
         )
         for producer_id, transactional in ((5, False), (6, True))
     ]
-    markers = [
-        build_end_transaction_marker(
-            EndTransactionMarker(control_type=kind, coordinator_epoch=0),
-            timestamp=2_000,
-            producer_id=6,
-            producer_epoch=0,
-        )
-        for kind in (ControlType.COMMIT, ControlType.ABORT)
-    ]
     tombstone = build_batch([(1_000, b"k1", None, ()), (1_001, None, b"no key", ())])
     old = [
         build_message_set(
@@ -238,4 +244,4 @@ def _good_batches() -> list[bytes]:
         for magic in (0, 1)
         for codec in (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
     ]
-    return [*plain, *produced, *markers, tombstone, *old, plain[0] + plain[0]]
+    return [*plain, *produced, *_MARKERS, tombstone, *old, plain[0] + plain[0]]

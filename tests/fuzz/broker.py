@@ -25,7 +25,10 @@ from embedkafka.protocol.codec import ProtocolError, decode, encode
 from embedkafka.protocol.headers import decode_request_header, encode_request_header
 from embedkafka.protocol.messages.registry import request_type
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.server.api_table import HANDLERS
+from tests.fuzz.batches import good_batches
+from tests.fuzz.messages import Messages
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.tap import Tap
 from tests.unit.protocol.samples import full, sparse
@@ -35,6 +38,8 @@ _CONNECTIONS: Final = 24
 _PATIENCE_S: Final = 0.2
 _WITNESS_EVERY: Final = 500
 _WAIT_S: Final = 60.0
+#: The share of requests that are well formed; the others are damaged ones of the corpus.
+_NONSENSE: Final = 0.5
 #: More would be no hostile input but a load: every partition has its files.
 _MAX_PARTITIONS: Final = 20
 _MAX_TOPICS: Final = 60
@@ -55,11 +60,13 @@ class RunningBroker:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._mutator = Mutator(rng)
+        self._messages = Messages(rng, good_batches())
         self._selector = selectors.DefaultSelector()
         self._idle: deque[socket.socket] = deque()
         self._busy: dict[socket.socket, float] = {}
         self._numbers = itertools.count(1)
         self._acknowledged: list[bytes] = []
+        self._recent: list[bytes] = []
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -100,11 +107,22 @@ class RunningBroker:
 
     def next_input(self) -> bytes:
         while True:
-            frame = self._mutator.damaged(self._rng.choice(self._corpus), self._corpus)
+            if self._rng.random() < _NONSENSE:
+                frame = self._nonsense()
+            else:
+                frame = self._mutator.damaged(self._rng.choice(self._corpus), self._corpus)
             if not _is_a_load(frame):
                 return frame
 
+    def _nonsense(self) -> bytes:
+        """A whole request with values that hardly belong together."""
+        key, version = self._rng.choice(_SERVED)
+        message = self._messages.make(request_type(key), version)
+        header = encode_request_header(key, version, 1, self._rng.choice((None, "", "fuzz")))
+        return header + encode(message, version)
+
     def feed(self, data: bytes) -> None:
+        self._recent.append(data)
         connection = self._free_connection()
         try:
             connection.sendall(struct.pack(">i", len(data)) + data)
@@ -120,8 +138,27 @@ class RunningBroker:
 
     def check(self) -> None:
         self._testify(0)
-        self._kafka.check()
+        try:
+            self._kafka.check()
+        except BackgroundFailure as failure:
+            raise AssertionError(f"{failure}\n{self._find_guilty()}") from failure
+        self._recent.clear()
         self._delete_topics()
+
+    def _find_guilty(self) -> str:
+        """Sends what came since the last check once more, one by one."""
+        for frame in self._recent:
+            with socket.create_connection(self._address, timeout=_PATIENCE_S * 5) as connection:
+                try:
+                    connection.sendall(struct.pack(">i", len(frame)) + frame)
+                    connection.recv(1 << 16)
+                except OSError:
+                    pass
+            try:
+                self._kafka.check()
+            except BackgroundFailure:
+                return f"it was {frame.hex()}"
+        return f"it was none alone of {[frame.hex() for frame in self._recent]}"
 
     def describe(self, data: bytes) -> str:
         return data.hex()
@@ -211,14 +248,20 @@ _MAKES_PARTITIONS: Final = frozenset(
 )
 
 
+_SERVED: Final = [
+    (key, version)
+    for key, api in HANDLERS.items()
+    if not api.control_plane
+    for version in range(api.versions[0], api.versions[1] + 1)
+]
+
+
 def _samples() -> list[bytes]:
     """One request of every API and version that a client may send, with values and without."""
     return [
         encode_request_header(key, version, 1, "fuzz")
         + encode(sample(request_type(key), version), version)
-        for key, api in HANDLERS.items()
-        if not api.control_plane
-        for version in range(api.versions[0], api.versions[1] + 1)
+        for key, version in _SERVED
         for sample in (full, sparse)
     ]
 

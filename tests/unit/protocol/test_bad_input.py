@@ -120,6 +120,14 @@ def test_variable_length_integers_end_after_five_bytes() -> None:
         decode(ApiVersionsRequest, 3, b"\xff" * 20)
 
 
+def test_a_compact_string_may_be_as_long_as_any_other() -> None:
+    longest = HeartbeatRequest(group_id="g" * 32_767, generation_id=1, member_id="m")
+    assert decode(HeartbeatRequest, 4, encode(longest, 4)) == longest
+    longer = HeartbeatRequest(group_id="g" * 32_768, generation_id=1, member_id="m")
+    with pytest.raises(ProtocolError, match="a string has 32768 bytes, where 32767 are allowed"):
+        decode(HeartbeatRequest, 4, encode(longer, 4))
+
+
 def test_a_tagged_field_must_have_the_size_it_claims() -> None:
     body = encode(ApiVersionsResponse(api_keys=[]), 3)[:-1]
     with pytest.raises(

@@ -6,6 +6,11 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from embedkafka.protocol.errors import ApiError, ErrorCode
 
 
+def test_a_message_that_repeats_a_long_name_fits_a_response() -> None:
+    error = ApiError(ErrorCode.INVALID_REQUEST, "ü" * 40_000)
+    assert len(error.message.encode()) < 2**15
+
+
 def test_codes_are_without_gaps() -> None:
     assert [int(code) for code in ErrorCode] == list(range(-1, 134))
 
