@@ -1,9 +1,12 @@
 """Many rounds of chaos, each from its seed and in a process of its own.
 
     python -m tests.chaos --rounds 1000 --seed 7 --workers 2
-    python -m tests.chaos --seed 7          one round, with its timeline
+    python -m tests.chaos --seed 7            one round
+    python -m tests.chaos --seed 7 --plan     what it does, in words
+    python -m tests.chaos --case "a process that is killed"
 
-A round that fails prints its seed, its plan and what was violated, and keeps its logs.
+A round that fails prints its seed, its plan and what was violated, and keeps its timeline and its
+logs. A stock client that hangs in a call fails no round by itself; it is counted.
 """
 
 import argparse
@@ -58,9 +61,13 @@ def run_here(seed, case, directory):
     os._exit(0)
 
 
-def run_round(seed, evidence, case=None):
+def evidence_of(seed, case, evidence):
+    return evidence / (f"seed-{seed}" + (f"-{case.replace(' ', '-')}" if case else ""))
+
+
+def run_round(seed, case, evidence):
     """One round in another process: its outcome, and what it has to say."""
-    directory = evidence / f"seed-{seed}"
+    directory = evidence_of(seed, case, evidence)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     command = [sys.executable, "-m", "tests.chaos", "--here", str(seed), "--evidence", directory]
@@ -77,16 +84,16 @@ def run_round(seed, evidence, case=None):
         stacks = (directory / "stacks.txt").exists() and (directory / "stacks.txt").stat().st_size
         outcome = HUNG if stacks else FAILED
         tail = (directory / "output.txt").read_text(errors="replace")[-3_000:]
-        return seed, outcome, {"complaints": [f"the round ended with no result: {tail}"]}
+        return outcome, {"complaints": [f"the round ended with no result: {tail}"]}
     found = json.loads(result.read_text())
     if found["complaints"]:
-        return seed, FAILED, found
+        return FAILED, found
     if not found["client"]:
         shutil.rmtree(directory, ignore_errors=True)
-    return seed, PASSED, found
+    return PASSED, found
 
 
-def report(seed, outcome, found, evidence, case=None):
+def report(seed, case, outcome, found, evidence):
     plan = Plan(seed, case)
     client = f", {len(found['client'])} hangs of clients" if found.get("client") else ""
     counts = ""
@@ -100,23 +107,23 @@ def report(seed, outcome, found, evidence, case=None):
         print(f"{plan}\nviolated:")
         for complaint in found["complaints"][:12]:
             print(f"  - {complaint}")
-        print(f"evidence: {evidence / f'seed-{seed}'}", flush=True)
+        print(f"evidence: {evidence_of(seed, case, evidence)}", flush=True)
 
 
-def run_rounds(seed, rounds, workers, evidence, case=None):
-    """Whether all rounds passed."""
+def run_rounds(rounds, workers, evidence):
+    """Whether all rounds, pairs of a seed and a case or None, have passed."""
     outcomes, hangs, began = Counter(), 0, time.monotonic()
     failed = []
     with ThreadPoolExecutor(workers) as pool:
-        seeds = range(seed, seed + rounds)
-        for number, outcome, found in pool.map(lambda s: run_round(s, evidence, case), seeds):
+        results = pool.map(lambda round_: run_round(*round_, evidence), rounds)
+        for (seed, case), (outcome, found) in zip(rounds, results, strict=True):
             outcomes[outcome] += 1
             hangs += len(found.get("client", ()))
             if outcome != PASSED:
-                failed.append(number)
-            report(number, outcome, found, evidence, case)
+                failed.append(f"{seed} {case}" if case else seed)
+            report(seed, case, outcome, found, evidence)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-    print(f"{rounds} rounds from seed {seed}: {summary}; {hangs} hangs of clients; ", end="")
+    print(f"{len(rounds)} rounds: {summary}; {hangs} hangs of clients; ", end="")
     print(f"{time.monotonic() - began:.0f} s", flush=True)
     if failed:
         print(f"failed seeds: {failed}", flush=True)
@@ -141,7 +148,8 @@ def main():
         for number in range(seed, seed + asked.rounds):
             print(f"seed {number}\n{Plan(number, asked.case)}")
         return 0
-    passed = run_rounds(seed, asked.rounds, asked.workers, asked.evidence, asked.case)
+    rounds = [(number, asked.case) for number in range(seed, seed + asked.rounds)]
+    passed = run_rounds(rounds, asked.workers, asked.evidence)
     return 0 if passed else 1
 
 

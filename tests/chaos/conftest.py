@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-DEFAULT_ROUNDS = 6
-"""About a minute."""
+DEFAULT_ROUNDS = 4
+"""With the known cases about a minute."""
 
 
 def pytest_addoption(parser):

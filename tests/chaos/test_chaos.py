@@ -7,10 +7,13 @@ A few rounds from a seed that nobody has chosen. `python -m tests.chaos --seed S
 import pytest
 
 from tests.chaos.__main__ import ROUND_S, run_rounds
+from tests.chaos.plan import CASES
 
 
 @pytest.mark.timeout(10 * ROUND_S)
 def test_rounds_of_chaos(chaos_seed, chaos_rounds, tmp_path, capfd):
+    rounds = [(chaos_seed, case) for case in CASES]
+    rounds += [(seed, None) for seed in range(chaos_seed, chaos_seed + chaos_rounds)]
     with capfd.disabled():  # the seed is worth having, whatever happens
-        print(f"\nchaos: seed {chaos_seed}, {chaos_rounds} rounds")
-        assert run_rounds(chaos_seed, chaos_rounds, 2, tmp_path / "evidence"), "see above"
+        print(f"\nchaos: seed {chaos_seed}, {chaos_rounds} rounds and {len(CASES)} known cases")
+        assert run_rounds(rounds, 2, tmp_path / "evidence"), "see above"
