@@ -12,6 +12,7 @@ import traceback
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.chaos.history import Fate, tick
+from tests.cluster.traffic import QUICK
 
 SOURCE, SINK, AUDIT = "source", "sink", "audit"
 CALL_S = 3.0
@@ -20,17 +21,7 @@ TRIES = 2
 TRANSACTION_TIMEOUT_S = 60
 """In the cluster's time: far longer than a transaction takes."""
 
-QUICK = {
-    # A leader that is gone, or stands still, is noticed in a fraction of a second.
-    "topic.metadata.refresh.interval.ms": 100,
-    "reconnect.backoff.ms": 20,
-    "reconnect.backoff.max.ms": 100,
-    "socket.timeout.ms": 1_000,
-    "retry.backoff.ms": 20,
-    "log_level": 0,
-    "log.connection.close": False,
-    "allow.auto.create.topics": False,
-}
+SETTINGS = {**QUICK, "allow.auto.create.topics": False}
 
 
 class GaveUp(Exception):
@@ -125,7 +116,7 @@ class _Client:
 def make_consumer(world, group, protocol, **settings):
     return Consumer(
         {
-            **QUICK,
+            **SETTINGS,
             "bootstrap.servers": world.bootstrap,
             "group.id": group,
             "group.protocol": protocol,
@@ -435,7 +426,7 @@ class Worker(_Client):
 def make_transactional(world, name):
     return Producer(
         {
-            **QUICK,
+            **SETTINGS,
             "bootstrap.servers": world.bootstrap,
             "transactional.id": name,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_S * 1000,

@@ -384,7 +384,7 @@ class ExactReader:
         self.topic = topic
         self.seen = {partition: [] for partition in range(partitions)}
         self._world = world
-        self._committed = committed
+        self.committed = committed
         self._on_record = on_record
         self._next = dict.fromkeys(self.seen, 0)
         self._told = dict.fromkeys(self.seen, 0)
@@ -431,8 +431,8 @@ class ExactReader:
     def _read(self, wire, partition):
         offset = self._next[partition]
         try:
-            end = wire.end_offset(self.topic, partition, committed=self._committed)
-            data = wire.fetch(self.topic, partition, offset, committed=self._committed)
+            end = wire.end_offset(self.topic, partition, committed=self.committed)
+            data = wire.fetch(self.topic, partition, offset, committed=self.committed)
         except OSError as error:
             self._last_error[partition] = repr(error)
             wire.forget(self.topic, partition)
@@ -451,14 +451,14 @@ class ExactReader:
         if data.last_stable_offset > data.high_watermark:
             self._world.complain(f"{self.topic}-{partition} is stable beyond its end")
         with self._moved:
-            for at, value, next_offset in visible(data, self._committed):
+            for at, value, next_offset in visible(data, self.committed):
                 if at is not None and at >= self._next[partition]:
                     self._take(partition, at, value)
                 self._next[partition] = max(self._next[partition], next_offset)
             self._moved.notify_all()
 
     def _take(self, partition, at, value):
-        if not self._committed and at != self._next[partition]:
+        if not self.committed and at != self._next[partition]:
             self._world.complain(
                 f"a consumer of {self.topic}-{partition} got {at} after {self._next[partition] - 1}"
             )

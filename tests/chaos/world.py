@@ -334,7 +334,7 @@ class World:
             producer.stop(HEALING_S)
         ends = self._await_ends()
         for reader in self._readers:
-            if not reader._committed:
+            if not reader.committed:
                 reader.await_end(ends[reader.topic], HEALING_S)
         if "copy" in self.plan.workloads:
             self._await_copies(ends)
@@ -489,7 +489,7 @@ class World:
                 checkers.check_compacted(self, topic, partition, batches)
             elif topic in ("orders", "doomed", SOURCE):
                 checkers.check_acknowledged(self, topic, partition, found, ordered=ordered)
-            if topic in readers and not readers[topic]._committed:
+            if topic in readers and not readers[topic].committed:
                 readers[topic].stop()
                 checkers.check_seen(self, readers[topic], partition, found)
             if topic == SOURCE:
