@@ -47,6 +47,14 @@ def test_replica_that_lacks_the_offset_is_not_named(racks):
     assert racks[1].fetch(2, rack="b").data.preferred_read_replica == -1
 
 
+def test_replica_is_behind_since_it_was_at_the_end(racks):
+    racks.unreachable.add(2)
+    racks[1].produce("y", acks=1)
+    racks.clock.advance(700)
+    views = racks[1].partition().readable_replicas(0)
+    assert {view.broker_id: view.behind_ms for view in views}[2] == 700
+
+
 def test_follower_serves_a_consumer_that_it_was_sent(racks):
     assert racks[2].fetch(0, rack="b").values == ["x"]
 

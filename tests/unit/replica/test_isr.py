@@ -59,6 +59,12 @@ def test_follower_at_the_leaders_end_is_caught_up_however_long_it_is_silent() ->
     assert is_caught_up(progress, leader_end_offset=10, now_ms=1e9, lag_time_max_ms=LAG_MS)
 
 
+def test_follower_has_the_whole_lag_time() -> None:
+    progress = follower(B2, 7, caught_up_ms=500)
+    assert is_caught_up(progress, leader_end_offset=9, now_ms=1_500, lag_time_max_ms=LAG_MS)
+    assert not is_caught_up(progress, leader_end_offset=9, now_ms=1_501, lag_time_max_ms=LAG_MS)
+
+
 def test_follower_counts_as_caught_up_when_it_asks_for_the_end_of_its_previous_fetch() -> None:
     progress = FollowerProgress(B2)
     progress.fetched(fetch_offset=0, log_start_offset=0, leader_end_offset=5, now_ms=100)

@@ -10,6 +10,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.builder import build_batch
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import FollowState
+from embedkafka.replica.isr_updates import NOTIFY_DELAY_MS
 from embedkafka.runtime.ids import TopicPartition
 
 TP = TopicPartition("orders", 0)
@@ -293,6 +294,17 @@ def test_follower_below_the_start_of_the_leaders_epoch_may_not_join(cluster):
     assert cluster[1].partition().isr == (1,)
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_controller_is_told_soon_of_every_change(cluster, count):
+    changed = [TopicPartition("orders", n) for n in range(count)]
+    for tp in changed:
+        cluster.elect(1, [1, 2], of=tp, isr=[1])
+    cluster.settle()
+    assert cluster.store.notified == []
+    cluster.pass_time(NOTIFY_DELAY_MS)
+    assert cluster.store.notified == changed, "each once"
 
 
 def test_the_controller_is_told_later_when_the_store_was_lost_in_between(cluster):
