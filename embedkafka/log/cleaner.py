@@ -33,7 +33,6 @@ from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch, RecordBatch, read_batches
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
@@ -66,18 +65,6 @@ class CleanerConfig:
     def _slots(self) -> int:
         threads = max(self.log_cleaner_threads, 1)
         return self.log_cleaner_dedupe_buffer_size // threads // _BYTES_PER_KEY
-
-    def check(self) -> None:
-        """Refuses a map without room for a single key, as Kafka does."""
-        if (
-            self.log_cleaner_enable
-            and self.log_cleaner_threads
-            and self._slots * self.log_cleaner_io_buffer_load_factor <= 1
-        ):
-            raise ConfigError(
-                "the offset map of the log cleaner is too small to fit in even a single message; "
-                "increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

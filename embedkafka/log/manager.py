@@ -147,7 +147,6 @@ class LogManager:
 
     def startup(self) -> None:
         """Opens every log found in the directories, and from then on keeps them in order."""
-        self._cleaner_config.check()
         left_moves: list[tuple[Path, bool]] = []
         for directory in self.live_directories:
             try:

@@ -12,7 +12,6 @@ from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
 from embedkafka.records.record import Record
-from embedkafka.runtime.failures import ConfigError
 
 COMPACT = frozenset({"compact"})
 SMALL = {"cleanup_policy": COMPACT, "segment_bytes": 200, "min_cleanable_dirty_ratio": 0.0}
@@ -379,15 +378,6 @@ def test_a_log_with_more_keys_in_a_batch_than_there_is_room_for_is_cleaned(kit) 
         assert washing.cleaner.clean_filthiest()
     assert washing.cleaner.find_filthiest() is None
     assert [offset for offset, _, _ in washing.content()] == [10, 11, 12, 13, 14]
-
-
-def test_a_map_without_room_for_a_key_is_refused() -> None:
-    CleanerConfig(log_cleaner_dedupe_buffer_size=48).check()
-    CleanerConfig(log_cleaner_dedupe_buffer_size=0, log_cleaner_enable=False).check()
-    for threads, size in ((1, 24), (2, 48)):
-        config = CleanerConfig(log_cleaner_dedupe_buffer_size=size, log_cleaner_threads=threads)
-        with pytest.raises(ConfigError, match="too small"):
-            config.check()
 
 
 @pytest.mark.parametrize("step", ["cleaned", "swap", "deleted"])
