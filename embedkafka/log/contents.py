@@ -204,10 +204,10 @@ class LogContents:
                     first_offset=first_offset,
                     last_offset=last_offset,
                 )
-            if batch.last_offset < base_offset:
+            if not base_offset <= batch.last_offset < MAX_OFFSET:
                 raise ApiError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"a batch of {self.topic_partition} goes from {base_offset} back to "
+                    f"a batch of {self.topic_partition} goes from {base_offset} to "
                     f"{batch.last_offset}",
                 )
             expected = batch.next_offset

@@ -33,9 +33,9 @@ from tests.fuzz.mutations import Mutator
 from tests.fuzz.tap import Tap
 from tests.unit.protocol.samples import full, sparse
 
-_CONNECTIONS: Final = 24
+_CONNECTIONS: Final = 100
 #: A request that is not answered by then waits for something; its connection is dropped.
-_PATIENCE_S: Final = 0.2
+_PATIENCE_S: Final = 0.1
 _WITNESS_EVERY: Final = 500
 _WAIT_S: Final = 60.0
 #: The share of requests that are well formed; the others are damaged ones of the corpus.
@@ -148,7 +148,7 @@ class RunningBroker:
     def _find_guilty(self) -> str:
         """Sends what came since the last check once more, one by one."""
         for frame in self._recent:
-            with socket.create_connection(self._address, timeout=_PATIENCE_S * 5) as connection:
+            with socket.create_connection(self._address, timeout=1.0) as connection:
                 try:
                     connection.sendall(struct.pack(">i", len(frame)) + frame)
                     connection.recv(1 << 16)

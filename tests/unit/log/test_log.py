@@ -103,13 +103,14 @@ def test_a_follower_drops_a_partial_batch_at_the_end(kit) -> None:
     assert log.size == len(whole)
 
 
-def test_a_follower_refuses_a_batch_that_goes_backwards(kit) -> None:
+@pytest.mark.parametrize(("first", "delta"), [(0, -5), (2**63 - 1, 0), (2**63 - 3, 9)])
+def test_a_follower_refuses_a_batch_that_goes_backwards_or_too_far(kit, first, delta) -> None:
     log = kit.new()
-    backwards = bytearray(build_batch([(1, None, b"a", ())]))
-    struct.pack_into(">i", backwards, 23, -5)  # the last offset's delta
-    write_crc(backwards)
+    impossible = bytearray(build_batch([(1, None, b"a", ())], base_offset=first))
+    struct.pack_into(">i", impossible, 23, delta)  # of the last offset
+    write_crc(impossible)
     with pytest.raises(ApiError) as refusal:
-        log.append_as_follower(backwards)
+        log.append_as_follower(impossible)
     assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
     assert log.log_end_offset == 0
 
