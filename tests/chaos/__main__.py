@@ -44,7 +44,6 @@ def run_here(seed, case, directory):
     world = World(plan, directory)
     world.run()
     timeline = world.timeline
-    (directory / "timeline.txt").write_text(f"seed {seed}\n{plan}\n{timeline}\n")
     history = world.history
     result = {
         "complaints": timeline.complaints,
@@ -84,6 +83,8 @@ def run_round(seed, case, evidence):
         stacks = (directory / "stacks.txt").exists() and (directory / "stacks.txt").stat().st_size
         outcome = HUNG if stacks else FAILED
         tail = (directory / "output.txt").read_text(errors="replace")[-3_000:]
+        if stacks:
+            tail += f"; it did not end within {ROUND_S} s, see stacks.txt"
         return outcome, {"complaints": [f"the round ended with no result: {tail}"]}
     found = json.loads(result.read_text())
     if found["complaints"]:

@@ -169,9 +169,9 @@ class InProcess:
 
     # -- between them
 
-    def partition(self, broker):
-        others = {handle.id for handle in self.kafka.brokers} - {broker}
-        self.kafka.partition({broker}, others)
+    def partition(self, minority):
+        others = {handle.id for handle in self.kafka.brokers} - set(minority)
+        self.kafka.partition(set(minority), others)
 
     def cut_zookeeper(self, brokers):
         everyone = {handle.id for handle in self.kafka.brokers}

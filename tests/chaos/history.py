@@ -21,18 +21,19 @@ def tick():
 
 
 class Timeline:
-    """What was done and what went wrong, with times. From any thread."""
+    """What was done and what went wrong, with times, in a file. From any thread."""
 
-    def __init__(self):
+    def __init__(self, path, title):
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._lines = []
+        self._file = path.open("w", buffering=1)  # by lines: a round may end at any time
+        self._file.write(f"{title}\n")
         self.complaints = []
         self.client_faults = []
 
     def note(self, what):
         with self._lock:
-            self._lines.append(f"{time.monotonic() - self._began:7.3f}  {what}")
+            self._file.write(f"{time.monotonic() - self._began:7.3f}  {what}\n")
 
     def complain(self, what):
         """Something that must never happen has."""
@@ -45,10 +46,6 @@ class Timeline:
         self.note(f"CLIENT  {what}")
         with self._lock:
             self.client_faults.append(what)
-
-    def __str__(self):
-        with self._lock:
-            return "\n".join(self._lines)
 
 
 class Fate(Enum):

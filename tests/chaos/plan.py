@@ -219,7 +219,8 @@ class Plan:
             offer(3, "reassign", *self._reassignment())
             offer(1, "elect")
             if away < most_away and not model.cut:
-                offer(4, "partition", rng.choice(up))
+                minority = rng.sample(up, rng.randint(1, min(most_away - away, len(up))))
+                offer(4, "partition", tuple(sorted(minority)))
         weights = [weight for weight, _, _ in choices]
         _, act, arguments = rng.choices(choices, weights)[0]
         return act, arguments

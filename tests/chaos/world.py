@@ -56,7 +56,7 @@ class World:
 
     def __init__(self, plan, directory):
         self.plan = plan
-        self.timeline = Timeline()
+        self.timeline = Timeline(directory / "timeline.txt", f"seed {plan.seed}\n{plan}")
         self.topics = topic_specs(plan)
         self.history = History(self.topics)
         self._directory = directory
