@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,13 @@ COMMANDS = [[sys.executable, "-m", "pytest"], *(["make", target] for target in T
 def test_the_makefile_has_targets_that_run_tests():
     assert {"unit", "wire", "wire-oracle", "spark", "slow"} <= set(TARGETS)
     assert set(MODULES) == {"benchmarks", "tests.chaos", "tests.fuzz", "tests.sim"}
+
+
+def test_plain_pytest_leaves_no_tests_out():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    paths = [ROOT / path for path in settings["tool"]["pytest"]["ini_options"]["testpaths"]]
+    tests = set((ROOT / "tests").rglob("test_*.py"))
+    assert tests == {test for path in paths for test in path.rglob("test_*.py")}
 
 
 @pytest.mark.parametrize("module", MODULES)
