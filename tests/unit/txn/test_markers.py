@@ -46,6 +46,13 @@ def test_markers_follow_the_leader(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
+def test_broker_0_is_a_leader_like_any_other(coordinator):
+    coordinator.leaders.leaders[T0] = 0
+    ending(coordinator, T0)
+    assert [marker[0] for marker in coordinator.leaders.markers()] == [0]
+    assert coordinator.state() == "CompleteCommit"
+
+
 def test_markers_wait_for_a_leader(coordinator):
     coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
     ending(coordinator, T0)
