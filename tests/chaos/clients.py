@@ -410,6 +410,8 @@ class Worker(_Client):
         try:
             assignment = self._consumer.assignment()
             for place in self._call(self._consumer.committed, assignment) if assignment else ():
+                if place.error is not None:  # of a transaction that is not over, for one
+                    raise GaveUp(place.error)
                 place.offset = max(place.offset, 0)
                 self._consumer.seek(place)
                 self._expected[place.partition] = place.offset

@@ -20,7 +20,6 @@ from embedkafka.protocol.wire_types import NO_UUID
 from tests.chaos import checkers
 from tests.chaos.clients import (
     AUDIT,
-    HANG_S,
     SINK,
     SOURCE,
     Hangs,
@@ -36,8 +35,8 @@ from tests.chaos.wire import ExactProducer, ExactReader, Refused, Wire, visible
 
 HEALING_S = 10.0
 """How long a healed cluster may take to be whole and to serve all: a second when alone."""
-DRAINING_S = 20.0
-"""How long stock clients may take for what was left: their own timeouts are seconds."""
+STALLING_S = 15.0
+"""How long stock clients may get nowhere with what was left: longer than one that hangs takes."""
 STEP_S = 45.0
 COMMIT_S = 0.5
 """How long a step waits for a commit: there are some each second, while the cluster works."""
@@ -354,9 +353,12 @@ class World:
         except Exception as failure:
             self.complain(str(failure))
 
-    def _await(self, what, probe, timeout_s=HEALING_S):
-        """Asks again and again; `probe` says what is lacking, or None. Whether it came true."""
-        deadline = time.monotonic() + timeout_s
+    def _await(self, what, probe, timeout_s=HEALING_S, *, progress=False):
+        """Asks again and again; `probe` says what is lacking, or None. Whether it came true.
+
+        With `progress` the time counts from the last change of what is lacking.
+        """
+        deadline, known = time.monotonic() + timeout_s, None
         while True:
             try:
                 lacking = probe()
@@ -364,6 +366,8 @@ class World:
                 lacking = repr(error)
             if lacking is None:
                 return True
+            if progress and lacking != known:
+                deadline, known = time.monotonic() + timeout_s, lacking
             if time.monotonic() > deadline:
                 self.complain(f"not within {timeout_s:g} s: {what}; {lacking}")
                 self.note(self._describe())
@@ -427,7 +431,7 @@ class World:
             short = {p: (counts[p], end) for p, end in ends[SOURCE].items() if counts[p] < end}
             return f"copies by partition: {short}" if short else None
 
-        self._await("everything is copied", lacking, self._patience())
+        self._await("everything is copied", lacking, STALLING_S, progress=True)
 
     def _await_groups(self, ends):
         for group in self._seen_by_group:
@@ -443,12 +447,8 @@ class World:
                 behind = {p.partition: p.offset for p in found if p.offset < wanted[p.partition]}
                 return f"committed {behind} of {wanted}" if behind else None
 
-            self._await(f"{group} has read everything", lacking, self._patience())
+            self._await(f"{group} has read everything", lacking, STALLING_S, progress=True)
             consumer.close()
-
-    def _patience(self):
-        """A stock client that hangs is given up only after a while, and holds up others."""
-        return DRAINING_S + (2 * HANG_S if self.timeline.client_faults else 0)
 
     def _end_transactions(self):
         """What was abandoned last is ended by a successor, as always."""

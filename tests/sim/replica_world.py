@@ -345,8 +345,8 @@ class ReplicaWorld(World):
                 )
 
     def _stored_isr(self, partition: TopicPartition) -> Sequence[int]:
-        state = self.cluster.admin.partition_states([partition]).get(partition)
-        return () if state is None else state.isr
+        known = self._last_states.get(partition)  # as `World.check_always` has just read it
+        return () if known is None else known[1].isr
 
     def _check_log(self, broker: int, partition: TopicPartition, log: Log) -> None:
         """What a replica knows to be committed is the same on all of them, for ever."""

@@ -8,13 +8,13 @@ and events are delayed for any time, but keep their order within a channel and a
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 from embedkafka.controller import events
 from embedkafka.controller.events import ElectionTrigger, ElectionType
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import replace
 from embedkafka.zk import paths
 from embedkafka.zk.memory import MemorySession
 from embedkafka.zk.payloads import NO_LEADER, LeaderAndIsr, ReplicaAssignment
