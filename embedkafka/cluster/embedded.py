@@ -169,7 +169,9 @@ class EmbeddedKafka:
         A forked child may ask too, for its own clients.
         """
         nodes = None if self._holdings is None else self._holdings.nodes
-        running = [] if nodes is None else nodes.running()
+        if nodes is None:
+            raise ClusterClosed(NOT_RUNNING)
+        running = nodes.running()
         if not running:
             raise ClusterClosed("no broker is running")
         return ",".join(handle.address for handle in running)

@@ -216,7 +216,15 @@ def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing():
         kafka.check()
 
 
-def test_ctrl_c_while_brokers_start_leaves_nothing(monkeypatch):
+@pytest.fixture
+def ctrl_c_counts():
+    """A command that was started in the background ignores Ctrl-C, and so do its children."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+def test_ctrl_c_while_brokers_start_leaves_nothing(monkeypatch, ctrl_c_counts):
     before = our_threads()
     boot = BrokerHandle.boot
 

@@ -156,18 +156,6 @@ def grow(
     return answer
 
 
-def test_adding_too_many_partitions_is_refused(
-    cluster: Cluster, raw: RawClient, unique: Unique
-) -> None:
-    """Kafka's answer is a server error: it has no word for it as CreateTopics does."""
-    name = create_topic(cluster, unique("growing"))
-    refusals = (ErrorCode.POLICY_VIOLATION, ErrorCode.UNKNOWN_SERVER_ERROR)
-    for validate_only in (True, False):
-        answer = grow(raw, name, 10_002, validate_only=validate_only)
-        assert answer.error_code in refusals
-    assert len(describe(raw, name).partitions) == 1
-
-
 def test_every_version_adds_partitions(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
     name = create_topic(cluster, unique("growing"))
 
