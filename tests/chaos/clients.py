@@ -104,6 +104,20 @@ class _Client:
                     raise
         raise GaveUp(refusal.args[0])
 
+    def _check_commits(self, group, topic, partition, offset, since):
+        """A group begins no partition before what it had committed by the tick `since`."""
+        self._world.note(f"{self.name} begins {topic}-{partition} at {offset}")
+        lineage = self._world.history.cluster
+        for *where, committed, sent, acked in list(self._world.history.commits):
+            if where != [group, topic, partition] or acked >= since or committed <= offset:
+                continue
+            if lineage.fate(sent, acked) is Fate.KEPT and not self._ended.is_set():
+                self._world.complain(
+                    f"{self.name} of {group} begins {topic}-{partition} at {offset} though "
+                    f"{committed} is committed"
+                )
+                return
+
     def _let_go(self, consumer):
         try:
             bounded(consumer.close)
@@ -197,21 +211,9 @@ class Member(_Client):
                     f"instead of {expected}"
                 )
             if expected is None:
-                self._check_commits(partition, offset)
+                since = self._assigned_at
+                self._check_commits(self._group, self._topic, partition, offset, since)
         self._expected[partition] = offset + 1
-
-    def _check_commits(self, partition, offset):
-        lineage = self._world.history.cluster
-        for group, topic, where, committed, sent, acked in list(self._world.history.commits):
-            mine = (group, topic, where) == (self._group, self._topic, partition)
-            if not mine or acked >= self._assigned_at or committed <= offset:
-                continue
-            if lineage.fate(sent, acked) is Fate.KEPT:
-                self._world.complain(
-                    f"{self.name} of {group} begins {topic}-{partition} at {offset} though "
-                    f"{committed} is committed"
-                )
-                return
 
     def _on_assign(self, consumer, partitions):
         self._assigned_at = tick()
@@ -250,6 +252,7 @@ class Worker(_Client):
         self._consumer = None
         self._group = None
         self._expected = {}
+        self._begun_at = 0
         self._dead = []
 
     def _take_turn(self):
@@ -288,6 +291,10 @@ class Worker(_Client):
                 txn.asked = tick()
                 self._call(self._producer.commit_transaction)
                 self._world.history.confirm(txn)
+                for partition, offset in following_of(messages).items():
+                    self._world.history.commits.append(
+                        (self._group_id, SOURCE, partition, offset, txn.began, txn.confirmed)
+                    )
         except KafkaException as refusal:
             if not refusal.args[0].txn_requires_abort():
                 raise
@@ -313,7 +320,7 @@ class Worker(_Client):
             )
 
     def _send_offsets(self, messages):
-        following = {m.partition(): m.offset() + 1 for m in messages}
+        following = following_of(messages)
         offsets = [TopicPartition(SOURCE, *place) for place in following.items()]
         self._call(self._producer.send_offsets_to_transaction, offsets, self._group)
 
@@ -377,6 +384,7 @@ class Worker(_Client):
         # gone to another worker, the offsets of what was read before must be refused.
         self._group = consumer.consumer_group_metadata()
         self._expected.clear()
+        self._begun_at = tick()
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
 
     def _on_revoke(self, consumer, partitions):
@@ -397,6 +405,8 @@ class Worker(_Client):
     def _check_order(self, message):
         partition, offset = message.partition(), message.offset()
         expected = self._expected.get(partition, offset)
+        if partition not in self._expected:
+            self._check_commits(self._group_id, SOURCE, partition, offset, self._begun_at)
         if offset != expected and not self._ended.is_set():
             self._world.complain(
                 f"{self.name} read {offset} of {SOURCE}-{partition} instead of {expected}"
@@ -407,12 +417,14 @@ class Worker(_Client):
         """Goes back to what is committed."""
         if self._consumer is None:
             return
+        since = tick()
         try:
             assignment = self._consumer.assignment()
             for place in self._call(self._consumer.committed, assignment) if assignment else ():
                 if place.error is not None:  # of a transaction that is not over, for one
                     raise GaveUp(place.error)
                 place.offset = max(place.offset, 0)
+                self._check_commits(self._group_id, SOURCE, place.partition, place.offset, since)
                 self._consumer.seek(place)
                 self._expected[place.partition] = place.offset
         except (GaveUp, KafkaException) as refusal:
@@ -423,6 +435,11 @@ class Worker(_Client):
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             self._let_go(consumer)
+
+
+def following_of(messages):
+    """The offsets to go on from, by partition."""
+    return {m.partition(): m.offset() + 1 for m in messages}
 
 
 def make_transactional(world, name):
