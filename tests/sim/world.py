@@ -40,6 +40,7 @@ class World:
         self.random = Random(seed)
         self.cluster = self.make_cluster()
         self.stuck: set[int] = set()
+        self.leaving: set[int] = set()
         self.history: list[str] = []
         self.writers: dict[int, set[int]] = {}
         self._last_epoch = 0
@@ -98,7 +99,8 @@ class World:
         self.check_always()
         # Who asked for a shutdown and stayed, or has a broken disk, cannot lead: it restarts.
         broken = {broker for broker, node in self.cluster.nodes.items() if node.storage_errors}
-        for broker in sorted(broken | self.cluster.controller.core.context.shutting_down):
+        # Not every controller knows of it: the one that stopped its replicas may be gone.
+        for broker in sorted(broken | self.leaving):
             self.cluster.kill(broker)
             self._start(broker)
             self.cluster.settle()
@@ -199,6 +201,7 @@ class World:
         if node is not None:
             broker = self.random.choice(BROKERS)
             self._note(f"shut down {broker}")
+            self.leaving.add(broker)
             node.events.append(events.ControlledShutdown(broker, -1, _ignore))
 
     # --- what brokers do ---
@@ -413,6 +416,7 @@ class World:
 
     def _start(self, broker: int) -> None:
         self._note(f"start {broker}")
+        self.leaving.discard(broker)
         self._observe(self.cluster.start(broker))
 
     def _observe(self, node: Node) -> None:
