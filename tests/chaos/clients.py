@@ -169,7 +169,7 @@ class Member(_Client):
             self._consumer.subscribe(
                 [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke
             )
-        messages = self._consumer.consume(self._rng.randint(1, 50), 0.1)
+        messages = poll_some(self._consumer, self._rng.randint(1, 50))
         for message in messages:
             if message.error() is None:
                 self._check(message)
@@ -396,7 +396,7 @@ class Worker(_Client):
             # worst, and then the offsets are refused.
             self._group = self._consumer.consumer_group_metadata()
         messages = []
-        for message in self._consumer.consume(self._rng.randint(1, 12), 0.1):
+        for message in poll_some(self._consumer, self._rng.randint(1, 12)):
             if message.error() is None:
                 self._check_order(message)
                 messages.append(message)
@@ -435,6 +435,17 @@ class Worker(_Client):
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             self._let_go(consumer)
+
+
+def poll_some(consumer, count):
+    """Up to `count` messages, one by one.
+
+    `consume` may call back about a new assignment and then return what it took from the old one.
+    """
+    messages = []
+    while len(messages) < count and (message := consumer.poll(0 if messages else 0.1)) is not None:
+        messages.append(message)
+    return messages
 
 
 def following_of(messages):
