@@ -169,13 +169,14 @@ class Member(_Client):
             self._consumer.subscribe(
                 [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke
             )
-        messages = poll_some(self._consumer, self._rng.randint(1, 50))
-        for message in messages:
+        idle = True
+        for message in poll_some(self._consumer, self._rng.randint(1, 50)):
+            idle = False
             if message.error() is None:
                 self._check(message)
                 self._seen.add(message.value())
                 self._taken[message.partition()] = message.offset() + 1
-        if self._taken and (not messages or self._rng.random() < 0.7):
+        if self._taken and (idle or self._rng.random() < 0.7):
             self._commit()
         if self._rng.random() < 0.01:  # it leaves, and another one comes
             self._close()
@@ -389,17 +390,22 @@ class Worker(_Client):
 
     def _on_revoke(self, consumer, partitions):
         self._expected.clear()
+        self._begun_at = tick()
 
     def _read(self):
         if self._protocol == "consumer":
             # Its epoch rises with every change of the group. One from before the read is old at
             # worst, and then the offsets are refused.
             self._group = self._consumer.consumer_group_metadata()
-        messages = []
+        messages, begun_at = [], self._begun_at
         for message in poll_some(self._consumer, self._rng.randint(1, 12)):
             if message.error() is None:
                 self._check_order(message)
                 messages.append(message)
+        if self._begun_at != begun_at and messages:
+            # Some may be of the assignment before, and would be committed in the name of this one.
+            self._rewind()
+            return []
         return messages
 
     def _check_order(self, message):
@@ -438,14 +444,14 @@ class Worker(_Client):
 
 
 def poll_some(consumer, count):
-    """Up to `count` messages, one by one.
+    """Up to `count` messages, one by one, each before the next call back.
 
     `consume` may call back about a new assignment and then return what it took from the old one.
     """
-    messages = []
-    while len(messages) < count and (message := consumer.poll(0 if messages else 0.1)) is not None:
-        messages.append(message)
-    return messages
+    timeout_s = 0.1
+    while count and (message := consumer.poll(timeout_s)) is not None:
+        yield message
+        count, timeout_s = count - 1, 0
 
 
 def following_of(messages):
