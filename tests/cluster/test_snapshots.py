@@ -299,3 +299,16 @@ def test_groups_and_transactions_are_found_though_the_settings_of_their_topics_c
         successor.init_transactions(20)
         kafka.existing_topic("orders").send("decided")
         assert texts(kafka.existing_topic("orders")) == ["decided"]
+
+
+def test_a_state_in_which_no_broker_ran_is_put_back():
+    with EmbeddedKafka(brokers=1, topics={"orders": 1}) as kafka:
+        kafka.existing_topic("orders").send("a")
+        kafka.broker(1).kill()
+        dead = kafka.snapshot()
+        kafka.broker(1).start()
+        kafka.existing_topic("orders").send("b")
+        kafka.restore(dead)
+        assert not kafka.broker(1).is_running
+        kafka.broker(1).start()
+        assert texts(kafka.existing_topic("orders")) == ["a"]
