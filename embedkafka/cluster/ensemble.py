@@ -4,8 +4,10 @@ Owner: nobody; every session is owned by the broker it was opened for.
 Not here: what is stored (`zk.kafka_zk`), and what cuts a session off (`faults.session`).
 """
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from embedkafka.faults.session import Session
 from embedkafka.runtime.clock import Clock
@@ -19,6 +21,9 @@ from embedkafka.zk.memory import MemorySession, MemoryZk
 from embedkafka.zk.paths import PRODUCER_ID_BLOCK
 from embedkafka.zk.snapshot import BadSnapshot, decode_tree
 from embedkafka.zk.store import SessionState, ZkStore
+
+RESTORE_MARK: Final = "restoring"
+"""A file in the directory of a cluster while it is neither what it was nor what it will be."""
 
 
 class Ensemble(Protocol):
@@ -34,8 +39,8 @@ class Ensemble(Protocol):
         """All that brokers have to find again when they start; not every ensemble can tell."""
         ...
 
-    def restore(self, snapshot: bytes) -> None:
-        """Makes it what it was; no broker may be running."""
+    def restoring(self, snapshot: bytes) -> AbstractContextManager[None]:
+        """Makes it what it was; the caller does the same with the logs, and no broker runs."""
         ...
 
     def close(self) -> None: ...
@@ -48,12 +53,15 @@ class MemoryEnsemble:
         self, directory: Path | None, *, files: Files, clock: Clock, failures: Failures
     ) -> None:
         self._lock: DirectoryLock | None = None
+        self._files = files
+        self._mark = None if directory is None else directory / RESTORE_MARK
         if directory is None:
             self._zookeeper = MemoryZk(clock, failures)
             return
         try:
             files.make_directory(directory)
             self._lock = files.lock_directory(directory)
+            self._require_whole(directory)
             journal = Journal(directory, files=files, failures=failures)
             self._zookeeper = MemoryZk(clock, failures, journal)
         except (OSError, BadSnapshot) as error:
@@ -69,8 +77,20 @@ class MemoryEnsemble:
     def snapshot(self) -> bytes:
         return self._zookeeper.snapshot()
 
-    def restore(self, snapshot: bytes) -> None:
-        """All but the producer ids, which clients that live on may have: none is given twice."""
+    @contextmanager
+    def restoring(self, snapshot: bytes) -> Iterator[None]:
+        """All but the producer ids, which clients that live on may have: none is given twice.
+
+        The mark stays when anything fails or the process is killed, until a later one succeeds.
+        """
+        if self._mark is not None:
+            self._files.replace(self._mark, b"")
+        self._restore(snapshot)
+        yield
+        if self._mark is not None:
+            self._files.remove(self._mark)
+
+    def _restore(self, snapshot: bytes) -> None:
         session = self._zookeeper.connect()
         (block,) = session.get_many([PRODUCER_ID_BLOCK])
         self._zookeeper.restore(decode_tree(snapshot))
@@ -83,6 +103,13 @@ class MemoryEnsemble:
             self._zookeeper.close()
         finally:
             self._unlock()
+
+    def _require_whole(self, directory: Path) -> None:
+        if self._files.exists(directory / RESTORE_MARK):
+            raise BadSnapshot(
+                "a restore() here did not come to its end, and left some of what was there before "
+                "and some of the snapshot. Remove the directory to begin again"
+            )
 
     def _unlock(self) -> None:
         if self._lock is not None:
@@ -124,7 +151,7 @@ class RealEnsemble:
     def snapshot(self) -> bytes:
         raise EmbedKafkaError("a cluster on a real ZooKeeper has no snapshots")
 
-    def restore(self, snapshot: bytes) -> None:
+    def restoring(self, snapshot: bytes) -> AbstractContextManager[None]:
         raise EmbedKafkaError("a cluster on a real ZooKeeper has no snapshots")
 
     def close(self) -> None:

@@ -64,10 +64,10 @@ class Snapshots:
         self._nodes.at_once(BrokerHandle.abandon)
         self._nodes.heal()
         self._nodes.forget({handle.id for handle in self._nodes.all()} - set(snapshot.brokers))
-        self._nodes.ensemble.restore(snapshot.zookeeper)
-        for broker_id in snapshot.brokers:
-            for log_dir in self._nodes.log_dirs(broker_id):
-                copy_log_dir(self._files, snapshot.directory / log_dir.name, log_dir)
+        with self._nodes.ensemble.restoring(snapshot.zookeeper):
+            for broker_id in snapshot.brokers:
+                for log_dir in self._nodes.log_dirs(broker_id):
+                    copy_log_dir(self._files, snapshot.directory / log_dir.name, log_dir)
         self._nodes.boot(snapshot.running)
 
     def _take(self, directory: Path, handles: Sequence[BrokerHandle]) -> Snapshot:

@@ -1,18 +1,24 @@
 """A cluster is put back to what it was, as often as a test likes."""
 
+import errno
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 from subprocess import PIPE
 
 import confluent_kafka
 import pytest
 
-from embedkafka import EmbeddedKafka, EmbedKafkaError
+from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError
+from embedkafka.cluster.nodes import Nodes
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 from embedkafka.records.builder import build_batch
+from embedkafka.runtime.files import SystemFiles
 from tests.cluster.traffic import make_consumer, make_producer, send, sending
 from tests.wire.raw_client import RawClient
 
@@ -312,3 +318,103 @@ def test_a_state_in_which_no_broker_ran_is_put_back():
         assert not kafka.broker(1).is_running
         kafka.broker(1).start()
         assert texts(kafka.existing_topic("orders")) == ["a"]
+
+
+class KilledAtEveryStep:
+    """Keeps what a process that is killed leaves, for every change that this thread makes."""
+
+    CHANGES = ("replace", "make_directory", "remove", "remove_tree", "copy", "link")
+
+    def __init__(self, data_dir, copies, monkeypatch):
+        self.data_dir = data_dir
+        self.copies = copies
+        self.left = []
+        self._thread = threading.current_thread()
+        for name in self.CHANGES:
+            monkeypatch.setattr(SystemFiles, name, self._keep_before(getattr(SystemFiles, name)))
+        monkeypatch.setattr(Nodes, "boot", self._keep_before(Nodes.boot, last=True))
+
+    def _keep_before(self, change, *, last=False):
+        def keep_and_change(*arguments):
+            if self._thread is threading.current_thread():
+                self._keep()
+                if last:  # from here on brokers write too
+                    self._thread = None
+            return change(*arguments)
+
+        return keep_and_change
+
+    def _keep(self):
+        self.left.append(self.copies / str(len(self.left)))
+        shutil.copytree(self.data_dir, self.left[-1])
+
+
+def contents(data_dir):
+    with EmbeddedKafka(brokers=2, data_dir=data_dir) as kafka:
+        names = make_producer(kafka).list_topics(timeout=20).topics
+        return {name: texts(kafka.existing_topic(name)) for name in names}
+
+
+def test_a_restore_that_was_killed_is_whole_or_refused(tmp_path):
+    data_dir = tmp_path / "data"
+    with EmbeddedKafka(brokers=2, data_dir=data_dir) as kafka:
+        orders = kafka.topic("orders", replication=2)
+        kafka.topic("old", replication=2)
+        orders.send("a")
+        snapshot = kafka.snapshot()
+        orders.send("b")
+        kafka.delete_topic("old")
+        kafka.topic("new", replication=2).send("x")
+        with pytest.MonkeyPatch.context() as patch:
+            killed = KilledAtEveryStep(data_dir, tmp_path, patch)
+            kafka.restore(snapshot)
+    before, after = {"orders": ["a", "b"], "new": ["x"]}, {"orders": ["a"], "old": []}
+    first, *between, last = killed.left
+    assert contents(first) == before
+    assert len(between) > 10
+    for left in between:
+        with pytest.raises(ConfigError, match=r"a restore\(\) here did not come to its end"):
+            contents(left)
+    assert contents(last) == after
+    assert contents(data_dir) == after
+
+
+RESTORES = """
+import os, signal, sys
+from embedkafka import EmbeddedKafka
+from embedkafka.cluster import snapshot as restoring
+
+with EmbeddedKafka(brokers=2, data_dir=sys.argv[1]) as kafka:
+    kafka.topic("orders", replication=2)
+    snapshot = kafka.snapshot()
+    restoring.copy_log_dir = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+    kafka.restore(snapshot)
+"""
+
+
+def test_a_process_killed_in_a_restore_leaves_a_directory_that_says_so(tmp_path):
+    killed = subprocess.run([sys.executable, "-c", RESTORES, tmp_path / "data"], timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    with pytest.raises(ConfigError, match=r"data cannot be used: a restore\(\) here did not"):
+        EmbeddedKafka(brokers=2, data_dir=tmp_path / "data").start()
+
+
+def test_a_restore_that_failed_can_be_tried_again(tmp_path, monkeypatch):
+    with EmbeddedKafka(data_dir=tmp_path) as kafka:
+        orders = kafka.topic("orders")
+        orders.send("a")
+        taken = kafka.snapshot()
+        orders.send("b")
+        with monkeypatch.context() as patch:
+            patch.setattr(SystemFiles, "link", no_space)
+            patch.setattr(SystemFiles, "copy", no_space)
+            with pytest.raises(OSError, match="No space left"):
+                kafka.restore(taken)
+        kafka.restore(taken)
+        assert texts(orders) == ["a"]
+    with EmbeddedKafka(data_dir=tmp_path) as kafka:
+        assert texts(kafka.existing_topic("orders")) == ["a"]
+
+
+def no_space(*arguments):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
