@@ -14,6 +14,7 @@ import errno
 import os
 import socket
 import struct
+import sys
 import weakref
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -26,7 +27,7 @@ Buffer = bytes | bytearray | memoryview
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
-_SENDFILE: Final = getattr(os, "sendfile", None) if os.uname().sysname == "Linux" else None
+_SENDFILE: Final = getattr(os, "sendfile", None) if sys.platform == "linux" else None
 
 
 class Stream(Protocol):
