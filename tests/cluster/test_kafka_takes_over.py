@@ -2,7 +2,7 @@
 
 Both meet in a real ZooKeeper and in the same directories, under the same broker ids. What one of
 them wrote (records of all codecs in many segments, transactions in every state, groups, settings)
-the other one finds, and adds to it.
+the other one finds, and adds to it. While one of them uses a directory, it refuses the other.
 """
 
 import re
@@ -24,11 +24,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from embedkafka import EmbeddedKafka
+from embedkafka import DirectoryInUse, EmbeddedKafka
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import MetadataRequest, ProduceRequest
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import SystemClock
+from tests.java_tools.jvm import JavaProcessError
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.java_tools.zookeeper_kafka import ZooKeeperKafka
 from tests.wire.clients import eventually
@@ -41,8 +42,8 @@ SESSION = {"zookeeper.session.timeout.ms": 6_000}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PRODUCER_ID = 500_000  # far from those that brokers give
 QUIET = {"log_level": 0, "log.connection.close": False}
-#: What Kafka says when it had to repair what it found.
-REPAIRS = re.compile(r"corrupt|recover|unclean|inconsistent|truncat|exception|ERROR", re.IGNORECASE)
+#: What Kafka says when it does not like what it finds; other parts complain of brokers not yet up.
+REPAIRS = re.compile(r" (WARN|ERROR) (kafka\.log|org\.apache\.kafka\.storage)\.")
 
 
 @dataclass
@@ -292,6 +293,19 @@ def identity(address: str, topic: str) -> tuple[str, uuid.UUID]:
 # -- who takes over from whom
 
 
+def assert_kafka_is_refused(zookeeper: str, data_dir: Path, tmp_path: Path) -> None:
+    apache = theirs(zookeeper, data_dir, tmp_path)
+    with pytest.raises(JavaProcessError, match="the process ended"):
+        apache.__enter__()
+    assert "Failed to acquire lock on file .lock" in apache.output()
+
+
+def assert_we_are_refused(data_dir: Path, holder: int) -> None:
+    """Without the ZooKeeper that both know: the ids of their brokers are taken there."""
+    with pytest.raises(DirectoryInUse, match=rf"broker-1 is in use by process {holder}$"):
+        EmbeddedKafka(brokers=BROKERS, data_dir=data_dir).start()
+
+
 def test_kafka_takes_over_from_us_and_we_from_kafka(zookeeper: str, tmp_path: Path) -> None:
     story, data_dir = Story(), tmp_path / "data"
     with ours(zookeeper, data_dir) as kafka:
@@ -300,7 +314,10 @@ def test_kafka_takes_over_from_us_and_we_from_kafka(zookeeper: str, tmp_path: Pa
         leave_open(kafka.bootstrap_servers, story)
         check(kafka.bootstrap_servers, story)
         who = identity(kafka.bootstrap_servers, story.topic)
+        assert_kafka_is_refused(zookeeper, data_dir, tmp_path)
+        check(kafka.bootstrap_servers, story)
     with theirs(zookeeper, data_dir, tmp_path) as apache:
+        assert_we_are_refused(data_dir, apache.pids[0])
         check(apache.bootstrap_servers, story)
         assert identity(apache.bootstrap_servers, story.topic) == who
         settle(apache.bootstrap_servers, story)

@@ -13,6 +13,13 @@ from tests.java_tools.ports import free_ports
 VERSION: Final = "3.9.2"
 START_TIMEOUT_SECONDS: Final = 120.0
 
+_LOG4J: Final = """
+log4j.rootLogger=WARN, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=%d{ISO8601} %p %c %m%n
+"""
+
 
 class ZooKeeperKafka:
     """Brokers 1 to n for the length of a `with` block; `log_dirs` are theirs, in that order."""
@@ -63,6 +70,11 @@ class ZooKeeperKafka:
     def bootstrap_servers(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes of brokers 1 to n."""
+        return [broker.pid for broker in self._brokers]
+
     def output(self) -> str:
         """All that the brokers have logged, from WARN on."""
         return "\n".join(broker.log.read_text(errors="replace") for broker in self._brokers)
@@ -86,7 +98,9 @@ class ZooKeeperKafka:
         }
         file = self._directory / f"kafka-{broker_id}.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        flags = [*QUICK_START, "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        logging = self._directory / "log4j.properties"
+        logging.write_text(_LOG4J)
+        flags = [*QUICK_START, "-Xmx512m", f"-Dlog4j.configuration={logging.as_uri()}"]
         return JavaProcess(
             [*flags, "-cp", class_path, "kafka.Kafka", str(file)],
             log=self._directory / f"kafka-{broker_id}-{port}.out",
