@@ -197,12 +197,15 @@ class World:
             node.events.append(events.ReplicaLeaderElection(None, kind, trigger, _ignore))
 
     def shut_down(self) -> None:
-        node = self._controller()
-        if node is not None:
-            broker = self.random.choice(BROKERS)
-            self._note(f"shut down {broker}")
-            self.leaving.add(broker)
-            node.events.append(events.ControlledShutdown(broker, -1, _ignore))
+        """A broker asks to leave, and stays; its later lives have nothing to do with it."""
+        controller = self._controller()
+        leaving = self._pick(self._running())
+        if controller is None or leaving is None:
+            return
+        broker, epoch = leaving.info.id, leaving.core.broker_epoch
+        self._note(f"shut down {broker}")
+        self.leaving.add(broker)
+        controller.events.append(events.ControlledShutdown(broker, epoch, _ignore))
 
     # --- what brokers do ---
 
