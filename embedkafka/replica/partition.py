@@ -110,6 +110,10 @@ class Partition:
         """Leads from `state.leader_epoch` on."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
+            # Another leader needs an epoch. If there was one, unheard of here, followers may have
+            # thrown away what they had of this log; Kafka trusts what it knew of them nonetheless.
+            is_next = state.leader_epoch == self.leader_epoch + 1
+            predecessor = self._leading if is_next else None
             self._enter_epoch(state, log)
             log.assign_epoch_start(state.leader_epoch, log.log_end_offset)
             self._leading = LeaderState(
@@ -120,7 +124,7 @@ class Partition:
                 lag_time_max_ms=self._lag_time_max_ms,
                 is_eligible=self._is_eligible,
                 now_ms=now_ms,
-                predecessor=self._leading,
+                predecessor=predecessor,
             )
             self._leading.advance_high_watermark(now_ms)
 

@@ -265,6 +265,32 @@ def test_broker_that_has_fetched_before_it_is_known_to_be_back_is_asked_again(cl
     assert cluster[1].partition().isr == (1, 2, 3)
 
 
+def test_leader_that_missed_another_one_forgets_how_far_its_followers_were(cluster):
+    """They may have thrown away since then what the other leader did not have."""
+    cluster.elect(1)
+    cluster.settle()
+    cluster[1].produce("a")
+    cluster[2].manager.fetchers.run_until_idle()
+    assert ends(cluster) == {1: 1, 2: 1, 3: 0}
+    cluster.elect(3, to=[2, 3])
+    cluster.elect(1, isr=[1, 2], to=[1])
+    assert marks(cluster)[1] == 0
+    cluster.settle()
+    assert ends(cluster)[2] == 0, "it follows the other one"
+    cluster.repeat_election(to=[2, 3])
+    cluster.settle()
+    assert marks(cluster)[1] == 1
+
+
+def test_leader_that_stays_remembers_how_far_its_followers_are(cluster):
+    cluster.elect(1)
+    cluster.settle()
+    cluster[1].produce("a")
+    cluster[2].manager.fetchers.run_until_idle()
+    cluster.elect(1, isr=[1, 2], to=[1])
+    assert marks(cluster)[1] == 1
+
+
 def test_high_watermark_counts_a_follower_from_the_moment_it_is_proposed(cluster):
     cluster.elect(1, [1, 2], isr=[1])
     cluster[2].manager.fetchers.run_until_idle()  # joins, but the store has not answered
