@@ -521,7 +521,12 @@ class World:
         found, offset = [], 0
         deadline = time.monotonic() + HEALING_S
         while offset < end and time.monotonic() < deadline:
-            data = self._wire.fetch(topic, partition, offset, committed=True, max_wait_ms=100)
+            try:
+                data = self._wire.fetch(topic, partition, offset, committed=True, max_wait_ms=100)
+            except (OSError, Refused) as error:  # leaders may go back to their preferred places
+                self.note(f"{topic}-{partition} is asked again after {error!r}")
+                self._wire.forget(topic, partition)
+                continue
             for at, value, following in visible(data, True):
                 if at is not None and at >= offset:
                     found.append((at, value))

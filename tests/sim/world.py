@@ -104,6 +104,7 @@ class World:
             self.cluster.kill(broker)
             self._start(broker)
             self.cluster.settle()
+        self.leaving.clear()
         self._catch_up()
         self.check_at_rest()
 
@@ -419,7 +420,6 @@ class World:
 
     def _start(self, broker: int) -> None:
         self._note(f"start {broker}")
-        self.leaving.discard(broker)
         self._observe(self.cluster.start(broker))
 
     def _observe(self, node: Node) -> None:
