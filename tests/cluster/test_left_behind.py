@@ -26,6 +26,19 @@ kafka = EmbeddedKafka(brokers=2, data_dir=sys.argv[1] if sys.argv[1:] else None)
 kafka.topic("orders").send("x")
 """
 
+#: Since Python 3.12 no thread is started at exit; here on any Python, and before ours is called.
+WITHOUT_NEW_THREADS = """
+import atexit, threading
+
+def refuse(thread):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+
+def start_no_more():
+    threading.Thread.start = refuse
+
+atexit.register(start_no_more)
+"""
+
 INSIDE_A_WITH = """
 import signal
 from embedkafka import EmbeddedKafka
@@ -50,17 +63,21 @@ def await_end(name):
             thread.join(PATIENCE_S)
 
 
-def test_a_program_that_ends_without_close_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("at_exit", ["", WITHOUT_NEW_THREADS], ids=["as-it-is", "no-threads"])
+def test_a_program_that_ends_without_close_leaves_nothing(at_exit, tmp_path):
+    program = NEVER_CLOSED + at_exit
     ended = subprocess.run(
-        [sys.executable, "-c", NEVER_CLOSED], capture_output=True, text=True, timeout=PATIENCE_S
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert list(tmp_path.glob("embedkafka-*")) == []
 
 
-def test_a_program_that_ends_without_close_leaves_its_data_in_order(tmp_path):
+@pytest.mark.parametrize("at_exit", ["", WITHOUT_NEW_THREADS], ids=["as-it-is", "no-threads"])
+def test_a_program_that_ends_without_close_leaves_its_data_in_order(at_exit, tmp_path):
     data = tmp_path / "data"
-    subprocess.run([sys.executable, "-c", NEVER_CLOSED, data], check=True, timeout=PATIENCE_S)
+    program = NEVER_CLOSED + at_exit
+    subprocess.run([sys.executable, "-c", program, data], check=True, timeout=PATIENCE_S)
     assert (data / "broker-1" / ".kafka_cleanshutdown").exists()
     assert not (data / "zookeeper.journal").exists()
 
