@@ -6,7 +6,7 @@ reads when, where and under which key they are. Both take the payload in pieces 
 at a time, whatever a value's size: a few kilobytes can inflate to gigabytes.
 
 Most batches have runs of records that are equally long. Such a run is compared column by column,
-with slices that take every n-th byte: 20 ns a record instead of 600.
+with slices that take every n-th byte, in about a twentieth of the time (60 ns a record, not 1200).
 
 Owner: nobody; these are functions of bytes.
 """
