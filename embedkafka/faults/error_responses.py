@@ -1,7 +1,8 @@
 """The answer to a request that says nothing but an error, in the shape of that request.
 
 Where the response has an entry per topic, partition or the like, each entry of the request gets
-one with the error; a response without such entries has the error at its top.
+one with the error; a response without such entries has the error at its top. OffsetFetch is the
+exception: from v2 on Kafka refuses the group as a whole.
 """
 
 from typing import Any, Final
@@ -12,7 +13,9 @@ from embedkafka.protocol.message import REQUIRED, Field, schema_of
 from embedkafka.protocol.messages.registry import response_type
 from embedkafka.protocol.wire_types import BOOL, NO_UUID, UUID_BYTES, Array, Struct, Variable
 
-_ERROR_CODE: Final = "error_code"
+_ERROR_CODE: Final = "error_code"  # also as the end of a longer name
+_FIRST_GROUP_ERROR: Final = 2
+_FIRST_BY_GROUP: Final = 8
 _ALIASES: Final = (
     frozenset({"topic", "name", "topic_name"}),
     frozenset({"index", "partition", "partition_index"}),
@@ -20,9 +23,12 @@ _ALIASES: Final = (
 """Fields that mean the same in requests and responses."""
 
 
-def error_response(api_key: ApiKey, request: object, code: ErrorCode) -> object:
+def error_response(api_key: ApiKey, request: object, code: ErrorCode, *, version: int) -> object:
     """`code` for everything that `request` asked for."""
-    return _mirror(response_type(api_key), request, code)
+    cls = response_type(api_key)
+    if api_key is ApiKey.OFFSET_FETCH and version >= _FIRST_GROUP_ERROR:
+        return _refused_groups(cls, request, code, version)
+    return _mirror(cls, request, code, version)
 
 
 def can_fail(api_key: ApiKey) -> bool:
@@ -30,23 +36,48 @@ def can_fail(api_key: ApiKey) -> bool:
     return api_key is not ApiKey.METADATA and _has_error(response_type(api_key))
 
 
-def _mirror(cls: type[Any], asked: object, code: ErrorCode) -> Any:  # Any: of any message class
+def _mirror(
+    cls: type[Any],  # Any: of any message class
+    asked: object,
+    code: ErrorCode,
+    version: int,
+) -> Any:
     values: dict[str, object] = {}
+    errors: list[str] = []
     nested = False
-    for field in schema_of(cls).fields:
+    for field in _fields(cls, version):
         element = _element(field)
         if element is not None and _has_error(element):
-            values[field.name] = [_mirror(element, item, code) for item in _items(asked)]
-            nested |= bool(values[field.name])
-        elif field.name != _ERROR_CODE:
+            items = _items(asked, version)
+            values[field.name] = [_mirror(element, item, code, version) for item in items]
+            nested |= bool(items)
+        elif field.name.endswith(_ERROR_CODE):
+            errors.append(field.name)
+        else:
             value = _find(asked, field.name)
             if value is not REQUIRED:
                 values[field.name] = value
             elif field.default is REQUIRED:
                 values[field.name] = _blank(field)
-    if not nested and any(field.name == _ERROR_CODE for field in schema_of(cls).fields):
-        values[_ERROR_CODE] = code
+    if not nested:
+        values |= dict.fromkeys(errors, code)
     return cls(**values)
+
+
+def _refused_groups(
+    cls: type[Any],  # Any: and the request too, so that the messages of groups load late
+    asked: Any,
+    code: ErrorCode,
+    version: int,
+) -> object:
+    if version < _FIRST_BY_GROUP:
+        return cls(error_code=code)
+    groups = [group.group_id for group in asked.groups]
+    return cls(groups=[cls.Group(group_id=name, topics=[], error_code=code) for name in groups])
+
+
+def _fields(cls: type[Any], version: int) -> list[Field]:
+    return [field for field in schema_of(cls).fields if field.is_in(version)]
 
 
 def _element(field: Field) -> type[Any] | None:
@@ -58,15 +89,15 @@ def _element(field: Field) -> type[Any] | None:
 
 def _has_error(cls: type[Any]) -> bool:
     return any(
-        field.name == _ERROR_CODE
+        field.name.endswith(_ERROR_CODE)
         or ((element := _element(field)) is not None and _has_error(element))
         for field in schema_of(cls).fields
     )
 
 
-def _items(asked: object) -> list[object]:
+def _items(asked: object, version: int) -> list[object]:
     """The entries of a request, or of one of its entries: its first array."""
-    fields = () if isinstance(asked, int | str) else schema_of(type(asked)).fields
+    fields = [] if isinstance(asked, int | str) else _fields(type(asked), version)
     for field in fields:
         if isinstance(field.type, Array):
             return list(getattr(asked, field.name) or ())

@@ -313,7 +313,7 @@ def _refuse(meeting: Meeting, code: ErrorCode) -> None:
     if getattr(meeting.message, "acks", None) == 0:
         meeting.request.no_reply()  # there is nobody to tell
         return
-    response = error_response(meeting.api, meeting.message, code)
+    response = error_response(meeting.api, meeting.message, code, version=meeting.version)
     header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
     meeting.request.reply([header, *codec.encode_parts(response, meeting.version)])
 

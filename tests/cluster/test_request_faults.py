@@ -11,6 +11,7 @@ from embedkafka.protocol import codec
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import REQUIRED, schema_of
 from embedkafka.protocol.messages.registry import request_type, response_type, versions
+from embedkafka.protocol.wire_types import Array, Struct, Variable
 from embedkafka.server.api_table import HANDLERS
 from tests.cluster.traffic import make_consumer, make_producer, send
 
@@ -140,14 +141,48 @@ def test_what_cannot_be_is_refused(kafka):
 @pytest.mark.parametrize(
     "api", [api for api in HANDLERS if can_fail(api)], ids=lambda api: api.name
 )
-def test_every_api_that_can_fail_has_an_answer_that_can_be_sent(api):
-    """For an empty request of the newest version; the codec finds all that is missing."""
+def test_every_version_that_can_fail_tells_its_client(api):
+    """For a request with one entry in each array: the client must not take it for a success."""
     low, high = versions(request_type(api))
-    for version in (low, high):
-        response = error_response(api, blank(request_type(api)), ErrorCode.INVALID_RECORD)
+    for version in range(low, high + 1):
+        asked = filled(request_type(api), version)
+        response = error_response(api, asked, ErrorCode.INVALID_RECORD, version=version)
         data = b"".join(bytes(part) for part in codec.encode_parts(response, version))
-        codec.decode(response_type(api), version, memoryview(data))
+        told = codec.decode(response_type(api), version, memoryview(data))
+        assert ErrorCode.INVALID_RECORD in errors_in(told), f"v{version}: {told}"
 
 
-def blank(cls):
-    return cls(**{f.name: _blank(f) for f in schema_of(cls).fields if f.default is REQUIRED})
+def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(kafka, topic):
+    topic.send("x")
+    fault = kafka.faults.error("OFFSET_FETCH", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2)
+    consumer = make_consumer(kafka)
+    consumer.subscribe(["orders"])
+    message = consumer.poll(30)
+    assert (message.error(), message.value()) == (None, b"x")
+    assert fault.hits == 2
+    consumer.close()
+
+
+def filled(cls, version):
+    """A message in which every array of structs that the version has holds one."""
+
+    def value(field):
+        if isinstance(field.type, Array):
+            element = field.type.element
+            if isinstance(element, Struct):
+                return [filled(element.cls, version)]
+            return ["" if element is Variable.STRING else 0]
+        return _blank(field) if field.default is REQUIRED else field.default
+
+    fields = [field for field in schema_of(cls).fields if field.is_in(version)]
+    return cls(**{field.name: value(field) for field in fields})
+
+
+def errors_in(message):
+    for field in schema_of(type(message)).fields:
+        value = getattr(message, field.name)
+        if field.name.endswith("error_code"):
+            yield value
+        elif isinstance(field.type, Array) and isinstance(field.type.element, Struct):
+            for item in value or ():
+                yield from errors_in(item)
