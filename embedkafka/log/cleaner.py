@@ -9,7 +9,8 @@ Compaction goes in steps, so that it can be throttled without holding up its thr
 generator of the bytes that it has read or written.
 
 Owner: the thread that takes the steps of `clean` owns that pass; several may be under way.
-`_lock` (leaf) guards checkpoints, and which logs are being cleaned or cannot be.
+`_lock` (leaf) guards checkpoints, and which logs are being cleaned or cannot be. `_writing` lets
+one thread at a time write a checkpoint file: a topic may be deleted while another is compacted.
 Invariants: segments are read without the log's lock and replaced under it, and only if they are
 still what was read; a failure leaves the log as it was, and it is not tried again.
 Not here: which records stay (`compaction`), and threads (`cleaner_threads`).
@@ -119,6 +120,7 @@ class Cleaner:
         """May be replaced at any time; the next pass obeys it."""
         self._on_storage_error = on_storage_error
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._checkpoints: dict[Path, dict[TopicPartition, int]] = {}
         self._under_way: set[Log] = set()
         self._uncleanable: set[Log] = set()
@@ -316,12 +318,13 @@ class Cleaner:
         self._write_checkpoint(directory)
 
     def _write_checkpoint(self, directory: Path) -> None:
-        with self._lock:
-            offsets = dict(self._checkpoints.get(directory, {}))
         try:
-            checkpoints.write_offsets(
-                self._files, directory / checkpoints.CLEANER_CHECKPOINT, offsets
-            )
+            with self._writing:
+                with self._lock:
+                    offsets = dict(self._checkpoints.get(directory, {}))
+                checkpoints.write_offsets(
+                    self._files, directory / checkpoints.CLEANER_CHECKPOINT, offsets
+                )
         except OSError as error:
             self._on_storage_error(directory, error)
 

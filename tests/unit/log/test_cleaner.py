@@ -1,12 +1,15 @@
 """Compaction of whole logs: the newest value of each key, and nothing lost that must stay."""
 
+import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from embedkafka.log.checkpoints import CLEANER_CHECKPOINT, read_offsets
 from embedkafka.log.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.records.builder import build_batch
@@ -378,6 +381,36 @@ def test_a_log_with_more_keys_in_a_batch_than_there_is_room_for_is_cleaned(kit) 
         assert washing.cleaner.clean_filthiest()
     assert washing.cleaner.find_filthiest() is None
     assert [offset for offset, _, _ in washing.content()] == [10, 11, 12, 13, 14]
+
+
+def test_a_log_may_be_deleted_while_another_thread_notes_what_is_clean(
+    washing: Washing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both write the same file: the first must not be told that the second took it away."""
+    writing, may_go_on = threading.Event(), threading.Event()
+    replace = os.replace
+
+    def replace_slowly(source: Path, target: Path) -> None:
+        if target.name == CLEANER_CHECKPOINT and not writing.is_set():
+            writing.set()
+            assert may_go_on.wait(30)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_slowly)
+    washing.put(b"k", b"1")
+    washing.put(b"k", b"2")
+    cleaning = threading.Thread(target=washing.wash)
+    cleaning.start()
+    assert writing.wait(30)
+    deleting = threading.Thread(target=washing.cleaner.forget, args=(washing.log,))
+    deleting.start()
+    deleting.join(0.2)  # it would be over by now if it did not wait its turn
+    may_go_on.set()
+    for thread in (cleaning, deleting):
+        thread.join(30)
+        assert not thread.is_alive()
+    assert washing.failed == []
+    assert read_offsets(washing.kit.files, washing.kit.root / CLEANER_CHECKPOINT) == {}
 
 
 @pytest.mark.parametrize("step", ["cleaned", "swap", "deleted"])
