@@ -1,10 +1,11 @@
 """The shards that this broker leads: loading them, carrying out their decisions, letting go.
 
 Owner: the `coordinator` loop; every method runs there.
-Invariants: a shard answers only when its log has been replayed to the end, and who came before
-that waits a moment; a shard that cannot be replayed is loaded again later, from the start; whatever
-a shard still owes when it is let go is answered, but has no effects and writes nothing, and what it
-wrote before counts only for the next coordinator.
+Invariants: a shard answers only when its log has been replayed to the end and the broker knows the
+cluster's topics, lest it take them for deleted; who came before that waits a moment; a shard that
+cannot be replayed is loaded again later, from the start; whatever a shard still owes when it is let
+go is answered, but has no effects and writes nothing, and what it wrote before counts only for the
+next coordinator.
 Not here: what to decide (a `CoordinatorShard`) and the way onto the loop (`runtime.py`).
 """
 
@@ -39,6 +40,7 @@ _RELOAD_MS: Final = 1_000  # before a shard that could not be loaded is loaded o
 
 class _Phase(Enum):
     LOADING = "loading"
+    LOADED = "loaded"  # waits for the controller to tell the broker of all topics
     ACTIVE = "active"
     FAILED = "failed"
     RELEASED = "released"
@@ -61,7 +63,8 @@ class HostedShard(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        return self.phase is _Phase.LOADING
+        """Whether it will answer, but not yet."""
+        return self.phase is _Phase.LOADING or self.phase is _Phase.LOADED
 
 
 class ShardHost(Generic[S, E]):
@@ -118,7 +121,10 @@ class ShardHost(Generic[S, E]):
             action()
 
     def on_leaders_changed(self) -> None:
-        """The broker has heard who leads the partitions."""
+        """The broker has heard who leads the partitions, and which topics there are."""
+        for hosted in list(self._hosted.values()):
+            if hosted.phase is _Phase.LOADED:
+                self._activate(hosted)
         for partition in self._arrivals.partitions:
             if self._is_settled(partition):
                 self._arrivals.settle(partition)
@@ -182,6 +188,17 @@ class ShardHost(Generic[S, E]):
             raise
         if next_offset > offset:
             self._loop.post(partial(self._load, hosted, next_offset))
+            return
+        self._activate(hosted)
+
+    def _activate(self, hosted: HostedShard[S]) -> None:
+        """Lets a loaded shard answer, as soon as the broker knows the cluster.
+
+        A broker hears which partitions it leads before it hears of all topics. A coordinator that
+        decided in between would take away partitions of topics that exist.
+        """
+        if not self._leaders.is_informed:
+            hosted.phase = _Phase.LOADED
             return
         hosted.phase = _Phase.ACTIVE
         self.carry_out(hosted, hosted.shard.on_loaded(now_ms=self._clock.now_ms()))

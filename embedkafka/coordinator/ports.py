@@ -67,6 +67,11 @@ class CoordinatorLoop(Protocol):
 class CoordinatorLeaders(Protocol):
     """Who leads the partitions of a coordinator's topic, as far as this broker has heard."""
 
+    @property
+    def is_informed(self) -> bool:
+        """Whether the controller has told this broker of all topics since it registered."""
+        ...
+
     def is_elsewhere(self, partition: int) -> bool:
         """Whether another broker is known to lead the partition."""
         ...

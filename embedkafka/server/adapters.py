@@ -14,7 +14,7 @@ from embedkafka.replica.ports import LeaderChange
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
-from embedkafka.server.metadata_cache import ZERO_ID, MetadataCache
+from embedkafka.server.metadata_cache import NOT_INFORMED, ZERO_ID, MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ConnectionLoss, SessionExpired, SessionState, ZkError
 
@@ -48,10 +48,24 @@ class CachedMetadata:
 class CoordinatorLeaders:
     """`coordinator.ports.CoordinatorLeaders` for one internal topic."""
 
-    def __init__(self, broker_id: BrokerId, cache: MetadataCache, topic: str) -> None:
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        cache: MetadataCache,
+        topic: str,
+        *,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`broker_epoch` tells the epoch in which this broker is registered now."""
         self._broker_id = broker_id
         self._cache = cache
         self._topic = topic
+        self._broker_epoch = broker_epoch
+
+    @property
+    def is_informed(self) -> bool:
+        informed_in = self._cache.snapshot.broker_epoch
+        return informed_in != NOT_INFORMED and informed_in >= self._broker_epoch()
 
     def is_elsewhere(self, partition: int) -> bool:
         snapshot = self._cache.snapshot

@@ -426,7 +426,7 @@ class Broker:
             ),
             random=self._rng,
             topics=CachedMetadata(self.metadata),
-            leaders=CoordinatorLeaders(self.id, self.metadata, GROUP_METADATA_TOPIC),
+            leaders=self._leaders_of(GROUP_METADATA_TOPIC),
             overrides=self.config,
         )
 
@@ -440,8 +440,11 @@ class Broker:
             ),
             producer_id_blocks=StoredProducerIds(self.id, self.zk),
             markers=MarkerSender(self.metadata, self._markers, self.zk),
-            leaders=CoordinatorLeaders(self.id, self.metadata, TRANSACTION_STATE_TOPIC),
+            leaders=self._leaders_of(TRANSACTION_STATE_TOPIC),
         )
+
+    def _leaders_of(self, topic: str) -> CoordinatorLeaders:
+        return CoordinatorLeaders(self.id, self.metadata, topic, broker_epoch=self._broker_epoch)
 
     def _make_txn_verification(self) -> TxnVerification:
         return TxnVerification(

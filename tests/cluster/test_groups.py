@@ -1,5 +1,6 @@
 """Groups over time and over the death of their coordinator, on a whole cluster."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -109,6 +110,30 @@ def test_members_go_on_when_their_coordinator_dies(protocol):
         eventually(partial(have_read, consumers, orders, 40), "the others are read as well")
         for consumer in consumers:
             consumer.close()
+
+
+def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(kafka, cluster):
+    with cluster.connect() as raw:
+        member = ConsumerMember(raw, "readers", "orders")
+        member.join()
+        assert member.partitions == [0, 1]
+        epoch = member.epoch
+    with (
+        ThreadPoolExecutor(1) as other_thread,
+        kafka.faults.disconnect("UPDATE_METADATA", topic="orders", times=None) as uninformed,
+    ):
+        kafka.broker(1).kill()
+        starting = other_thread.submit(kafka.broker(1).start)
+        uninformed.await_hits()  # the broker has heard what it leads, and nothing else
+        with cluster.connect() as raw:
+            member.raw = raw
+            assert member.beat_with_owned().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        uninformed.remove()
+        starting.result(30)
+    with cluster.connect() as raw:
+        member.raw = raw
+        assert member.beat_with_owned().error_code == ErrorCode.NONE
+    assert (member.partitions, member.epoch) == ([0, 1], epoch)
 
 
 def have_read(consumers, topic, count):

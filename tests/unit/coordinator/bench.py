@@ -157,6 +157,7 @@ class Reply:
 class Elsewhere(set):
     """Partitions that another broker is known to lead."""
 
+    is_informed = True
     is_elsewhere = set.__contains__
 
 

@@ -163,6 +163,36 @@ def test_a_shard_answers_when_its_log_is_replayed(counter):
     assert other.shard().count == 3
 
 
+def test_a_shard_answers_when_its_broker_knows_the_cluster():
+    counter = Counter()
+    counter.elsewhere.is_informed = False
+    counter.lead()
+    early = counter.submit()
+    assert counter.submit(may_wait=False).response is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    counter.coordinator.on_metadata_changed()  # one that does not tell everything
+    counter.loop.run()
+    assert early.is_waiting
+    assert counter.effects.seen == []
+    counter.elsewhere.is_informed = True
+    counter.coordinator.on_metadata_changed()
+    counter.loop.run()
+    assert early.response is ErrorCode.NONE
+    assert counter.effects.seen == ["loaded", "added"]
+
+
+def test_a_shard_may_be_let_go_before_its_broker_knows_the_cluster():
+    counter = Counter(elsewhere=())
+    counter.elsewhere.is_informed = False
+    early = counter.lead().submit()
+    counter.coordinator.on_resigned(0)
+    counter.loop.run()
+    assert early.response is ErrorCode.NOT_COORDINATOR
+    counter.elsewhere.is_informed = True
+    counter.coordinator.on_metadata_changed()
+    counter.loop.run()
+    assert counter.submit(may_wait=False).response is ErrorCode.NOT_COORDINATOR
+
+
 def test_who_comes_before_the_leadership_waits_for_it():
     counter = Counter(elsewhere=())
     early = counter.submit()

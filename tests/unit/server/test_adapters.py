@@ -1,11 +1,50 @@
 """The broker's parts as its other parts see them."""
 
+from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
+from embedkafka.replica.fetch import NO_EPOCH
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
-from embedkafka.server.adapters import DiskFailures
+from embedkafka.server.adapters import CoordinatorLeaders, DiskFailures
+from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
+
+
+def update(kind, *, broker_epoch):
+    return UpdateMetadataRequest(
+        controller_id=1,
+        controller_epoch=1,
+        type=kind,
+        broker_epoch=broker_epoch,
+        topic_states=[],
+        live_brokers=[],
+    )
+
+
+def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration():
+    cache, registered_in = MetadataCache(), [7]
+    leaders = CoordinatorLeaders(
+        BrokerId(1), cache, "__consumer_offsets", broker_epoch=lambda: registered_in[-1]
+    )
+    assert not leaders.is_informed
+    cache.update(update(INCREMENTAL, broker_epoch=7))
+    assert not leaders.is_informed
+    cache.update(update(FULL, broker_epoch=7))
+    assert leaders.is_informed
+    registered_in.append(9)  # its session had expired
+    assert not leaders.is_informed
+    cache.update(update(INCREMENTAL, broker_epoch=9))
+    assert not leaders.is_informed
+    cache.update(update(FULL, broker_epoch=9))
+    assert leaders.is_informed
+
+
+def test_a_broker_that_has_yet_to_register_is_not_informed():
+    leaders = CoordinatorLeaders(
+        BrokerId(1), MetadataCache(), "__consumer_offsets", broker_epoch=lambda: NO_EPOCH
+    )
+    assert not leaders.is_informed
 
 
 class Later:
