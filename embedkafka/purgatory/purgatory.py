@@ -2,7 +2,8 @@
 
 Owner: `_lock` (leaf) guards the watch lists; operations are never called while it is held.
 Invariants: an operation is tried once more after it is in every list, so a change between the
-first try and the watching is not missed; each operation expires at most once.
+first try and the watching is not missed; each operation expires at most once; one that fails is
+recorded, and neither the thread that woke it nor the others under its key suffer for it.
 Not here: the timer's thread, and the decision whether an operation can complete.
 """
 
@@ -12,6 +13,7 @@ from typing import Generic, TypeVar
 
 from embedkafka.purgatory.operation import DelayedOperation
 from embedkafka.purgatory.timer import Timer
+from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 PURGE_INTERVAL = 1000
@@ -30,12 +32,14 @@ class Purgatory(Generic[Op]):
         self,
         name: str,
         timer: Timer,
+        failures: Failures,
         expire: Callable[[Op], None] | None = None,
         *,
         purge_interval: int = PURGE_INTERVAL,
     ) -> None:
         self.name = name
         self._timer = timer
+        self._failures = failures
         self._expire: Callable[[Op], None] = expire or _expire_here
         self._purge_interval = purge_interval
         self._lock = ranked_lock(f"purgatory {name}", LEAF_RANK)
@@ -75,7 +79,12 @@ class Purgatory(Generic[Op]):
             return 0
         with self._lock:
             operations = list(self._watchers.get(key, ()))
-        completed = sum(operation.maybe_try_complete() for operation in operations)
+        completed = 0
+        for operation in operations:
+            try:
+                completed += operation.maybe_try_complete()
+            except Exception as error:  # the caller is not its client; it is recorded
+                self._record(operation, error)
         self._forget_completed(key, operations)
         return completed
 
@@ -98,10 +107,16 @@ class Purgatory(Generic[Op]):
             operations = self._operations()
             self._watchers.clear()
         for operation in operations:
-            if complete:
-                operation.force_complete()
-            else:
+            if not complete:
                 operation.cancel_timeout()
+                continue
+            try:
+                operation.force_complete()
+            except Exception as error:  # the others must be answered too; it is recorded
+                self._record(operation, error)
+
+    def _record(self, operation: Op, error: Exception) -> None:
+        self._failures.record(f"{type(operation).__name__} in purgatory {self.name}", error)
 
     def _watch(self, operation: Op, keys: Collection[Hashable]) -> bool:
         with self._lock:

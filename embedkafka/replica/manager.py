@@ -99,14 +99,23 @@ class ReplicaManager:
         self.hosted = HostedPartitions(broker_id, metadata)
         self.waiters = Waiters(
             produce=Purgatory(
-                "produce", timer, expire, purge_interval=config.producer_purge_interval_requests
+                "produce",
+                timer,
+                failures,
+                expire,
+                purge_interval=config.producer_purge_interval_requests,
             ),
             fetch=Purgatory(
-                "fetch", timer, expire, purge_interval=config.fetch_purge_interval_requests
+                "fetch",
+                timer,
+                failures,
+                expire,
+                purge_interval=config.fetch_purge_interval_requests,
             ),
             delete_records=Purgatory(
                 "delete-records",
                 timer,
+                failures,
                 expire,
                 purge_interval=config.delete_records_purge_interval_requests,
             ),

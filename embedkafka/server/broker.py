@@ -169,7 +169,7 @@ class Broker:
         self.metadata = MetadataCache()
         self.config = DynamicConfig(self.id, spec.config, self.zk, self._background)
         self.topics = TopicAdmin(self.zk, self.metadata, rng)
-        self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer)
+        self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer, failures)
         self.logs = self._make_logs(files)
         self.replicas = self._make_replicas()
         self.fetches = FetchManager(
@@ -184,7 +184,7 @@ class Broker:
         self.metadata.subscribe(self.txns.coordinator.on_metadata_changed)
         self.txn_verification = self._make_txn_verification()
 
-        handle: Handle = Dispatcher(self).handle
+        handle: Handle = Dispatcher(self, failures).handle
         if around is not None:
             handle = around(handle, self.metadata)
         self._channel = RequestChannel(

@@ -4,10 +4,12 @@ A handler is `function(broker, request, context)`. It returns the response, `LAT
 will call `context.reply` (a delayed operation, a coordinator), or `NO_REPLY`.
 Errors: an `ApiError` that a handler lets through becomes the response's top-level error code;
 a broker without ZooKeeper closes the connection, and clients turn to another one; anything else is
-our bug, is recorded, and costs that connection only.
+our bug, is recorded, and costs that connection only. That holds on whatever thread the answer is
+made: a handler that answers later hands out `context.answering(callback)`, or `context.reply`.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
@@ -20,11 +22,14 @@ from embedkafka.protocol.headers import (
     encode_response_header,
 )
 from embedkafka.protocol.messages.registry import request_type, response_type
+from embedkafka.runtime.failures import Failures
 from embedkafka.server.api_table import HANDLERS, Api, load_handler
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
+
+P = ParamSpec("P")
 
 LATER: Final = object()
 """A handler's answer when the reply comes from somewhere else."""
@@ -36,10 +41,11 @@ NO_REPLY: Final = object()
 class RequestContext:
     """One request as its handler sees it: who asks, in which version, and how to reply."""
 
-    __slots__ = ("_request", "api_key", "client_id", "correlation_id", "version")
+    __slots__ = ("_failures", "_request", "api_key", "client_id", "correlation_id", "version")
 
-    def __init__(self, request: Request, header: RequestHeader) -> None:
+    def __init__(self, request: Request, header: RequestHeader, failures: Failures) -> None:
         self._request = request
+        self._failures = failures
         self.api_key = ApiKey(header.api_key)
         self.version = header.api_version
         self.correlation_id = header.correlation_id
@@ -58,9 +64,43 @@ class RequestContext:
         return self._request.connection_id
 
     def reply(self, response: object) -> None:
-        """Sends the response; from any thread, once."""
-        header = encode_response_header(self.api_key, self.version, self.correlation_id)
-        self._request.reply([header, *codec.encode_parts(response, self.version)])
+        """Sends the response; from any thread, once. One that cannot be sent is our bug."""
+        try:
+            header = encode_response_header(self.api_key, self.version, self.correlation_id)
+            self._request.reply([header, *codec.encode_parts(response, self.version)])
+        except Exception as error:  # the thread may be another client's; it is recorded
+            self._give_up(error)
+
+    def answering(self, answer: Callable[P, None]) -> Callable[P, None]:
+        """`answer`, for any thread to call: if it fails, this client alone hears of it."""
+
+        # The annotations are strings: to evaluate them takes ten times as long as the call.
+        def run(*args: "P.args", **kwargs: "P.kwargs") -> None:
+            try:
+                answer(*args, **kwargs)
+            except Exception as error:  # the thread may be another client's; it is recorded
+                self.fail(error)
+
+        return run
+
+    def fail(self, error: Exception) -> None:
+        """Answers with what kept the request from being answered, or closes the connection."""
+        name = f"{self.api_key.name} v{self.version}"
+        if isinstance(error, ApiError):
+            response = _find_error_response(self, error)
+            if response is None:
+                self.close_connection(f"{name}: {error}")
+            else:
+                self.reply(response)
+        elif isinstance(error, ConnectionLoss | SessionExpired):
+            self.close_connection(f"the broker has lost ZooKeeper: {error!r}")
+        else:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        name = f"{self.api_key.name} v{self.version}"
+        self._failures.record(f"{name} of {self.connection_id}", error)
+        self.close_connection(f"its request failed: {error!r}")
 
     def no_reply(self) -> None:
         self._request.no_reply()
@@ -72,8 +112,9 @@ class RequestContext:
 class Dispatcher:
     """Answers the requests of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", failures: Failures) -> None:
         self._broker = broker
+        self._failures = failures
 
     def handle(self, request: Request) -> None:
         """Answers one request, or sees to it that somebody will. Never blocks."""
@@ -94,7 +135,7 @@ class Dispatcher:
         if not api.supports(header.api_version):
             self._refuse_version(request, header)
             return
-        self._answer(api, body, RequestContext(request, header), request)
+        self._answer(api, body, RequestContext(request, header, self._failures), request)
 
     def _answer(
         self, api: Api, body: memoryview, context: RequestContext, request: Request
@@ -108,13 +149,8 @@ class Dispatcher:
             return
         try:
             answer = load_handler(api.handler)(self._broker, message, context)
-        except ApiError as error:
-            answer = _find_error_response(context, error)
-            if answer is None:
-                request.close_connection(f"{context.api_key.name} v{context.version}: {error}")
-                return
-        except (ConnectionLoss, SessionExpired) as error:
-            request.close_connection(f"the broker has lost ZooKeeper: {error!r}")
+        except Exception as error:  # costs this client only; our bugs are recorded
+            context.fail(error)
             return
         if answer is NO_REPLY:
             context.no_reply()
@@ -128,7 +164,7 @@ class Dispatcher:
                 f"api key {header.api_key} version {header.api_version} is not supported"
             )
             return
-        context = RequestContext(request, header._replace(api_version=0))
+        context = RequestContext(request, header._replace(api_version=0), self._failures)
         context.reply(load_handler("metadata.unsupported_api_versions")())
 
 

@@ -58,6 +58,7 @@ def controlled_shutdown(
 ) -> object:
     """Moves the leaders of a broker that is about to stop; only the active controller can."""
 
+    @context.answering
     def reply(remaining: Sequence[TopicPartition] | ApiError) -> None:
         context.reply(
             ControlledShutdownResponse(

@@ -1,7 +1,6 @@
 """Reading batches, for consumers and followers."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import FetchIsolation
@@ -63,21 +62,20 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     def reply(answers: Sequence[Answer]) -> None:
         context.reply(_response(broker, session.update_and_generate(answers), context))
 
-    def convert_and_reply(answers: Sequence[Answer]) -> None:
-        try:
-            reply(_converted(broker, answers, context.version))
-        except BaseException:
-            context.close_connection("what was fetched could not be converted")
-            raise
-
+    @context.answering
     def on_done(read: Sequence[PartitionData]) -> None:
         answers = _in_order(session, read)
         if context.version > LAST_CONVERTED:
             reply(answers)
-        elif context.version > LAST_OF_MESSAGE_SETS or not any(data.records for data in read):
+            return
+
+        def convert_and_reply() -> None:
             reply(_converted(broker, answers, context.version))
+
+        if context.version > LAST_OF_MESSAGE_SETS or not any(data.records for data in read):
+            convert_and_reply()
         else:
-            broker.conversions.once("down-convert", 0, partial(convert_and_reply, answers))
+            broker.conversions.once("down-convert", 0, context.answering(convert_and_reply))
 
     if known:
         broker.replicas.fetch_messages(params, known, on_done)

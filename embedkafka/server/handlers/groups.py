@@ -68,6 +68,7 @@ def find_coordinator(
         request.key_type
     )
 
+    @context.answering
     def reply(late: frozenset[str]) -> None:
         context.reply(_coordinators(broker, request, context, topic))
 
@@ -185,6 +186,7 @@ def consumer_group_describe(
         broker.groups.consumer_group_describe(request, context.reply)
         return LATER
 
+    @context.answering
     def reply(response: ConsumerGroupDescribeResponse) -> None:
         groups = [replace(g, authorized_operations=GROUP_OPERATIONS) for g in response.groups]
         context.reply(replace(response, groups=groups))
@@ -230,6 +232,7 @@ def offset_commit(
                 )
             )
 
+    @context.answering
     def reply(response: OffsetCommitResponse) -> None:
         context.reply(replace(response, topics=_merged(response.topics, refused)))
 
@@ -282,6 +285,7 @@ def offset_fetch(
     snapshot = broker.metadata.snapshot
     groups = [_with_names(group, snapshot) for group in request.groups]
 
+    @context.answering
     def reply(response: OffsetFetchResponse) -> None:
         context.reply(
             replace(response, groups=[_with_ids(group, snapshot) for group in response.groups])
@@ -364,7 +368,7 @@ def describe_groups(
 ) -> object:
     """Members and assignments of groups."""
     broker.groups.describe_groups(
-        request, context.version, _with_operations(request, context.reply)
+        request, context.version, context.answering(_with_operations(request, context.reply))
     )
     return LATER
 

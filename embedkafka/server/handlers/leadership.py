@@ -46,6 +46,7 @@ def elect_leaders(
             for partition in topic.partitions
         ]
 
+    @context.answering
     def reply(results: Mapping[TopicPartition, int | ApiError]) -> None:
         context.reply(
             ElectLeadersResponse(
@@ -105,6 +106,7 @@ def alter_partition_reassignments(
         for partition in topic.partitions
     }
 
+    @context.answering
     def reply(results: Mapping[TopicPartition, ApiError | None] | ApiError) -> None:
         context.reply(_reassignment_response(wanted, results))
 
@@ -154,6 +156,7 @@ def list_partition_reassignments(
             for partition in topic.partition_indexes
         ]
 
+    @context.answering
     def reply(moving: Mapping[TopicPartition, ReplicaAssignment] | ApiError) -> None:
         context.reply(_moves_response(moving))
 

@@ -104,7 +104,12 @@ def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContex
     """
     if broker.metadata.snapshot.brokers:
         return _metadata(broker, request, context)
-    broker.metadata.once_informed(lambda: context.reply(_metadata(broker, request, context)))
+
+    @context.answering
+    def reply() -> None:
+        context.reply(_metadata(broker, request, context))
+
+    broker.metadata.once_informed(reply)
     return LATER
 
 

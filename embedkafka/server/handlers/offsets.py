@@ -181,6 +181,7 @@ def delete_records(
 ) -> object:
     """Moves log starts forward and answers when all live replicas have followed."""
 
+    @context.answering
     def on_done(results: Mapping[TopicPartition, DeletedRecords]) -> None:
         context.reply(
             DeleteRecordsResponse(

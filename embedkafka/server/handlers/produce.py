@@ -61,6 +61,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
                 entries[TopicPartition(name, partition.index)] = partition.records
                 has_transactions = has_transactions or _is_transactional(partition.records)
 
+    @context.answering
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
         if request.acks == _NO_ACK:
             _finish_unacknowledged([*results.values(), *refused.values()], context)
@@ -80,6 +81,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
         _append(broker, request, context, entries, on_done)
         return LATER
 
+    @context.answering
     def on_verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
         failed = {one: unverified(error, write.support) for one, error in errors.items()}
         accepted = {one: records for one, records in entries.items() if one not in failed}

@@ -59,6 +59,7 @@ def create_topics(
                 name=topic.name, error_code=error.code, error_message=error.message or None
             )
 
+    @context.answering
     def reply(late: frozenset[str]) -> None:
         timed_out = {name: _timed_out_topic(name) for name in late}
         context.reply(CreateTopicsResponse(topics=list((results | timed_out).values())))
@@ -155,6 +156,7 @@ def create_partitions(
         except ApiError as error:
             errors[topic.name] = (error.code, error.message or None)
 
+    @context.answering
     def reply(late: frozenset[str]) -> None:
         timed_out = dict.fromkeys(late, (ErrorCode.REQUEST_TIMED_OUT, _TIMED_OUT))
         context.reply(
@@ -201,6 +203,7 @@ def delete_topics(
         if result.error_code == ErrorCode.NONE and result.name is not None:
             doomed[result.name] = len(results) - 1
 
+    @context.answering
     def reply(late: frozenset[str]) -> None:
         for name in late:
             results[doomed[name]] = DeleteTopicsResponse.Topic(

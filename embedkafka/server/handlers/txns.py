@@ -92,6 +92,7 @@ def _add_partitions_for_brokers(
                 )
             )
 
+    @context.answering
     def reply(response: AddPartitionsToTxnResponse) -> None:
         results = [*response.results_by_transaction, *refused]
         context.reply(replace(response, results_by_transaction=results))
@@ -155,9 +156,11 @@ def txn_offset_commit(
     missing = [topic for topic in request.topics if topic.name not in snapshot.topics]
     unknown = _commit_errors(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
+    @context.answering
     def reply(response: TxnOffsetCommitResponse) -> None:
         context.reply(replace(response, topics=[*response.topics, *unknown]))
 
+    @context.answering
     def commit(errors: Mapping[TopicPartition, ErrorCode]) -> None:
         if not errors:
             broker.groups.txn_offset_commit(replace(request, topics=known), context.version, reply)
@@ -239,13 +242,14 @@ def write_txn_markers(
     if not request.markers:
         context.reply(WriteTxnMarkersResponse(markers=[]))
     for index, marker in enumerate(request.markers):
-        _write_marker(broker, marker, partial(note, index))
+        _write_marker(broker, marker, context, partial(note, index))
     return LATER
 
 
 def _write_marker(
     broker: "Broker",
     marker: WriteTxnMarkersRequest.Marker,
+    context: "RequestContext",
     reply: Callable[[WriteTxnMarkersResponse.Marker], None],
 ) -> None:
     batch = build_end_transaction_marker(
@@ -263,6 +267,7 @@ def _write_marker(
         for partition in topic.partition_indexes
     ]
 
+    @context.answering
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
         _complete_offsets(broker, marker, results)
         reply(_marker_answer(marker, results))

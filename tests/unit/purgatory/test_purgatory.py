@@ -8,7 +8,7 @@ from embedkafka.purgatory.operation import DelayedOperation
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.purgatory.timer import Timer
 from embedkafka.runtime.clock import ManualClock
-from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 WAIT_S = 10
@@ -49,15 +49,22 @@ def clock():
 
 
 @pytest.fixture
-def timer(clock):
-    timer = Timer(clock, Failures(), "ek-b1-timer")
+def failures():
+    failures = Failures()
+    yield failures
+    failures.check()
+
+
+@pytest.fixture
+def timer(clock, failures):
+    timer = Timer(clock, failures, "ek-b1-timer")
     yield timer
     timer.shutdown()
 
 
 @pytest.fixture
-def purgatory(timer):
-    return Purgatory[Operation]("test", timer)
+def purgatory(timer, failures):
+    return Purgatory[Operation]("test", timer, failures)
 
 
 @pytest.mark.parametrize("kind", [Operation, KafkaStyle])
@@ -79,6 +86,45 @@ def test_a_change_completes_what_waits_under_its_key(purgatory, timer, kind):
     assert purgatory.check_and_complete("a") == 0
     assert (operation.completions, other.completions) == (1, 0)
     assert (purgatory.delayed, timer.pending) == (1, 1)
+
+
+class Broken(Operation):
+    """Fails to answer."""
+
+    def on_complete(self) -> None:
+        super().on_complete()
+        raise ValueError("broken")
+
+
+class Undecided(Operation):
+    """Fails to decide."""
+
+    def try_complete(self) -> bool:
+        if self.ready:
+            raise ValueError("broken")
+        return False
+
+
+@pytest.mark.parametrize("kind", [Broken, Undecided])
+def test_an_operation_that_fails_keeps_no_other_from_completing(purgatory, failures, kind):
+    operations = [Operation(), kind(), Operation()]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.ready = True
+    assert purgatory.check_and_complete("a") == 2
+    assert operations[0].completions == operations[2].completions == 1
+    with pytest.raises(BackgroundFailure, match=r"^1 background failure\n(?s:.*)broken"):
+        failures.check()
+
+
+def test_an_operation_that_fails_keeps_no_other_from_ending_at_shutdown(purgatory, failures):
+    operations = [Operation(), Broken(), Operation()]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a"])
+    purgatory.shutdown()
+    assert [operation.completions for operation in operations] == [1, 1, 1]
+    with pytest.raises(BackgroundFailure, match="broken"):
+        failures.check()
 
 
 def test_an_unknown_key_completes_nothing(purgatory):
@@ -105,11 +151,11 @@ def test_an_operation_expires_when_its_time_has_come(purgatory, clock, timer):
     assert purgatory.delayed == 0
 
 
-def test_expiry_runs_where_the_owner_says(timer, clock):
+def test_expiry_runs_where_the_owner_says(timer, clock, failures):
     arrived = threading.Event()
     expired = []
     purgatory = Purgatory[Operation](
-        "test", timer, lambda operation: (expired.append(operation), arrived.set())
+        "test", timer, failures, lambda operation: (expired.append(operation), arrived.set())
     )
     operation = Operation()
     purgatory.try_complete_else_watch(operation, ["a"])
@@ -147,8 +193,8 @@ def test_an_operation_completed_while_it_is_tied_to_its_timer_leaves_no_timer_be
     assert timer.pending == 0
 
 
-def test_completed_operations_are_purged_at_the_interval(timer):
-    purgatory = Purgatory[Operation]("test", timer, purge_interval=10)
+def test_completed_operations_are_purged_at_the_interval(timer, failures):
+    purgatory = Purgatory[Operation]("test", timer, failures, purge_interval=10)
     for _ in range(9):
         operation = Operation()
         purgatory.try_complete_else_watch(operation, ["a", "b"])
