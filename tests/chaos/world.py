@@ -264,11 +264,15 @@ class World:
         return code
 
     def _administer(self, request, version):
-        """Asks a broker that works: one that stands still would do it when nobody expects it."""
+        """Asks a broker that works: one that stands still would do it when nobody expects it.
+
+        Only one is asked, and once: if its answer is lost, the next one's is about what it did.
+        """
         addresses = self.cluster.reachable()
         if not addresses:
             raise OSError("no broker works")
-        return self._wire.ask_any(request, version, timeout_ms=10_000, addresses=addresses)
+        address = addresses[tick() % len(addresses)]
+        return self._wire.call(address, request, version, 10_000)
 
     def _create_doomed(self, *, must):
         """`must`: the name was said to be free."""
