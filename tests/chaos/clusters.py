@@ -189,7 +189,8 @@ class InProcess:
         """The next writes of a broker to ZooKeeper are done, and their answers lost."""
         life = self.kafka.broker(broker).life
         if life is not None:
-            LostAnswers(life.session, count, self._timeline.note)
+            nodes = self.kafka._require_nodes()
+            LostAnswers(life.session, count, self._timeline.note, nodes.on_change)
 
     def fault(self, api, kind, detail, times):
         faults = self.kafka.faults
@@ -226,10 +227,11 @@ class LostAnswers:
 
     WRITES = ("create", "set", "delete", "multi")
 
-    def __init__(self, link, count, note):
+    def __init__(self, link, count, note, on_mended):
         self._link = link
         self._left = count
         self._note = note
+        self._on_mended = on_mended  # those who wait for brokers to be reachable look again
         self._lock = threading.Lock()
         for name in self.WRITES:
             setattr(link.session, name, self._losing(name, getattr(type(link.session), name)))
@@ -248,12 +250,16 @@ class LostAnswers:
                         session.__dict__.pop(other, None)
             self._note(f"the answer to {name} {_path(arguments[0])} is lost")
             self._link.cut(self)  # a reason like any other
-            mending = threading.Timer(LOST_FOR_S, self._link.mend, [self])
+            mending = threading.Timer(LOST_FOR_S, self._mend)
             mending.daemon = True
             mending.start()
             raise ConnectionLoss(_path(arguments[0]))
 
         return lose
+
+    def _mend(self):
+        self._link.mend(self)
+        self._on_mended()
 
 
 def _path(target):
