@@ -32,6 +32,10 @@ class Hangs(GaveUp):
     """A call takes far longer than it was given."""
 
 
+hanging = []
+"""Calls that did not end: their clients may still go on with what they were doing."""
+
+
 def bounded(call, *arguments, timeout_s=HANG_S):
     """What the call comes to; `Hangs` when it takes far longer than it was given."""
     outcome = queue.SimpleQueue()
@@ -47,6 +51,7 @@ def bounded(call, *arguments, timeout_s=HANG_S):
     try:
         result, error = outcome.get(timeout=timeout_s)
     except queue.Empty:
+        hanging.append(name)
         raise Hangs(f"{name} hangs") from None
     if error is not None:
         raise error
@@ -76,6 +81,7 @@ class _Client:
         self._thread.join(4 * HANG_S)
         if self._thread.is_alive():
             stack = traceback.format_stack(sys._current_frames()[self._thread.ident])
+            hanging.append(self.name)
             self._world.timeline.blame_client(f"{self.name} does not end: {''.join(stack[-3:])}")
 
     def _run(self):

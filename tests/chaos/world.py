@@ -26,6 +26,7 @@ from tests.chaos.clients import (
     Member,
     Worker,
     bounded,
+    hanging,
     make_consumer,
     make_transactional,
 )
@@ -63,6 +64,7 @@ class World:
         self._producers, self._readers, self._members, self._workers = [], [], [], []
         self._snapshots = []
         self._seen_by_group = {}
+        self._is_cut_short = False
         self._limbo = None  # the tick at which a deletion was asked for that is not over
         self.note = self.timeline.note
         self.complain = self.timeline.complain
@@ -86,6 +88,8 @@ class World:
                     self.history.await_commit(COMMIT_S)
                 self.note(str(step))
                 self._carry_out(step)
+                if self._is_cut_short:
+                    break
                 threading.Event().wait(step.wait_s)
             self.note("recover")
             self._carry_out_bounded(self.cluster.recover)
@@ -228,15 +232,27 @@ class World:
 
     def _restore(self, number):
         self._end_era()
+        if hanging:
+            self._stay("restore")
+            return
         taken, self._limbo = self._snapshots[number]
         self.history.restore(taken, self.cluster.kafka.restore)
         self._begin_again()
 
     def _reset(self):
         self._end_era()
+        if hanging:
+            self._stay("reset")
+            return
         self.history.reset(self.cluster.kafka.reset)
         self._limbo = None
         self._begin_again()
+
+    def _stay(self, act):
+        """A client that hangs cannot be ended: it would commit what it read in another time."""
+        self.note(f"no {act}, nor what follows: {', '.join(hanging)} hang still")
+        self._is_cut_short = True
+        self._begin_era()
 
     def _begin_again(self):
         for producer in self._producers:
