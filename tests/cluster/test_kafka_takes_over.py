@@ -42,8 +42,11 @@ SESSION = {"zookeeper.session.timeout.ms": 6_000}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PRODUCER_ID = 500_000  # far from those that brokers give
 QUIET = {"log_level": 0, "log.connection.close": False}
-#: What Kafka says when it does not like what it finds; other parts complain of brokers not yet up.
-REPAIRS = re.compile(r" (WARN|ERROR) (kafka\.log|org\.apache\.kafka\.storage)\.")
+#: What Kafka says when it does not like what it finds. Other parts complain of brokers not yet up,
+#: and a follower of a high watermark that its new leader has not heard of yet.
+REPAIRS = re.compile(
+    r" (WARN|ERROR) (kafka\.log|org\.apache\.kafka\.storage)\.(?!.*Non-monotonic update of high)"
+)
 
 
 @dataclass
