@@ -44,7 +44,7 @@ COMMIT_S = 0.5
 WORKERS, MEMBERS = 2, 2
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 IN_CLUSTER = frozenset(
-    {"kill", "stop", "start", "restart", "pause", "resume", "kill_all", "stop_all", "reopen"}
+    {"kill", "stop", "start", "restart", "pause", "resume", "kill_all", "stop_all"}
     | {"partition", "cut_zookeeper", "heal", "depose", "lose_answers", "fault"}
     | {"kill_process", "end_process"}
 )
@@ -225,6 +225,10 @@ class World:
     def _advance(self, seconds):
         self.history.close_all()
         self.cluster.advance(seconds)
+
+    def _reopen(self):
+        self.cluster.reopen()
+        self._snapshots.clear()  # another cluster does not take them
 
     def _snapshot(self):
         taken = self.history.snapshot(self.cluster.kafka.snapshot)
