@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-DEFAULT_ROUNDS = 4
+DEFAULT_ROUNDS = 2
 """With the known cases about a minute."""
 
 
