@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group.consumer_assignment import NOTHING, Assignment, ConsumerMember
-from embedkafka.group.consumer_group import ConsumerGroup, TopicMetadata
-from embedkafka.group.consumer_planning import preferred_assignor
-from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
-from embedkafka.group.member import Member
-from embedkafka.group.states import GroupState
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.member import ClassicMember
+from embedkafka.group.classic.states import ClassicGroupState
+from embedkafka.group.consumer.assignment import NOTHING, Assignment, ConsumerMember
+from embedkafka.group.consumer.group import ConsumerGroup, TopicMetadata
+from embedkafka.group.consumer.planning import preferred_assignor
+from embedkafka.group.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
 from embedkafka.protocol.messages.groups import DescribeGroupsResponse, ListGroupsResponse
@@ -20,14 +21,16 @@ _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
 
 
-def describe(group_id: str, group: Group | None, *, version: int) -> DescribeGroupsResponse.Group:
+def describe(
+    group_id: str, group: ClassicGroup | None, *, version: int
+) -> DescribeGroupsResponse.Group:
     """A classic group; subscriptions and assignments are shown while they hold, in Stable.
 
     Before v6 a group that does not exist is said to be dead, and that is no error.
     """
     if group is None:
         return _missing(group_id, version)
-    name = group.protocol_name if group.state is GroupState.STABLE else None
+    name = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribeGroupsResponse.Group(
         group_id=group_id,
         group_state=group.state.value,
@@ -49,7 +52,7 @@ def describe_error(group_id: str, error: ErrorCode) -> DescribeGroupsResponse.Gr
 
 
 def list_classic(
-    groups: Iterable[Group], *, states: Sequence[str], types: Sequence[str]
+    groups: Iterable[ClassicGroup], *, states: Sequence[str], types: Sequence[str]
 ) -> Iterator[ListGroupsResponse.Group]:
     """Classic groups in one of `states`, if classic is one of `types`; no filter lets all pass.
 
@@ -158,7 +161,7 @@ def _missing(group_id: str, version: int) -> DescribeGroupsResponse.Group:
         error_code=ErrorCode.GROUP_ID_NOT_FOUND if has_error else ErrorCode.NONE,
         error_message=f"Group {group_id} not found." if has_error else None,
         group_id=group_id,
-        group_state=GroupState.DEAD.value,
+        group_state=ClassicGroupState.DEAD.value,
         protocol_type="",
         protocol_data="",
         members=[],
@@ -166,7 +169,7 @@ def _missing(group_id: str, version: int) -> DescribeGroupsResponse.Group:
 
 
 def _describe_member(
-    member: Member, protocol_name: str | None
+    member: ClassicMember, protocol_name: str | None
 ) -> DescribeGroupsResponse.Group.Member:
     return DescribeGroupsResponse.Group.Member(
         member_id=member.member_id,

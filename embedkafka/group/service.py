@@ -27,12 +27,12 @@ from embedkafka.group.admin import (
     list_classic,
     list_consumer,
 )
-from embedkafka.group.commits import Committer
+from embedkafka.group.classic.messages import JoinAttempt, join_error, sync_error
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_heartbeat import heartbeat_error
+from embedkafka.group.consumer.heartbeat import heartbeat_error
 from embedkafka.group.decision import Decision, TimerChange, TimerKey
-from embedkafka.group.membership_messages import JoinAttempt, join_error, sync_error
-from embedkafka.group.offset_messages import (
+from embedkafka.group.offsets.commits import Committer
+from embedkafka.group.offsets.messages import (
     commit_response,
     delete_response,
     fetch_error,

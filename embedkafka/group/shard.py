@@ -14,25 +14,26 @@ from collections.abc import Callable
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
-from embedkafka.group.classic_members import ClassicMembers
-from embedkafka.group.commits import Commits
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.groups import ClassicGroups
+from embedkafka.group.classic.member import ClassicMember, SyncReply
+from embedkafka.group.classic.messages import JoinAttempt, join_error, sync_error
+from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.consumer_groups import ConsumerGroups
-from embedkafka.group.consumer_planning import group_tombstones
-from embedkafka.group.consumer_records import ConsumerKey, find_consumer_key
-from embedkafka.group.consumer_steps import ConsumerSteps
+from embedkafka.group.consumer.classic_members import ClassicMembers
+from embedkafka.group.consumer.group import ConsumerGroup
+from embedkafka.group.consumer.groups import ConsumerGroups
+from embedkafka.group.consumer.planning import group_tombstones
+from embedkafka.group.consumer.records import ConsumerKey, find_consumer_key
+from embedkafka.group.consumer.steps import ConsumerSteps
 from embedkafka.group.decision import Decision, Decisions, TimerKey, TimerKind
-from embedkafka.group.group import Group
-from embedkafka.group.member import Member, Protocol, SyncReply
-from embedkafka.group.membership import Membership
-from embedkafka.group.membership_messages import JoinAttempt, join_error, sync_error
-from embedkafka.group.offset_removal import OffsetRemoval
-from embedkafka.group.offsets import NO_PRODUCER_ID, Offsets
+from embedkafka.group.embedded_protocol import ClassicProtocol
+from embedkafka.group.offsets.commits import Commits
+from embedkafka.group.offsets.removal import OffsetRemoval
+from embedkafka.group.offsets.store import NO_PRODUCER_ID, Offsets
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.records import read_key
-from embedkafka.group.states import GroupState
-from embedkafka.group.turns import Turns
+from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.codec import decode_versioned, leading_version
 from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.messages.groups import (
@@ -67,20 +68,22 @@ class Shard:
         overrides: GroupOverrides,
     ) -> None:
         self.partition = partition
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ClassicGroup] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets = Offsets()
-        self.turns = turns = Turns(self._replay_live)
-        self.membership = Membership(self.groups, config, new_uuid)
-        steps = ConsumerSteps(self.groups, self.membership, config, catalog, overrides, turns)
+        self.sequencer = sequencer = Sequencer(self._replay_live)
+        self.membership = ClassicGroups(self.groups, config, new_uuid)
+        steps = ConsumerSteps(self.groups, self.membership, config, catalog, overrides, sequencer)
         self.consumers = ConsumerGroups(
             self.consumer_groups, self.groups, self.membership, steps, config, new_uuid
         )
         self.classic_members = ClassicMembers(steps, config, new_uuid)
         self.commits = Commits(
-            self.groups, self.consumer_groups, self.offsets, self.membership, turns, config
+            self.groups, self.consumer_groups, self.offsets, self.membership, sequencer, config
         )
-        self.removal = OffsetRemoval(self.groups, self.consumer_groups, self.offsets, turns, config)
+        self.removal = OffsetRemoval(
+            self.groups, self.consumer_groups, self.offsets, sequencer, config
+        )
 
     # The classic protocol, in groups of either kind
 
@@ -100,7 +103,7 @@ class Shard:
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(attempt.reply, join_error(error, attempt.request.member_id))
 
-        return self.turns.take(group_id, run, now_ms=now_ms, refuse=refuse)
+        return self.sequencer.take(group_id, run, now_ms=now_ms, refuse=refuse)
 
     def _join_in_place_of(
         self, consumer: ConsumerGroup, attempt: JoinAttempt, out: Decisions, now_ms: int
@@ -115,7 +118,7 @@ class Shard:
         error = self.membership.find_join_error(attempt)
         if error is None:
             tombstones = group_tombstones(consumer, now_ms=now_ms)
-            self.turns.store(consumer.group_id, tombstones, join, out, now_ms=now_ms)
+            self.sequencer.store(consumer.group_id, tombstones, join, out, now_ms=now_ms)
         else:
             out.answer(attempt.reply, join_error(error, attempt.request.member_id))
 
@@ -133,7 +136,7 @@ class Shard:
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(reply, sync_error(error))
 
-        return self.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
+        return self.sequencer.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
 
     def heartbeat(
         self,
@@ -152,7 +155,7 @@ class Shard:
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(reply, HeartbeatResponse(error_code=error))
 
-        return self.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
+        return self.sequencer.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
 
     def leave(
         self,
@@ -175,13 +178,13 @@ class Shard:
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(reply, LeaveGroupResponse(error_code=error))
 
-        return self.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
+        return self.sequencer.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
 
     def on_timer(self, key: TimerKey, *, now_ms: int) -> Decision:
         """A timer that a decision has set, and none has replaced or cancelled, is due."""
         match key.kind:
             case TimerKind.SESSION | TimerKind.JOIN | TimerKind.SYNC:
-                return self.turns.take(
+                return self.sequencer.take(
                     key.group_id,
                     lambda out, now_ms: out.include(self._on_classic_timer(key, now_ms)),
                     now_ms=now_ms,
@@ -227,7 +230,7 @@ class Shard:
         for group_id in self.offsets.group_ids():
             # Who only keeps offsets has no record of its own.
             if group_id not in self.groups and group_id not in self.consumer_groups:
-                self.groups[group_id] = Group(group_id, now_ms=now_ms)
+                self.groups[group_id] = ClassicGroup(group_id, now_ms=now_ms)
         out = Decisions()
         out.include(self.membership.on_loaded(now_ms=now_ms))
         out.include(self.consumers.on_loaded())
@@ -236,7 +239,7 @@ class Shard:
     def on_unloaded(self, *, now_ms: int) -> Decision:
         """This broker leads the partition no longer."""
         classic = self.membership.on_unloaded(now_ms=now_ms)
-        waiting = self.turns.on_unloaded()
+        waiting = self.sequencer.on_unloaded()
         return Decision(answers=(*classic.answers, *waiting.answers))
 
     def _replay_marker(self, batch: RecordBatch) -> None:
@@ -298,12 +301,12 @@ class Shard:
             self.groups[group_id] = _loaded_group(group_id, value)
 
 
-def _loaded_group(group_id: str, value: GroupMetadataValue) -> Group:
+def _loaded_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     timestamp_ms = value.current_state_timestamp
-    group = Group(
+    group = ClassicGroup(
         group_id,
         now_ms=None if timestamp_ms == -1 else timestamp_ms,
-        state=GroupState.STABLE if value.members else GroupState.EMPTY,
+        state=ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY,
     )
     group.generation_id = value.generation
     group.protocol_name = value.protocol
@@ -315,15 +318,15 @@ def _loaded_group(group_id: str, value: GroupMetadataValue) -> Group:
     return group
 
 
-def _loaded_member(value: GroupMetadataValue.Member, protocol_name: str) -> Member:
+def _loaded_member(value: GroupMetadataValue.Member, protocol_name: str) -> ClassicMember:
     has_own_timeout = value.rebalance_timeout != -1
-    return Member(
+    return ClassicMember(
         member_id=value.member_id,
         group_instance_id=value.group_instance_id,
         client_id=value.client_id,
         client_host=value.client_host,
         rebalance_timeout_ms=value.rebalance_timeout if has_own_timeout else value.session_timeout,
         session_timeout_ms=value.session_timeout,
-        protocols=[Protocol(protocol_name, value.subscription)],
+        protocols=[ClassicProtocol(protocol_name, value.subscription)],
         assignment=value.assignment,
     )

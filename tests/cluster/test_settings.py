@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from embedkafka import EmbeddedKafka
 from embedkafka.cluster import ensemble, process
-from embedkafka.group.consumer_assignors import ASSIGNORS
+from embedkafka.group.consumer.assignors import ASSIGNORS
 from embedkafka.log import config as log_config
 from embedkafka.log.log import Log
 from embedkafka.protocol.errors import ErrorCode

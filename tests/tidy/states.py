@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from embedkafka.controller import partition_machine, replica_machine
-from embedkafka.group import states as group_states
+from embedkafka.group.classic import states as group_states
 from embedkafka.txn import states as txn_states
 
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"
@@ -29,9 +29,9 @@ class Machine(NamedTuple):
 MACHINES = (
     Machine(
         "A classic group",
-        "embedkafka/group/states.py",
+        "embedkafka/group/classic/states.py",
         group_states.PREDECESSORS,
-        group_states.GroupState.EMPTY,
+        group_states.ClassicGroupState.EMPTY,
     ),
     Machine(
         "A transactional id",

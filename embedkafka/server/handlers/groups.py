@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from embedkafka.group.admin import describe_consumer_error
-from embedkafka.group.consumer_heartbeat import heartbeat_error
-from embedkafka.group.offset_messages import commit_response
+from embedkafka.group.consumer.heartbeat import heartbeat_error
+from embedkafka.group.offsets.messages import commit_response
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (

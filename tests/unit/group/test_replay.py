@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedkafka.group.states import GroupState
+from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import DeleteGroupsRequest
 from embedkafka.protocol.messages.transactions import TxnOffsetCommitRequest
@@ -154,8 +154,8 @@ def test_loading_equals_living(new_coordinator, script):
     assert loaded.shard().offsets._committed == live.shard().offsets._committed
     assert loaded.shard().offsets._pending == live.shard().offsets._pending
     for group_id, group in live.shard().groups.items():
-        if group.state is GroupState.STABLE or (
-            group.state is GroupState.EMPTY and group.generation_id > 0
+        if group.state is ClassicGroupState.STABLE or (
+            group.state is ClassicGroupState.EMPTY and group.generation_id > 0
         ):
             assert durable(loaded.shard().groups[group_id]) == durable(group)
     assert loaded.shard().groups.keys() <= live.shard().groups.keys()

@@ -8,7 +8,7 @@ group has a new epoch, or the member has partitions to give up, or what it waits
 
 Owner: the `coordinator` loop, through the shard, which has found that the group is a consumer
 group and not busy.
-Not here: members with heartbeats of their own (`consumer_groups.py`).
+Not here: members with heartbeats of their own (`groups.py`).
 """
 
 from collections.abc import Callable
@@ -16,23 +16,9 @@ from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
-from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_assignment import (
-    ClassicSide,
-    ConsumerMember,
-    MemberState,
-    subtract,
-)
-from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.consumer_heartbeat import require_member, require_static
-from embedkafka.group.consumer_planning import replace_static_member
-from embedkafka.group.consumer_protocol import read_subscription, write_assignment
-from embedkafka.group.consumer_steps import ConsumerSteps, timer_key
-from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKind
-from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE
-from embedkafka.group.member import SyncReply
-from embedkafka.group.membership import find_session_error
-from embedkafka.group.membership_messages import (
+from embedkafka.group.classic.groups import find_session_error
+from embedkafka.group.classic.member import SyncReply
+from embedkafka.group.classic.messages import (
     UNKNOWN_MEMBER_ID,
     JoinAttempt,
     join_error,
@@ -40,7 +26,24 @@ from embedkafka.group.membership_messages import (
     leaving_members,
     sync_error,
 )
-from embedkafka.group.migration import identified, may_downgrade, named
+from embedkafka.group.config import GroupConfig
+from embedkafka.group.consumer.assignment import (
+    ClassicSide,
+    ConsumerMember,
+    MemberState,
+    subtract,
+)
+from embedkafka.group.consumer.group import ConsumerGroup
+from embedkafka.group.consumer.heartbeat import require_member, require_static
+from embedkafka.group.consumer.migration import identified, may_downgrade, named
+from embedkafka.group.consumer.planning import replace_static_member
+from embedkafka.group.consumer.steps import ConsumerSteps, timer_key
+from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKind
+from embedkafka.group.embedded_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    read_subscription,
+    write_assignment,
+)
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.protocol.messages.groups import (
     HeartbeatRequest,
@@ -109,7 +112,7 @@ class ClassicMembers:
             self._steps.downgrade(group, members, then, out, now_ms=now_ms, rebalances=False)
         else:
             then = self._answer_join_and_watch(attempt, stepped)
-            self._steps.turns.store(group.group_id, records, then, out, now_ms=now_ms)
+            self._steps.sequencer.store(group.group_id, records, then, out, now_ms=now_ms)
 
     def _refuse(self, group: ConsumerGroup, attempt: JoinAttempt, member_id: str) -> None:
         error = find_session_error(attempt, self._config)

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group.member import Protocol
+from embedkafka.group.embedded_protocol import ClassicProtocol
 from embedkafka.runtime.values import dataclass, field, replace
 
 Assignment = Mapping[UUID, frozenset[int]]
@@ -34,10 +34,10 @@ class ClassicSide:
     """What a member brings that speaks the classic protocol in a consumer group."""
 
     session_timeout_ms: int
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[ClassicProtocol, ...]
 
     @property
-    def protocol(self) -> Protocol:
+    def protocol(self) -> ClassicProtocol:
         """The one it is told of: nobody votes in a consumer group."""
         return self.protocols[0]
 

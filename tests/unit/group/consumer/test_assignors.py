@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedkafka.group.consumer_assignors import MemberSpec, assign_range, assign_uniformly
+from embedkafka.group.consumer.assignors import MemberSpec, assign_range, assign_uniformly
 
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 

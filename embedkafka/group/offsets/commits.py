@@ -3,7 +3,7 @@
 Owner: the `coordinator` loop, through the shard.
 Invariants: an offset counts when its record is stored, in the order of the log; a transactional
 one when its marker is.
-Not here: the offsets themselves (`offsets.py`), how they go (`offset_removal.py`), and whether
+Not here: the offsets themselves (`store.py`), how they go (`removal.py`), and whether
 topics exist, which the handler asks.
 """
 
@@ -12,14 +12,15 @@ from functools import partial
 from typing import Final
 
 from embedkafka.coordinator.decision import Stored, TransactionalProducer
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.groups import ClassicGroups
+from embedkafka.group.classic.messages import UNKNOWN_MEMBER_ID, find_member_error
+from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_assignment import ConsumerMember
-from embedkafka.group.consumer_group import ConsumerGroup
+from embedkafka.group.consumer.assignment import ConsumerMember
+from embedkafka.group.consumer.group import ConsumerGroup
 from embedkafka.group.decision import Decision, Decisions
-from embedkafka.group.group import Group
-from embedkafka.group.membership import Membership
-from embedkafka.group.membership_messages import UNKNOWN_MEMBER_ID, find_member_error
-from embedkafka.group.offsets import (
+from embedkafka.group.offsets.store import (
     NO_EXPIRY,
     NO_PRODUCER_ID,
     STORE_ERRORS,
@@ -27,8 +28,7 @@ from embedkafka.group.offsets import (
     Offsets,
 )
 from embedkafka.group.records import offset_record
-from embedkafka.group.states import GroupState
-from embedkafka.group.turns import Turns
+from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
 from embedkafka.runtime.ids import TopicPartition
@@ -83,16 +83,16 @@ class Commits:
 
     def __init__(
         self,
-        groups: MutableMapping[str, Group],
+        groups: MutableMapping[str, ClassicGroup],
         consumer_groups: Mapping[str, ConsumerGroup],
         offsets: Offsets,
-        membership: Membership,
-        turns: Turns,
+        membership: ClassicGroups,
+        sequencer: Sequencer,
         config: GroupConfig,
     ) -> None:
         self._groups = groups
         self._consumer_groups = consumer_groups
-        self._turns = turns
+        self._sequencer = sequencer
         self._offsets = offsets
         self._membership = membership
         self._config = config
@@ -120,7 +120,7 @@ class Commits:
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(reply, [error] * len(offsets))
 
-        return self._turns.take(committer.group_id, run, now_ms=now_ms, refuse=refuse)
+        return self._sequencer.take(committer.group_id, run, now_ms=now_ms, refuse=refuse)
 
     def _find_error(self, committer: Committer, now_ms: int) -> ErrorCode | None:
         consumer = self._consumer_groups.get(committer.group_id)
@@ -129,7 +129,9 @@ class Commits:
         group = self._groups.get(committer.group_id)
         if group is None and committer.generation_id < 0:
             # Somebody who uses Kafka only to keep offsets, or an admin.
-            group = self._groups[committer.group_id] = Group(committer.group_id, now_ms=now_ms)
+            group = self._groups[committer.group_id] = ClassicGroup(
+                committer.group_id, now_ms=now_ms
+            )
         if group is None:
             return _missing_group_error(committer)
         return _commit_error(group, committer)
@@ -137,7 +139,11 @@ class Commits:
     def _touch(self, committer: Committer, out: Decisions) -> None:
         """A commit of a member shows that it lives, as a heartbeat would; in classic groups."""
         group = self._groups.get(committer.group_id)
-        if group is None or group.state is GroupState.EMPTY or committer.producer is not None:
+        if (
+            group is None
+            or group.state is ClassicGroupState.EMPTY
+            or committer.producer is not None
+        ):
             return
         self._membership.touch(group, committer.member_id, out)
 
@@ -261,9 +267,9 @@ def _missing_group_error(committer: Committer) -> ErrorCode:
     return ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def _commit_error(group: Group, committer: Committer) -> ErrorCode | None:
+def _commit_error(group: ClassicGroup, committer: Committer) -> ErrorCode | None:
     is_transactional = committer.producer is not None
-    if committer.generation_id < 0 and group.state is GroupState.EMPTY:
+    if committer.generation_id < 0 and group.state is ClassicGroupState.EMPTY:
         return None
     names_member = (
         committer.generation_id >= 0
@@ -279,7 +285,7 @@ def _commit_error(group: Group, committer: Committer) -> ErrorCode | None:
     if error is None and not is_transactional:
         # The member knows the new generation, but not yet its assignment: what it commits may
         # belong to somebody else.
-        is_completing = group.state is GroupState.COMPLETING_REBALANCE
+        is_completing = group.state is ClassicGroupState.COMPLETING_REBALANCE
         error = ErrorCode.REBALANCE_IN_PROGRESS if is_completing else None
     return error
 

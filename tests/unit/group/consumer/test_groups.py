@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_assignment import ConsumerMember, MemberState
-from embedkafka.group.consumer_records import current_record, member_record
+from embedkafka.group.consumer.assignment import ConsumerMember, MemberState
+from embedkafka.group.consumer.records import current_record, member_record
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,

@@ -6,7 +6,7 @@ requests, generations) at once and lets the assignment count when its record is 
 Owner: the `coordinator` loop, through the shard.
 Invariants: a waiting request is answered exactly once, whatever becomes of its member; each
 member that is neither new nor waiting has a running session timer.
-Not here: offsets (`commits.py`), the admin's view (`admin.py`), which broker leads the group.
+Not here: offsets (`offsets/commits.py`), the admin view (`admin.py`), leadership.
 """
 
 import logging
@@ -16,18 +16,9 @@ from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import Stored
-from embedkafka.group.config import GroupConfig
-from embedkafka.group.decision import (
-    CancelTimer,
-    Decision,
-    Decisions,
-    SetTimer,
-    TimerKey,
-    TimerKind,
-)
-from embedkafka.group.group import Group
-from embedkafka.group.member import Member, Protocol, SyncReply
-from embedkafka.group.membership_messages import (
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.member import ClassicMember, SyncReply
+from embedkafka.group.classic.messages import (
     UNKNOWN_MEMBER_ID,
     JoinAttempt,
     assignment_response,
@@ -41,7 +32,17 @@ from embedkafka.group.membership_messages import (
     metadata_record,
     sync_error,
 )
-from embedkafka.group.states import GroupState
+from embedkafka.group.classic.states import ClassicGroupState
+from embedkafka.group.config import GroupConfig
+from embedkafka.group.decision import (
+    CancelTimer,
+    Decision,
+    Decisions,
+    SetTimer,
+    TimerKey,
+    TimerKind,
+)
+from embedkafka.group.embedded_protocol import ClassicProtocol
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.groups import (
@@ -63,12 +64,12 @@ NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 _STORE_ERRORS: Final = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
 
 
-class Membership:
+class ClassicGroups:
     """Decides membership events for the groups of one shard."""
 
     def __init__(
         self,
-        groups: MutableMapping[str, Group],
+        groups: MutableMapping[str, ClassicGroup],
         config: GroupConfig,
         new_uuid: Callable[[], UUID],
     ) -> None:
@@ -89,7 +90,7 @@ class Membership:
             out.answer(attempt.reply, join_error(error, request.member_id))
             return out.done()
         if group is None:
-            group = self._groups[request.group_id] = Group(request.group_id, now_ms=now_ms)
+            group = self._groups[request.group_id] = ClassicGroup(request.group_id, now_ms=now_ms)
         if not self._has_room_for(group, request.member_id):
             self._drop(group, request.member_id, out)
             out.answer(attempt.reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -114,17 +115,19 @@ class Membership:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return error
 
-    def _has_room_for(self, group: Group, member_id: str) -> bool:
+    def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         """Members are let in up to the limit; while joining, whoever comes first counts."""
         member = group.members.get(member_id)
-        if group.state is GroupState.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             return True
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             is_waiting = member is not None and member.awaiting_join is not None
             return is_waiting or group.awaiting_join_count < self._config.group_max_size
         return member is not None or len(group.members) < self._config.group_max_size
 
-    def _join_new(self, group: Group, attempt: JoinAttempt, out: Decisions, now_ms: int) -> None:
+    def _join_new(
+        self, group: ClassicGroup, attempt: JoinAttempt, out: Decisions, now_ms: int
+    ) -> None:
         instance_id = attempt.request.group_instance_id
         prefix = attempt.client_id if instance_id is None else instance_id
         member_id = f"{prefix}-{self._new_uuid()}"
@@ -137,10 +140,12 @@ class Membership:
         else:
             self._add_and_rebalance(group, attempt, member_id, out, now_ms)
 
-    def _join_known(self, group: Group, attempt: JoinAttempt, out: Decisions, now_ms: int) -> None:
+    def _join_known(
+        self, group: ClassicGroup, attempt: JoinAttempt, out: Decisions, now_ms: int
+    ) -> None:
         request = attempt.request
         error = find_member_error(group, request.member_id, request.group_instance_id)
-        if error is None and group.state is GroupState.EMPTY:
+        if error is None and group.state is ClassicGroupState.EMPTY:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not None:
             out.answer(attempt.reply, join_error(error, request.member_id))
@@ -150,8 +155,8 @@ class Membership:
         is_leader = member.member_id == group.leader_id
         # A leader that joins a stable group asks for a rebalance: what it saw (a new partition)
         # need not show in its subscription. During a rebalance its join is only a retry.
-        is_retry = group.state is GroupState.COMPLETING_REBALANCE or (
-            group.state is GroupState.STABLE and not is_leader
+        is_retry = group.state is ClassicGroupState.COMPLETING_REBALANCE or (
+            group.state is ClassicGroupState.STABLE and not is_leader
         )
         if is_retry and is_same:
             out.answer(attempt.reply, generation_response(group, member))
@@ -161,18 +166,18 @@ class Membership:
             self._update(member, attempt)
             self._rebalance_if_possible(group, out, now_ms)
 
-    def _update(self, member: Member, attempt: JoinAttempt) -> None:
+    def _update(self, member: ClassicMember, attempt: JoinAttempt) -> None:
         member.protocols = attempt.protocols
         member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
         member.session_timeout_ms = attempt.request.session_timeout_ms
         member.awaiting_join = attempt.reply
 
     def _add_and_rebalance(
-        self, group: Group, attempt: JoinAttempt, member_id: str, out: Decisions, now_ms: int
+        self, group: ClassicGroup, attempt: JoinAttempt, member_id: str, out: Decisions, now_ms: int
     ) -> None:
         member = attempt.new_member(member_id)
         member.is_new = True
-        if group.state is GroupState.PREPARING_REBALANCE and group.generation_id == 0:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE and group.generation_id == 0:
             group.new_member_added = True
         group.add(member, attempt.request.protocol_type, attempt.reply)
         out.do(SetTimer(_session(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS))
@@ -181,7 +186,7 @@ class Membership:
     # Static members
 
     def _replace_static(
-        self, group: Group, attempt: JoinAttempt, new_id: str, out: Decisions, now_ms: int
+        self, group: ClassicGroup, attempt: JoinAttempt, new_id: str, out: Decisions, now_ms: int
     ) -> None:
         """A static member is back under a new id: its predecessor is fenced, its place is kept."""
         instance_id = attempt.request.group_instance_id
@@ -201,19 +206,22 @@ class Membership:
         out.do(CancelTimer(_session(group, old_id)))
         out.do(SetTimer(_session(group, new_id), attempt.request.session_timeout_ms))
         self._update(member, attempt)
-        if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+        if (
+            group.state is ClassicGroupState.STABLE
+            and group.select_protocol() == group.protocol_name
+        ):
             group.refresh_subscribed_topics()
             assignment = {m.member_id: m.assignment for m in group.members.values()}
             on_stored = partial(self._on_static_member_stored, group, member, attempt, before)
             out.write([metadata_record(group, assignment)], on_stored)
-        elif group.state is not GroupState.PREPARING_REBALANCE:
+        elif group.state is not ClassicGroupState.PREPARING_REBALANCE:
             # In CompletingRebalance too: the leader may have assigned to the old id already.
             self._rebalance_if_possible(group, out, now_ms)
 
     def _on_static_member_stored(
         self,
-        group: Group,
-        member: Member,
+        group: ClassicGroup,
+        member: ClassicMember,
         attempt: JoinAttempt,
         before: "_Replaced",
         stored: Stored,
@@ -224,7 +232,7 @@ class Membership:
             if group.members.get(member.member_id) is member and member.awaiting_join is not None:
                 self._restore_static(group, member, before, error, out)
             return out.done()
-        if member.awaiting_join is not attempt.reply or group.state is not GroupState.STABLE:
+        if member.awaiting_join is not attempt.reply or group.state is not ClassicGroupState.STABLE:
             return out.done()  # Fenced, or a rebalance began: that answers the join.
         if attempt.can_skip_assignment:
             is_leader = member.member_id == group.leader_id
@@ -241,8 +249,8 @@ class Membership:
 
     def _restore_static(
         self,
-        group: Group,
-        member: Member,
+        group: ClassicGroup,
+        member: ClassicMember,
         before: "_Replaced",
         error: ErrorCode,
         out: Decisions,
@@ -261,31 +269,31 @@ class Membership:
 
     # The rebalance
 
-    def _rebalance_if_possible(self, group: Group, out: Decisions, now_ms: int) -> None:
+    def _rebalance_if_possible(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
         if group.can_rebalance:
             self._rebalance(group, out, now_ms)
 
-    def _rebalance(self, group: Group, out: Decisions, now_ms: int) -> None:
+    def _rebalance(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
         """Asks all members to join again; the first members of a group wait for company."""
-        if group.state is GroupState.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             _answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, out)
         out.do(CancelTimer(_sync_timer(group)))
-        if group.state is GroupState.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             delay_ms = self._config.group_initial_rebalance_delay_ms
             group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             group.new_member_added = False
-            group.move_to(GroupState.PREPARING_REBALANCE, now_ms=now_ms)
+            group.move_to(ClassicGroupState.PREPARING_REBALANCE, now_ms=now_ms)
             if delay_ms == 0:
                 self._complete_join(group, out, now_ms)
             else:
                 out.do(SetTimer(_join_timer(group), delay_ms))
         else:
-            group.move_to(GroupState.PREPARING_REBALANCE, now_ms=now_ms)
+            group.move_to(ClassicGroupState.PREPARING_REBALANCE, now_ms=now_ms)
             out.do(SetTimer(_join_timer(group), group.rebalance_timeout_ms))
             self._try_complete_join(group, out, now_ms)
 
-    def _try_complete_join(self, group: Group, out: Decisions, now_ms: int) -> None:
-        is_waiting = group.state is GroupState.PREPARING_REBALANCE
+    def _try_complete_join(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
+        is_waiting = group.state is ClassicGroupState.PREPARING_REBALANCE
         if is_waiting and group.initial_delay_left_ms is None and group.all_members_joined:
             self._complete_join(group, out, now_ms)
 
@@ -293,7 +301,7 @@ class Membership:
         """The rebalance has waited long enough, or its initial delay is over."""
         out = Decisions()
         group = self._groups.get(group_id)
-        if group is None or group.state is not GroupState.PREPARING_REBALANCE:
+        if group is None or group.state is not ClassicGroupState.PREPARING_REBALANCE:
             return out.done()
         left_ms = group.initial_delay_left_ms
         if left_ms and group.new_member_added:
@@ -305,7 +313,7 @@ class Membership:
             self._complete_join(group, out, now_ms)
         return out.done()
 
-    def _complete_join(self, group: Group, out: Decisions, now_ms: int) -> None:
+    def _complete_join(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
         """Begins the generation with the members that have joined, and answers them."""
         group.initial_delay_left_ms = None
         for member in list(group.members.values()):
@@ -318,7 +326,7 @@ class Membership:
             return
         out.do(CancelTimer(_join_timer(group)))
         group.next_generation(now_ms=now_ms)
-        if group.state is GroupState.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             out.write([metadata_record(group, {})], partial(_on_empty_group_stored, group))
             return
         for member in group.members.values():
@@ -346,7 +354,7 @@ class Membership:
         group.pending_sync_members.discard(member.member_id)
         if not group.pending_sync_members:
             out.do(CancelTimer(_sync_timer(group)))
-        if group.state is GroupState.STABLE:
+        if group.state is ClassicGroupState.STABLE:
             out.answer(reply, assignment_response(group, member))
             out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
             return out.done()
@@ -360,11 +368,15 @@ class Membership:
         return out.done()
 
     def _on_assignment_stored(
-        self, group: Group, generation_id: int, assignment: Mapping[str, bytes], stored: Stored
+        self,
+        group: ClassicGroup,
+        generation_id: int,
+        assignment: Mapping[str, bytes],
+        stored: Stored,
     ) -> Decision:
         out = Decisions()
         is_current = group.generation_id == generation_id
-        if group.state is not GroupState.COMPLETING_REBALANCE or not is_current:
+        if group.state is not ClassicGroupState.COMPLETING_REBALANCE or not is_current:
             return out.done()  # Another rebalance began meanwhile, and answered those who waited.
         error = stored.told_as(_STORE_ERRORS)
         if error is not ErrorCode.NONE:
@@ -376,7 +388,7 @@ class Membership:
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, b"")
         _answer_syncs(group, ErrorCode.NONE, out)
-        group.move_to(GroupState.STABLE, now_ms=stored.now_ms)
+        group.move_to(ClassicGroupState.STABLE, now_ms=stored.now_ms)
         return out.done()
 
     def on_sync_timeout(self, group_id: str, *, now_ms: int) -> Decision:
@@ -385,7 +397,7 @@ class Membership:
         group = self._groups.get(group_id)
         if group is None or not group.pending_sync_members:
             return out.done()
-        if group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        if group.is_in(ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             for member_id in list(group.pending_sync_members):
                 self._drop(group, member_id, out)
             self._rebalance(group, out, now_ms)
@@ -401,12 +413,12 @@ class Membership:
         error = find_heartbeat_error(group, request)
         if group is not None and error is None:
             self.touch(group, request.member_id, out)
-            if group.state is GroupState.PREPARING_REBALANCE:
+            if group.state is ClassicGroupState.PREPARING_REBALANCE:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
         out.answer(reply, HeartbeatResponse(error_code=error or ErrorCode.NONE))
         return out.done()
 
-    def touch(self, group: Group, member_id: str, out: Decisions) -> None:
+    def touch(self, group: ClassicGroup, member_id: str, out: Decisions) -> None:
         """The member has shown that it lives: its session begins anew."""
         out.do(SetTimer(_session(group, member_id), group.members[member_id].session_timeout_ms))
 
@@ -429,7 +441,11 @@ class Membership:
         return out.done()
 
     def _leave_one(
-        self, group: Group | None, leaving: LeaveGroupRequest.Member, out: Decisions, now_ms: int
+        self,
+        group: ClassicGroup | None,
+        leaving: LeaveGroupRequest.Member,
+        out: Decisions,
+        now_ms: int,
     ) -> ErrorCode:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -458,19 +474,21 @@ class Membership:
             self._remove(group, member_id, out, now_ms)
         return out.done()
 
-    def _remove_pending(self, group: Group, member_id: str, out: Decisions, now_ms: int) -> None:
+    def _remove_pending(
+        self, group: ClassicGroup, member_id: str, out: Decisions, now_ms: int
+    ) -> None:
         group.pending_members.discard(member_id)
         out.do(CancelTimer(_session(group, member_id)))
         self._try_complete_join(group, out, now_ms)
 
-    def _remove(self, group: Group, member_id: str, out: Decisions, now_ms: int) -> None:
+    def _remove(self, group: ClassicGroup, member_id: str, out: Decisions, now_ms: int) -> None:
         self._drop(group, member_id, out)
-        if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        if group.is_in(ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             self._rebalance_if_possible(group, out, now_ms)
         else:
             self._try_complete_join(group, out, now_ms)
 
-    def _drop(self, group: Group, member_id: str, out: Decisions) -> None:
+    def _drop(self, group: ClassicGroup, member_id: str, out: Decisions) -> None:
         """Takes the member out; what it waits for ends with UNKNOWN_MEMBER_ID: it may retry."""
         group.pending_members.discard(member_id)
         member = group.remove(member_id)
@@ -480,19 +498,19 @@ class Membership:
 
     # Migration
 
-    def interrupt(self, group: Group, out: Decisions) -> None:
+    def interrupt(self, group: ClassicGroup, out: Decisions) -> None:
         """The group is about to be a consumer group: whoever waits joins again, and joins that."""
         for member in group.members.values():
             _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
 
-    def release(self, group: Group, out: Decisions) -> None:
+    def release(self, group: ClassicGroup, out: Decisions) -> None:
         """The group is a consumer group now, with timers of its own."""
         out.do(CancelTimer(_join_timer(group)))
         out.do(CancelTimer(_sync_timer(group)))
         for member_id in (*group.members, *group.pending_members):
             out.do(CancelTimer(_session(group, member_id)))
 
-    def adopt(self, group: Group, out: Decisions, *, now_ms: int, rebalances: bool) -> None:
+    def adopt(self, group: ClassicGroup, out: Decisions, *, now_ms: int, rebalances: bool) -> None:
         """The group was a consumer group until now."""
         for member_id in group.members:
             self.touch(group, member_id, out)
@@ -517,7 +535,7 @@ class Membership:
         for group in self._groups.values():
             for member in group.members.values():
                 _answer_waiting(member, ErrorCode.NOT_COORDINATOR, out)
-            group.move_to(GroupState.DEAD, now_ms=now_ms)
+            group.move_to(ClassicGroupState.DEAD, now_ms=now_ms)
         return out.done()
 
 
@@ -533,13 +551,13 @@ class _Replaced:
 
     instance_id: str
     member_id: str
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[ClassicProtocol, ...]
     rebalance_timeout_ms: int
     session_timeout_ms: int
     leader_id: str | None
 
 
-def _answer_waiting(member: Member, error: ErrorCode, out: Decisions) -> None:
+def _answer_waiting(member: ClassicMember, error: ErrorCode, out: Decisions) -> None:
     """Ends whatever the member waits for."""
     if member.awaiting_join is not None:
         is_unknown = error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -551,7 +569,7 @@ def _answer_waiting(member: Member, error: ErrorCode, out: Decisions) -> None:
         member.awaiting_sync = None
 
 
-def _answer_syncs(group: Group, error: ErrorCode, out: Decisions) -> None:
+def _answer_syncs(group: ClassicGroup, error: ErrorCode, out: Decisions) -> None:
     """Ends the sync phase for all who wait in it; their sessions begin anew."""
     for member in group.members.values():
         if member.awaiting_sync is None:
@@ -563,7 +581,7 @@ def _answer_syncs(group: Group, error: ErrorCode, out: Decisions) -> None:
         out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
 
 
-def _on_empty_group_stored(group: Group, stored: Stored) -> Decision:
+def _on_empty_group_stored(group: ClassicGroup, stored: Stored) -> Decision:
     if stored.error is not ErrorCode.NONE:
         # The next coordinator would load the last generation, whose members then time out. When
         # the cluster is being closed there is none, and nobody need worry.
@@ -571,13 +589,13 @@ def _on_empty_group_stored(group: Group, stored: Stored) -> Decision:
     return Decision()
 
 
-def _session(group: Group, member_id: str) -> TimerKey:
+def _session(group: ClassicGroup, member_id: str) -> TimerKey:
     return TimerKey(TimerKind.SESSION, group.group_id, member_id)
 
 
-def _join_timer(group: Group) -> TimerKey:
+def _join_timer(group: ClassicGroup) -> TimerKey:
     return TimerKey(TimerKind.JOIN, group.group_id)
 
 
-def _sync_timer(group: Group) -> TimerKey:
+def _sync_timer(group: ClassicGroup) -> TimerKey:
     return TimerKey(TimerKind.SYNC, group.group_id)

@@ -17,16 +17,15 @@ from enum import Enum
 from uuid import UUID
 
 from embedkafka.coordinator.re2 import compile_re2
-from embedkafka.group.consumer_assignment import (
+from embedkafka.group.consumer.assignment import (
     LEAVING_EPOCH,
     NOTHING,
     Assignment,
     ConsumerMember,
     MemberState,
 )
-from embedkafka.group.consumer_records import ConsumerKey, read_classic, read_topics
-from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE
-from embedkafka.group.member import Protocol
+from embedkafka.group.consumer.records import ConsumerKey, read_classic, read_topics
+from embedkafka.group.embedded_protocol import CONSUMER_PROTOCOL_TYPE, ClassicProtocol
 from embedkafka.protocol.codec import decode_versioned
 from embedkafka.protocol.messages.internal import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -118,7 +117,7 @@ class ConsumerGroup:
         expressions = self.resolved if resolved is None else resolved
         return member.subscribed_topic_names | expressions.get(regex, frozenset())
 
-    def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
+    def supports(self, protocol_type: str, protocols: Sequence[ClassicProtocol]) -> bool:
         """Whether a member could speak the classic protocol beside the others that do."""
         classic = [m.classic for m in self.members.values() if m.classic is not None]
         return protocol_type == CONSUMER_PROTOCOL_TYPE and any(

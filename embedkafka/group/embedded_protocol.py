@@ -5,7 +5,7 @@ protocol to the other.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from embedkafka.protocol.codec import decode, encode_versioned, leading_version
 from embedkafka.protocol.errors import ProtocolError
@@ -14,8 +14,17 @@ from embedkafka.protocol.messages.internal import (
     ConsumerProtocolSubscription,
 )
 
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
 _VERSION_BYTES: Final = 2
 _NEWEST: Final = 3
+
+
+class ClassicProtocol(NamedTuple):
+    """One assignor that a member offers, with its subscription in that assignor's format."""
+
+    name: str
+    metadata: bytes
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:

@@ -2,26 +2,19 @@
 
 Owner: the `coordinator` loop, through its group.
 Invariants: a member waits for a join or for a sync, never for both.
-Not here: when a member is removed; see `membership.py`.
+Not here: when a member is removed; see `groups.py`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from embedkafka.group.embedded_protocol import ClassicProtocol
 from embedkafka.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
 
 
-class Protocol(NamedTuple):
-    """One assignor that a member offers, with its subscription in that assignor's format."""
-
-    name: str
-    metadata: bytes
-
-
-class Member:
+class ClassicMember:
     """What the group knows about one consumer, and the requests of it that wait."""
 
     __slots__ = (
@@ -47,7 +40,7 @@ class Member:
         client_host: str,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
-        protocols: Sequence[Protocol],
+        protocols: Sequence[ClassicProtocol],
         assignment: bytes = b"",
     ) -> None:
         self.member_id = member_id
@@ -56,7 +49,7 @@ class Member:
         self.client_host = client_host
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
-        self.protocols: tuple[Protocol, ...] = tuple(protocols)
+        self.protocols: tuple[ClassicProtocol, ...] = tuple(protocols)
         self.assignment = assignment
         self.awaiting_join: JoinReply | None = None
         self.awaiting_sync: SyncReply | None = None
@@ -81,7 +74,7 @@ class Member:
                 return protocol.metadata
         raise KeyError(f"member {self.member_id} does not offer protocol {protocol_name}")
 
-    def matches(self, protocols: Sequence[Protocol]) -> bool:
+    def matches(self, protocols: Sequence[ClassicProtocol]) -> bool:
         """Whether `protocols` are what the member offers already, in the same order."""
         return self.protocols == tuple(protocols)
 

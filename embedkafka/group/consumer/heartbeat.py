@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from embedkafka.coordinator.re2 import InvalidExpression, compile_re2
-from embedkafka.group.consumer_assignment import (
+from embedkafka.group.consumer.assignment import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
@@ -16,7 +16,7 @@ from embedkafka.group.consumer_assignment import (
     assignment_of,
     is_subset,
 )
-from embedkafka.group.consumer_group import ConsumerGroup
+from embedkafka.group.consumer.group import ConsumerGroup
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,

@@ -3,22 +3,23 @@
 Owner: the `coordinator` loop, through the shard.
 Invariants: an offset is gone when its tombstone is stored, in the order of the log, so that a
 commit made meanwhile outlives it; so is a group, and what comes for it meanwhile waits its turn.
-Not here: the offsets themselves (`offsets.py`), and who may commit them (`commits.py`).
+Not here: the offsets themselves (`store.py`), and who may commit them (`commits.py`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import partial
 
 from embedkafka.coordinator.decision import LogRecord, Stored
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.consumer_planning import group_tombstones
+from embedkafka.group.consumer.group import ConsumerGroup
+from embedkafka.group.consumer.planning import group_tombstones
 from embedkafka.group.decision import Decision, Decisions
-from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
-from embedkafka.group.offsets import NO_EXPIRY, STORE_ERRORS, CommittedOffset, Offsets
+from embedkafka.group.embedded_protocol import CONSUMER_PROTOCOL_TYPE
+from embedkafka.group.offsets.store import NO_EXPIRY, STORE_ERRORS, CommittedOffset, Offsets
 from embedkafka.group.records import group_record, offset_record
-from embedkafka.group.states import GroupState
-from embedkafka.group.turns import Sequel, Turns
+from embedkafka.group.sequencer import Sequel, Sequencer
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey
 from embedkafka.runtime.ids import TopicPartition
@@ -32,16 +33,16 @@ class OffsetRemoval:
 
     def __init__(
         self,
-        groups: MutableMapping[str, Group],
+        groups: MutableMapping[str, ClassicGroup],
         consumer_groups: Mapping[str, ConsumerGroup],
         offsets: Offsets,
-        turns: Turns,
+        sequencer: Sequencer,
         config: GroupConfig,
     ) -> None:
         self._groups = groups
         self._consumer_groups = consumer_groups
         self._offsets = offsets
-        self._turns = turns
+        self._sequencer = sequencer
         self._config = config
 
     def delete(
@@ -63,7 +64,7 @@ class OffsetRemoval:
             out.answer(reply, (ErrorCode.GROUP_ID_NOT_FOUND, ()))
             return out.done()
         is_consumer = group.protocol_type == CONSUMER_PROTOCOL_TYPE
-        if group.state is not GroupState.EMPTY and not is_consumer:
+        if group.state is not ClassicGroupState.EMPTY and not is_consumer:
             out.answer(reply, (ErrorCode.NON_EMPTY_GROUP, ()))
             return out.done()
         subscribed = _subscribed(group, partitions)
@@ -134,7 +135,7 @@ class OffsetRemoval:
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(reply, error)
 
-        return self._turns.take(group_id, run, now_ms=now_ms, refuse=refuse)
+        return self._sequencer.take(group_id, run, now_ms=now_ms, refuse=refuse)
 
     def _delete_group(
         self,
@@ -155,11 +156,11 @@ class OffsetRemoval:
 
         def forget(stored: Stored, out: Decisions) -> None:
             if stored.error is ErrorCode.NONE and group is not None:
-                group.move_to(GroupState.DEAD, now_ms=stored.now_ms)
+                group.move_to(ClassicGroupState.DEAD, now_ms=stored.now_ms)
                 self._groups.pop(group_id, None)
             then(stored, out)
 
-        self._turns.store(group_id, records, forget, out, now_ms=now_ms)
+        self._sequencer.store(group_id, records, forget, out, now_ms=now_ms)
 
     def _all_partitions(self, group_id: str) -> list[TopicPartition]:
         """Partitions with an offset: committed, in an open transaction, or on its way."""
@@ -173,7 +174,7 @@ class OffsetRemoval:
         out = Decisions()
         group_ids = [*self._groups, *self._consumer_groups]
         for group_id in group_ids:
-            if not self._turns.is_busy(group_id):
+            if not self._sequencer.is_busy(group_id):
                 self._expire_group(group_id, out, now_ms)
         return out.done()
 
@@ -217,17 +218,17 @@ class OffsetRemoval:
         start_ms = offset.commit_timestamp_ms if since_ms is None else since_ms
         return now_ms - start_ms >= self._config.offsets_retention_ms
 
-    def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
+    def _expired(self, group: ClassicGroup, now_ms: int) -> list[TopicPartition]:
         """Offsets outlive an empty group's last member, or, without members, their commit."""
         if group.protocol_type is None:
             subscribed: frozenset[str] | None = frozenset()
             since_ms = None
-        elif group.state is GroupState.EMPTY:
+        elif group.state is ClassicGroupState.EMPTY:
             subscribed = frozenset()
             since_ms = group.current_state_timestamp_ms
         else:
             is_consumer = group.protocol_type == CONSUMER_PROTOCOL_TYPE
-            is_settled = group.state is GroupState.STABLE and is_consumer
+            is_settled = group.state is ClassicGroupState.STABLE and is_consumer
             subscribed = group.subscribed_topics if is_settled else None
             since_ms = None
         if subscribed is None:
@@ -261,19 +262,19 @@ class OffsetRemoval:
             self._offsets.replay(key, None, record_offset=stored.base_offset + delta)
 
 
-def _has_members(group: Group | None, consumer: ConsumerGroup | None) -> bool:
+def _has_members(group: ClassicGroup | None, consumer: ConsumerGroup | None) -> bool:
     if consumer is not None:
         return bool(consumer.members)
-    return group is not None and group.state is not GroupState.EMPTY
+    return group is not None and group.state is not ClassicGroupState.EMPTY
 
 
 def _nothing(stored: Stored, out: Decisions) -> None:
     """What is refused is tried again at the next check."""
 
 
-def _subscribed(group: Group, partitions: Iterable[TopicPartition]) -> frozenset[str]:
+def _subscribed(group: ClassicGroup, partitions: Iterable[TopicPartition]) -> frozenset[str]:
     """Topics in use; when subscriptions cannot be read, any of them may be."""
-    if group.state is GroupState.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         return frozenset()
     if group.subscribed_topics is None:
         return frozenset(tp.topic for tp in partitions)

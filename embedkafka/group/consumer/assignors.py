@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from embedkafka.group.consumer_assignment import Assignment, assignment_of
+from embedkafka.group.consumer.assignment import Assignment, assignment_of
 from embedkafka.runtime.values import dataclass
 
 Targets = dict[str, Assignment]

@@ -25,7 +25,7 @@ Sequel = Callable[[Stored, Decisions], None]
 """What follows once a batch is stored or refused."""
 
 
-class Turns:
+class Sequencer:
     """Who waits for which group of one shard."""
 
     def __init__(self, replay: Callable[[LogRecord], None]) -> None:

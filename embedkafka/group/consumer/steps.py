@@ -1,36 +1,36 @@
 """The steps that heartbeats and classic requests take in a consumer group, and its timers.
 
 Owner: the `coordinator` loop, through the shard.
-Not here: which request leads to which step (`consumer_groups.py`, `classic_members.py`).
+Not here: which request leads to which step (`groups.py`, `classic_members.py`).
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.groups import ClassicGroups
+from embedkafka.group.classic.messages import metadata_record
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_assignment import (
+from embedkafka.group.consumer.assignment import (
     Assignment,
     ConsumerMember,
     MemberState,
     reconcile,
 )
-from embedkafka.group.consumer_group import ConsumerGroup, TopicMetadata
-from embedkafka.group.consumer_planning import (
+from embedkafka.group.consumer.group import ConsumerGroup, TopicMetadata
+from embedkafka.group.consumer.migration import downgraded, may_downgrade
+from embedkafka.group.consumer.planning import (
     Plan,
     find_predecessor,
     group_tombstones,
     plan,
     remove_members,
 )
-from embedkafka.group.consumer_records import current_record, member_record
+from embedkafka.group.consumer.records import current_record, member_record
 from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKey, TimerKind
-from embedkafka.group.group import Group
-from embedkafka.group.membership import Membership
-from embedkafka.group.membership_messages import metadata_record
-from embedkafka.group.migration import downgraded, may_downgrade
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
-from embedkafka.group.turns import Sequel, Turns
+from embedkafka.group.sequencer import Sequel, Sequencer
 from embedkafka.protocol.errors import ApiError, ErrorCode
 
 _MEMBER_TIMERS = (
@@ -46,19 +46,19 @@ class ConsumerSteps:
 
     def __init__(
         self,
-        classic_groups: MutableMapping[str, Group],
-        membership: Membership,
+        classic_groups: MutableMapping[str, ClassicGroup],
+        membership: ClassicGroups,
         config: GroupConfig,
         catalog: TopicCatalog,
         overrides: GroupOverrides,
-        turns: Turns,
+        sequencer: Sequencer,
     ) -> None:
         self._classic_groups = classic_groups
         self._membership = membership
         self._config = config
         self._catalog = catalog
         self._overrides = overrides
-        self.turns = turns
+        self.sequencer = sequencer
 
     def topics(self) -> Mapping[str, TopicMetadata]:
         return self._catalog.topics()
@@ -131,7 +131,7 @@ class ConsumerSteps:
             then(stored, out)
 
         records = remove_members(group, leaving, self.topics(), now_ms=now_ms)
-        self.turns.store(group.group_id, records, cancel_timers, out, now_ms=now_ms)
+        self.sequencer.store(group.group_id, records, cancel_timers, out, now_ms=now_ms)
 
     def downgrade(
         self,
@@ -157,7 +157,7 @@ class ConsumerSteps:
             then(stored, out)
 
         records = [*group_tombstones(group, now_ms=now_ms), metadata_record(classic, assignments)]
-        self.turns.store(group.group_id, records, adopt, out, now_ms=now_ms)
+        self.sequencer.store(group.group_id, records, adopt, out, now_ms=now_ms)
 
     # Timers
 

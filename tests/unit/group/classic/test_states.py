@@ -2,15 +2,15 @@ import itertools
 
 import pytest
 
-from embedkafka.group.states import (
+from embedkafka.group.classic.states import (
     PREDECESSORS,
-    GroupState,
+    ClassicGroupState,
     IllegalGroupTransition,
     can_move,
     move,
 )
 
-EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = ClassicGroupState
 
 LEGAL = {
     (PREPARING, EMPTY),
@@ -19,11 +19,13 @@ LEGAL = {
     (EMPTY, PREPARING),
     (PREPARING, COMPLETING),
     (COMPLETING, STABLE),
-    *((state, DEAD) for state in GroupState),
+    *((state, DEAD) for state in ClassicGroupState),
 }
 
 
-@pytest.mark.parametrize(("source", "target"), list(itertools.product(GroupState, GroupState)))
+@pytest.mark.parametrize(
+    ("source", "target"), list(itertools.product(ClassicGroupState, ClassicGroupState))
+)
 def test_every_pair_of_states_is_legal_or_raises(source, target):
     assert can_move(source, target) is ((source, target) in LEGAL)
     if (source, target) in LEGAL:
@@ -34,4 +36,4 @@ def test_every_pair_of_states_is_legal_or_raises(source, target):
 
 
 def test_every_state_has_a_row():
-    assert set(PREDECESSORS) == set(GroupState)
+    assert set(PREDECESSORS) == set(ClassicGroupState)

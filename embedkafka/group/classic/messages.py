@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from embedkafka.coordinator.decision import LogRecord
-from embedkafka.group.group import Group
-from embedkafka.group.member import JoinReply, Member, Protocol
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.member import ClassicMember, JoinReply
+from embedkafka.group.classic.states import ClassicGroupState
+from embedkafka.group.embedded_protocol import ClassicProtocol
 from embedkafka.group.records import group_record
-from embedkafka.group.states import GroupState
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import (
     HeartbeatRequest,
@@ -56,11 +57,11 @@ class JoinAttempt:
         return self.request.rebalance_timeout_ms
 
     @property
-    def protocols(self) -> tuple[Protocol, ...]:
-        return tuple(Protocol(p.name, bytes(p.metadata)) for p in self.request.protocols)
+    def protocols(self) -> tuple[ClassicProtocol, ...]:
+        return tuple(ClassicProtocol(p.name, bytes(p.metadata)) for p in self.request.protocols)
 
-    def new_member(self, member_id: str) -> Member:
-        return Member(
+    def new_member(self, member_id: str) -> ClassicMember:
+        return ClassicMember(
             member_id=member_id,
             group_instance_id=self.request.group_instance_id,
             client_id=self.client_id,
@@ -71,7 +72,9 @@ class JoinAttempt:
         )
 
 
-def find_member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:
+def find_member_error(
+    group: ClassicGroup, member_id: str, instance_id: str | None
+) -> ErrorCode | None:
     """Whether the two ids are those of a present member; a replaced static member is fenced."""
     if instance_id is not None:
         current_id = group.static_members.get(instance_id)
@@ -83,7 +86,7 @@ def find_member_error(group: Group, member_id: str, instance_id: str | None) -> 
 
 
 def find_sync_error(
-    group: Group | None, request: SyncGroupRequest, version: int
+    group: ClassicGroup | None, request: SyncGroupRequest, version: int
 ) -> ErrorCode | None:
     protocol_type, protocol_name = request.protocol_type, request.protocol_name
     if version >= 5 and (protocol_type is None or protocol_name is None):
@@ -99,12 +102,12 @@ def find_sync_error(
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if protocol_name not in (None, group.protocol_name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.UNKNOWN_MEMBER_ID if group.state is GroupState.EMPTY else None
+    return ErrorCode.UNKNOWN_MEMBER_ID if group.state is ClassicGroupState.EMPTY else None
 
 
-def find_heartbeat_error(group: Group | None, request: HeartbeatRequest) -> ErrorCode | None:
+def find_heartbeat_error(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode | None:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = find_member_error(group, request.member_id, request.group_instance_id)
@@ -153,7 +156,7 @@ def leave_response(
     return LeaveGroupResponse(members=members)
 
 
-def generation_response(group: Group, member: Member) -> JoinGroupResponse:
+def generation_response(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
     """The group's generation as `member` sees it: only the leader is shown the members."""
     is_leader = member.member_id == group.leader_id
     assert group.protocol_name is not None
@@ -177,7 +180,7 @@ def generation_response(group: Group, member: Member) -> JoinGroupResponse:
     )
 
 
-def assignment_response(group: Group, member: Member) -> SyncGroupResponse:
+def assignment_response(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
@@ -185,7 +188,7 @@ def assignment_response(group: Group, member: Member) -> SyncGroupResponse:
     )
 
 
-def metadata_record(group: Group, assignment: Mapping[str, bytes]) -> LogRecord:
+def metadata_record(group: ClassicGroup, assignment: Mapping[str, bytes]) -> LogRecord:
     timestamp_ms = group.current_state_timestamp_ms
     members = [
         GroupMetadataValue.Member(

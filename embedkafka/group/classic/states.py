@@ -24,7 +24,7 @@ from enum import Enum
 from typing import Final
 
 
-class GroupState(Enum):
+class ClassicGroupState(Enum):
     """Values are the names that DescribeGroups and ListGroups show."""
 
     EMPTY = "Empty"
@@ -34,20 +34,20 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-PREDECESSORS: Final[Mapping[GroupState, frozenset[GroupState]]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
-    GroupState.PREPARING_REBALANCE: frozenset(
-        {GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY}
+PREDECESSORS: Final[Mapping[ClassicGroupState, frozenset[ClassicGroupState]]] = {
+    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
+    ClassicGroupState.PREPARING_REBALANCE: frozenset(
+        {ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY}
     ),
-    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE}),
-    GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
-    GroupState.DEAD: frozenset(
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
+    ClassicGroupState.STABLE: frozenset({ClassicGroupState.COMPLETING_REBALANCE}),
+    ClassicGroupState.DEAD: frozenset(
         {
-            GroupState.STABLE,
-            GroupState.PREPARING_REBALANCE,
-            GroupState.COMPLETING_REBALANCE,
-            GroupState.EMPTY,
-            GroupState.DEAD,
+            ClassicGroupState.STABLE,
+            ClassicGroupState.PREPARING_REBALANCE,
+            ClassicGroupState.COMPLETING_REBALANCE,
+            ClassicGroupState.EMPTY,
+            ClassicGroupState.DEAD,
         }
     ),
 }
@@ -57,11 +57,11 @@ class IllegalGroupTransition(AssertionError):
     """A move that the table does not have: a bug in the coordinator."""
 
 
-def can_move(source: GroupState, target: GroupState) -> bool:
+def can_move(source: ClassicGroupState, target: ClassicGroupState) -> bool:
     return source in PREDECESSORS[target]
 
 
-def move(source: GroupState, target: GroupState) -> GroupState:
+def move(source: ClassicGroupState, target: ClassicGroupState) -> ClassicGroupState:
     """The new state, or `IllegalGroupTransition`."""
     if not can_move(source, target):
         raise IllegalGroupTransition(f"a group cannot move from {source.value} to {target.value}")

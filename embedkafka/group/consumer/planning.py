@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from embedkafka.coordinator.decision import LogRecord
-from embedkafka.group.consumer_assignment import (
+from embedkafka.group.consumer.assignment import (
     JOINING_EPOCH,
     NOTHING,
     Assignment,
     ConsumerMember,
 )
-from embedkafka.group.consumer_assignors import ASSIGNORS, Assignor, MemberSpec
-from embedkafka.group.consumer_group import ConsumerGroup, TopicMetadata, resolve
-from embedkafka.group.consumer_records import (
+from embedkafka.group.consumer.assignors import ASSIGNORS, Assignor, MemberSpec
+from embedkafka.group.consumer.group import ConsumerGroup, TopicMetadata, resolve
+from embedkafka.group.consumer.records import (
     current_record,
     epoch_record,
     member_record,

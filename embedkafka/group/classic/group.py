@@ -3,20 +3,22 @@
 Owner: the `coordinator` loop, through the shard that holds the group.
 Invariants: the leader is a member, and there is one whenever there are members; every member
 supports at least one protocol that all support; `static_members` maps to present members.
-Not here: answers, timers and records (`membership.py`); committed offsets (`offsets.py`).
+Not here: answers, timers and records (`groups.py`); committed offsets (`offsets/store.py`).
 """
 
 from collections import Counter
 from collections.abc import Sequence
 
-from embedkafka.group.consumer_protocol import subscribed_topics
-from embedkafka.group.member import JoinReply, Member, Protocol
-from embedkafka.group.states import GroupState, can_move, move
+from embedkafka.group.classic.member import ClassicMember, JoinReply
+from embedkafka.group.classic.states import ClassicGroupState, can_move, move
+from embedkafka.group.embedded_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    ClassicProtocol,
+    subscribed_topics,
+)
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
-
-class Group:
+class ClassicGroup:
     """Mutable state of one classic group."""
 
     __slots__ = (
@@ -37,7 +39,11 @@ class Group:
     )
 
     def __init__(
-        self, group_id: str, *, now_ms: int | None, state: GroupState = GroupState.EMPTY
+        self,
+        group_id: str,
+        *,
+        now_ms: int | None,
+        state: ClassicGroupState = ClassicGroupState.EMPTY,
     ) -> None:
         self.group_id = group_id
         self.state = state
@@ -47,7 +53,7 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
         # Ids handed out with MEMBER_ID_REQUIRED whose owners have not come back yet.
         self.pending_members: set[str] = set()
@@ -59,21 +65,24 @@ class Group:
         # Topics of all members; None when unknown (not consumers, or an unreadable subscription).
         self.subscribed_topics: frozenset[str] | None = None
 
-    def move_to(self, state: GroupState, *, now_ms: int) -> None:
+    def move_to(self, state: ClassicGroupState, *, now_ms: int) -> None:
         self.state = move(self.state, state)
         self.current_state_timestamp_ms = now_ms
 
-    def is_in(self, *states: GroupState) -> bool:
+    def is_in(self, *states: ClassicGroupState) -> bool:
         return self.state in states
 
     @property
     def can_rebalance(self) -> bool:
-        return can_move(self.state, GroupState.PREPARING_REBALANCE)
+        return can_move(self.state, ClassicGroupState.PREPARING_REBALANCE)
 
     # Members
 
     def add(
-        self, member: Member, protocol_type: str | None, awaiting_join: JoinReply | None = None
+        self,
+        member: ClassicMember,
+        protocol_type: str | None,
+        awaiting_join: JoinReply | None = None,
     ) -> None:
         """Adds `member`; the first one gives the group its protocol type and leads it."""
         if not self.members:
@@ -86,7 +95,7 @@ class Group:
         self.pending_members.discard(member.member_id)
         member.awaiting_join = awaiting_join
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicMember | None:
         """Removes the member; the leadership falls to a member that has joined, if one has."""
         member = self.members.pop(member_id, None)
         if member is None:
@@ -98,7 +107,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
         return member
 
-    def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> Member:
+    def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
         """Gives the static member a new id; waiting requests are the caller's to answer before."""
         member = self.members.pop(old_id)
         member.member_id = new_id
@@ -137,9 +146,9 @@ class Group:
 
     # Protocols
 
-    def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
+    def supports(self, protocol_type: str, protocols: Sequence[ClassicProtocol]) -> bool:
         """Whether a member that offers `protocols` could share a generation with the others."""
-        if self.state is GroupState.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         common = self.common_protocols()
         return self.protocol_type == protocol_type and any(
@@ -174,11 +183,11 @@ class Group:
         if self.members:
             self.protocol_name = self.select_protocol()
             self.refresh_subscribed_topics()
-            self.move_to(GroupState.COMPLETING_REBALANCE, now_ms=now_ms)
+            self.move_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms=now_ms)
         else:
             self.protocol_name = None
             self.refresh_subscribed_topics()
-            self.move_to(GroupState.EMPTY, now_ms=now_ms)
+            self.move_to(ClassicGroupState.EMPTY, now_ms=now_ms)
 
     def refresh_subscribed_topics(self) -> None:
         """Reads the members' subscriptions, which decide what may expire or be deleted."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from embedkafka.group.commits import INVALID_OFFSET, FetchedOffset, OffsetToCommit
-from embedkafka.group.offsets import NO_EXPIRY
+from embedkafka.group.offsets.commits import INVALID_OFFSET, FetchedOffset, OffsetToCommit
+from embedkafka.group.offsets.store import NO_EXPIRY
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import (
     OffsetCommitRequest,

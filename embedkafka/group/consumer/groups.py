@@ -2,10 +2,10 @@
 
 A heartbeat may change the member, then the group's epoch, then the target assignment, then what
 the member has; all of it in one batch, which is answered when it is stored. Until then whatever
-else happens to the group waits its turn (`turns.py`).
+else happens to the group waits its turn (`sequencer.py`).
 
 Owner: the `coordinator` loop, through the shard.
-Not here: what records mean (`consumer_group.py`), single steps (`consumer_steps.py`), members
+Not here: what records mean (`group.py`), single steps (`steps.py`), members
 that speak the classic protocol (`classic_members.py`).
 """
 
@@ -14,15 +14,18 @@ from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.groups import ClassicGroups
+from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_assignment import (
+from embedkafka.group.consumer.assignment import (
     NOTHING,
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
     MemberState,
 )
-from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.consumer_heartbeat import (
+from embedkafka.group.consumer.group import ConsumerGroup
+from embedkafka.group.consumer.heartbeat import (
     Heartbeat,
     HeartbeatReply,
     heartbeat_assignment,
@@ -34,16 +37,13 @@ from embedkafka.group.consumer_heartbeat import (
     require_static,
     updated_member,
 )
-from embedkafka.group.consumer_planning import replace_static_member
-from embedkafka.group.consumer_records import current_record, find_consumer_key
-from embedkafka.group.consumer_steps import ConsumerSteps
+from embedkafka.group.consumer.migration import refuse_upgrade, upgrade_records
+from embedkafka.group.consumer.planning import replace_static_member
+from embedkafka.group.consumer.records import current_record, find_consumer_key
+from embedkafka.group.consumer.steps import ConsumerSteps
 from embedkafka.group.decision import Decision, Decisions, SetTimer, TimerKey
-from embedkafka.group.group import Group
-from embedkafka.group.membership import Membership
-from embedkafka.group.migration import refuse_upgrade, upgrade_records
 from embedkafka.group.records import group_record
-from embedkafka.group.states import GroupState
-from embedkafka.group.turns import Sequel
+from embedkafka.group.sequencer import Sequel
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
@@ -61,8 +61,8 @@ class ConsumerGroups:
     def __init__(
         self,
         groups: MutableMapping[str, ConsumerGroup],
-        classic_groups: MutableMapping[str, Group],
-        membership: Membership,
+        classic_groups: MutableMapping[str, ClassicGroup],
+        membership: ClassicGroups,
         steps: ConsumerSteps,
         config: GroupConfig,
         new_uuid: Callable[[], UUID],
@@ -104,7 +104,7 @@ class ConsumerGroups:
         def refuse(error: ErrorCode, out: Decisions) -> None:
             out.answer(reply, heartbeat_error(error))
 
-        return self._steps.turns.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
+        return self._steps.sequencer.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
 
     # Joining and staying
 
@@ -138,7 +138,7 @@ class ConsumerGroups:
         then = _answer(heartbeat.reply, response)
         if upgraded is not None:
             then = self._take_over_timers(upgraded, then)
-        self._steps.turns.store(group.group_id, records, then, out, now_ms=now_ms)
+        self._steps.sequencer.store(group.group_id, records, then, out, now_ms=now_ms)
 
     def _require_or_new(self, heartbeat: Heartbeat, records: list[LogRecord]) -> ConsumerGroup:
         """The group; the first member makes it, in the place of a classic one that is empty."""
@@ -178,16 +178,16 @@ class ConsumerGroups:
 
     # Upgrading
 
-    def _find_group_to_upgrade(self, heartbeat: Heartbeat) -> Group | None:
+    def _find_group_to_upgrade(self, heartbeat: Heartbeat) -> ClassicGroup | None:
         """The classic group with members that the joining one turns into a consumer group."""
         classic = self._classic_groups.get(heartbeat.request.group_id)
-        if classic is None or classic.state is GroupState.EMPTY or not heartbeat.is_joining:
+        if classic is None or classic.state is ClassicGroupState.EMPTY or not heartbeat.is_joining:
             return None
         refuse_upgrade(classic, self._config)
         return classic
 
     def _upgrade(
-        self, classic: Group, member_id: str, records: list[LogRecord], out: Decisions
+        self, classic: ClassicGroup, member_id: str, records: list[LogRecord], out: Decisions
     ) -> ConsumerGroup:
         """The group as it will be when the records are stored."""
         records += upgrade_records(classic, self._steps.topics())
@@ -200,7 +200,7 @@ class ConsumerGroups:
         self._membership.interrupt(classic, out)
         return group
 
-    def _take_over_timers(self, classic: Group, then: Sequel) -> Sequel:
+    def _take_over_timers(self, classic: ClassicGroup, then: Sequel) -> Sequel:
         def take_over(stored: Stored, out: Decisions) -> None:
             if stored.error is ErrorCode.NONE:
                 self._membership.release(classic, out)
@@ -227,7 +227,7 @@ class ConsumerGroups:
         if request.member_epoch == STATIC_LEAVING_EPOCH:
             gone = replace(member, member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NOTHING)
             record = current_record(group.group_id, member.member_id, gone)
-            self._steps.turns.store(group.group_id, [record], then, out, now_ms=now_ms)
+            self._steps.sequencer.store(group.group_id, [record], then, out, now_ms=now_ms)
         else:
             self._steps.fence(group, [member.member_id], then, out, now_ms=now_ms)
 
@@ -256,7 +256,7 @@ class ConsumerGroups:
             if stored.error is not ErrorCode.NONE:
                 out.do(SetTimer(key, _RETRY_MS))
 
-        return self._steps.turns.take(key.group_id, run, now_ms=now_ms)
+        return self._steps.sequencer.take(key.group_id, run, now_ms=now_ms)
 
     def on_loaded(self) -> Decision:
         """Sessions begin when the shard is loaded."""

@@ -11,22 +11,20 @@ from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.member import ClassicMember
+from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer_assignment import (
+from embedkafka.group.consumer.assignment import (
     NOTHING,
     Assignment,
     ClassicSide,
     ConsumerMember,
     assignment_of,
 )
-from embedkafka.group.consumer_group import ConsumerGroup
-from embedkafka.group.consumer_planning import Topics, metadata_of
-from embedkafka.group.consumer_protocol import (
-    read_assignment,
-    read_subscription,
-    write_assignment,
-)
-from embedkafka.group.consumer_records import (
+from embedkafka.group.consumer.group import ConsumerGroup
+from embedkafka.group.consumer.planning import Topics, metadata_of
+from embedkafka.group.consumer.records import (
     current_record,
     epoch_record,
     member_record,
@@ -34,10 +32,13 @@ from embedkafka.group.consumer_records import (
     target_epoch_record,
     target_record,
 )
-from embedkafka.group.group import CONSUMER_PROTOCOL_TYPE, Group
-from embedkafka.group.member import Member
+from embedkafka.group.embedded_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
 from embedkafka.group.records import group_record
-from embedkafka.group.states import GroupState
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
@@ -49,7 +50,7 @@ PartitionsByName = Iterable[
 ]
 
 
-def refuse_upgrade(group: Group, config: GroupConfig) -> None:
+def refuse_upgrade(group: ClassicGroup, config: GroupConfig) -> None:
     """Raises GROUP_ID_NOT_FOUND with the reason why the group stays a classic one."""
     if not config.consumer_migration_policy.allows_upgrade:
         reason = "online upgrade is disabled"
@@ -62,7 +63,7 @@ def refuse_upgrade(group: Group, config: GroupConfig) -> None:
     raise _cannot_upgrade(group, reason)
 
 
-def upgrade_records(group: Group, topics: Topics) -> list[LogRecord]:
+def upgrade_records(group: ClassicGroup, topics: Topics) -> list[LogRecord]:
     """A consumer group in the place of the classic one, its members in the state Stable.
 
     Each has the partitions of its last assignment, whatever the group is doing at the moment.
@@ -102,17 +103,17 @@ def may_downgrade(
 
 def downgraded(
     group: ConsumerGroup, members: Mapping[str, ConsumerMember], topics: Topics, *, now_ms: int
-) -> Group:
+) -> ClassicGroup:
     """A stable classic group of `members`, each of which gets the target of the id it is under.
 
     That is its own id, but for a static member in the place of another.
     """
-    classic = Group(group.group_id, now_ms=now_ms, state=GroupState.STABLE)
+    classic = ClassicGroup(group.group_id, now_ms=now_ms, state=ClassicGroupState.STABLE)
     classic.generation_id = group.group_epoch
     for target_id, member in members.items():
         assert member.classic is not None, f"{member.member_id} does not speak the protocol"
         target = named(group.targets.get(target_id, NOTHING), topics)
-        converted = Member(
+        converted = ClassicMember(
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
@@ -142,7 +143,7 @@ def identified(partitions: PartitionsByName, topics: Topics) -> Assignment:
     return assignment_of(by_id.items())
 
 
-def _consumer_member(group: Group, member: Member, topics: Topics) -> ConsumerMember:
+def _consumer_member(group: ClassicGroup, member: ClassicMember, topics: Topics) -> ConsumerMember:
     # Before its first generation a group has no protocol; its members offer the same topics in all.
     protocol_name = group.protocol_name or member.protocols[0].name
     subscription = read_subscription(member.metadata_for(protocol_name))
@@ -164,7 +165,7 @@ def _consumer_member(group: Group, member: Member, topics: Topics) -> ConsumerMe
     )
 
 
-def _cannot_upgrade(group: Group, reason: str) -> ApiError:
+def _cannot_upgrade(group: ClassicGroup, reason: str) -> ApiError:
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}.",

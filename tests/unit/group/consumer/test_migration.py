@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig, MigrationPolicy
-from embedkafka.group.states import GroupState
 from embedkafka.protocol.codec import decode_versioned, encode_versioned
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
@@ -272,7 +272,7 @@ def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics):
     assert topics.shard().consumer_groups == {}
     assert old.heartbeat() is ErrorCode.NONE
     topics.advance(10_000)
-    assert topics.shard().groups[GROUP].state is GroupState.EMPTY
+    assert topics.shard().groups[GROUP].state is ClassicGroupState.EMPTY
 
 
 def test_requests_during_the_upgrade_wait_for_it(topics):
@@ -491,7 +491,7 @@ def test_when_the_last_new_member_leaves_the_group_is_classic_again(topics, mixe
     assert new.leave() is ErrorCode.NONE
     assert topics.shard().consumer_groups == {}
     group = topics.shard().groups[GROUP]
-    assert (group.state, group.generation_id) == (GroupState.PREPARING_REBALANCE, epoch)
+    assert (group.state, group.generation_id) == (ClassicGroupState.PREPARING_REBALANCE, epoch)
     twin = loaded(topics, new_coordinator).shard()
     assert twin.consumer_groups == {}
     assert set(twin.groups[GROUP].members) == {old.id}
@@ -501,7 +501,7 @@ def test_when_the_last_new_member_leaves_the_group_is_classic_again(topics, mixe
     assert old.partitions == {0, 1, 2, 3}
     assert old.heartbeat() is ErrorCode.NONE
     topics.advance(10_000)
-    assert group.state is GroupState.EMPTY
+    assert group.state is ClassicGroupState.EMPTY
 
 
 def test_a_new_member_that_times_out_takes_the_consumer_group_with_it(topics, mixed):
@@ -573,7 +573,7 @@ def test_a_static_member_moves_back_without_a_rebalance(topics):
     joined = old.join()
     assert (joined.response.generation_id, joined.response.leader) == (1, "")
     assert topics.shard().consumer_groups == {}
-    assert topics.shard().groups[GROUP].state is GroupState.STABLE
+    assert topics.shard().groups[GROUP].state is ClassicGroupState.STABLE
     old.sync()
     assert old.partitions == {0, 1, 2, 3}
     assert old.heartbeat() is ErrorCode.NONE

@@ -1,6 +1,6 @@
 """Records of consumer groups in `__consumer_offsets`, byte for byte as Kafka 4.0 writes them.
 
-As in `records.py`, the key's version tells the kind of record; all values are of version 0.
+As in `group/records.py`, the key's version tells the kind of record; all values are of version 0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,13 +8,13 @@ from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord
-from embedkafka.group.consumer_assignment import (
+from embedkafka.group.consumer.assignment import (
     Assignment,
     ClassicSide,
     ConsumerMember,
     assignment_of,
 )
-from embedkafka.group.member import Protocol
+from embedkafka.group.embedded_protocol import ClassicProtocol
 from embedkafka.protocol.codec import decode, encode_versioned, leading_version
 from embedkafka.protocol.messages.internal import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -174,7 +174,7 @@ def read_classic(
         return None
     return ClassicSide(
         session_timeout_ms=value.session_timeout_ms,
-        protocols=tuple(Protocol(p.name, p.metadata) for p in value.supported_protocols),
+        protocols=tuple(ClassicProtocol(p.name, p.metadata) for p in value.supported_protocols),
     )
 
 
