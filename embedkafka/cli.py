@@ -295,7 +295,7 @@ def _settings_in(file: Path | None) -> dict[str, str]:
 
 def _is_known(name: str, file: Path) -> bool:
     """Whether a broker takes it. Kafka warns of other names: its plug-ins read the same file."""
-    from embedkafka.server.broker_config import is_known_setting
+    from embedkafka.server.config.broker import is_known_setting
 
     if is_known_setting(name):
         return True

@@ -15,7 +15,7 @@ from embedkafka.protocol.wire_types import NO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
-from embedkafka.server.config_def import format_value
+from embedkafka.server.config.definition import format_value
 
 _CREATE_TOPICS, _DELETE_TOPICS, _CREATE_PARTITIONS = 7, 6, 3
 _TIMEOUT_MS = 30_000

@@ -8,10 +8,10 @@ from typing import Final
 
 from embedkafka.runtime.failures import ConfigError, ConfigWarning
 from embedkafka.runtime.values import dataclass, field
-from embedkafka.server.broker_config import holds_here, idle_settings, parse_broker_settings
-from embedkafka.server.config_def import ConfigValue
-from embedkafka.server.listeners import Advertised, parse_advertised
-from embedkafka.server.topic_config import parse_topic_settings
+from embedkafka.server.config.broker import holds_here, idle_settings, parse_broker_settings
+from embedkafka.server.config.definition import ConfigValue
+from embedkafka.server.config.listeners import Advertised, parse_advertised
+from embedkafka.server.config.topic import parse_topic_settings
 
 _PACKAGE: Final = __name__.partition(".")[0]
 

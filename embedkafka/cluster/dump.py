@@ -53,7 +53,7 @@ from embedkafka.protocol.messages.internal import (
 from embedkafka.protocol.wire_types import NO_UUID
 from embedkafka.records.record import Record
 from embedkafka.runtime.files import SystemFiles
-from embedkafka.server.topic_rules import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from embedkafka.server.topics.rules import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.txn.states import STATES_BY_NUMBER
 
 _KINDS: Final[Mapping[type, str]] = {

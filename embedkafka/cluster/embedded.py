@@ -33,7 +33,7 @@ from embedkafka.faults.controls import Faults
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
 from embedkafka.runtime.threads import run_whole
-from embedkafka.server.delayed_topics import has_leaders
+from embedkafka.server.topics.delayed import has_leaders
 
 
 class EmbeddedKafka:

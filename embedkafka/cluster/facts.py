@@ -17,8 +17,8 @@ from embedkafka.replica.strays import find_strays
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.delayed_topics import is_gone
 from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.topics.delayed import is_gone
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 

@@ -32,9 +32,9 @@ from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.threads import PATIENCE_S as BUSY_S
 from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.server.broker import Broker, BrokerSpec, Handle
-from embedkafka.server.broker_config import BrokerConfig
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
 from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.settings import zookeeper_connect_timeout_ms
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 

@@ -29,9 +29,9 @@ from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.server.broker import Broker, BrokerSpec
-from embedkafka.server.broker_config import BrokerConfig, parse_broker_settings
+from embedkafka.server.config.broker import BrokerConfig, parse_broker_settings
+from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
 from embedkafka.server.metadata_cache import MetadataSnapshot
-from embedkafka.server.settings import zookeeper_connect_timeout_ms
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.store import WatchEvent, ZkError

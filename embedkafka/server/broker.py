@@ -45,7 +45,6 @@ from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.runtime.values import dataclass
-from embedkafka.server import settings
 from embedkafka.server.adapters import (
     CachedMetadata,
     CoordinatorLeaders,
@@ -55,14 +54,11 @@ from embedkafka.server.adapters import (
     StoredProducerIds,
 )
 from embedkafka.server.broker_channels import BrokerChannels
-from embedkafka.server.broker_config import BrokerConfig
-from embedkafka.server.config_def import ConfigValue
-from embedkafka.server.controlled_shutdown import leave_cluster
-from embedkafka.server.delayed_topics import DelayedTopics
-from embedkafka.server.dispatch import Dispatcher
-from embedkafka.server.dynamic_config import DynamicConfig
-from embedkafka.server.handler_pool import HandlerPool
-from embedkafka.server.listeners import (
+from embedkafka.server.config import part_configs
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.definition import ConfigValue
+from embedkafka.server.config.dynamic import DynamicConfig
+from embedkafka.server.config.listeners import (
     CLIENT_LISTENER,
     CONTROL_LISTENER,
     LISTENER_FACTS,
@@ -70,10 +66,14 @@ from embedkafka.server.listeners import (
     format_listener,
     parse_advertised,
 )
+from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
+from embedkafka.server.dispatch import Dispatcher
+from embedkafka.server.handler_pool import HandlerPool
 from embedkafka.server.markers import MarkerSender
 from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.topic_admin import DEFAULT, TopicAdmin
-from embedkafka.server.topic_rules import (
+from embedkafka.server.topics.admin import DEFAULT, TopicAdmin
+from embedkafka.server.topics.delayed import DelayedTopics
+from embedkafka.server.topics.rules import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
     is_valid_topic_name,
@@ -189,7 +189,7 @@ class Broker:
             handle = around(handle, self.metadata)
         self._channel = RequestChannel(
             spec.config.integer("queued.max.requests"),
-            max_bytes=settings.queued_max_bytes(spec.config),
+            max_bytes=part_configs.queued_max_bytes(spec.config),
         )
         self._pool = self._make_pool(handle)
         self._server = self._make_server(handle)
@@ -225,7 +225,7 @@ class Broker:
             self.zk,
             clock=self.clock,
             failures=self._failures,
-            config=settings.controller_config(self.config.broker),
+            config=part_configs.controller_config(self.config.broker),
             scheduler=self._background,
             connect=self._connect,
         )
@@ -248,7 +248,7 @@ class Broker:
             connect=self._connect,
             listener=CONTROL_LISTENER,
             clock=self.clock,
-            policy=settings.shutdown_policy(self.spec.config),
+            policy=ShutdownPolicy.of(self.spec.config),
         )
 
     def stand_down(self) -> None:
@@ -363,7 +363,7 @@ class Broker:
                 self._create_quietly(name, DEFAULT, DEFAULT, {})
 
     def create_internal_topic(self, name: str) -> None:
-        partitions, replication, config = settings.internal_topic_settings(
+        partitions, replication, config = part_configs.internal_topic_settings(
             self.config.broker, group=name == GROUP_METADATA_TOPIC
         )
         self._create_quietly(name, partitions, replication, config)
@@ -394,8 +394,8 @@ class Broker:
             scheduler=self._background,
             files=files,
             random=self._rng,
-            config=settings.log_manager_config(self.spec.config),
-            cleaner_config=settings.cleaner_config(self.spec.config),
+            config=part_configs.log_manager_config(self.spec.config),
+            cleaner_config=part_configs.cleaner_config(self.spec.config),
             new_cleaner_tasks=self._new_cleaner_tasks,
             topic_config=self.config.log_config,
             on_dir_failure=self._on_log_dir_failure,
@@ -419,7 +419,7 @@ class Broker:
     def _make_groups(self) -> GroupService:
         config = self.spec.config
         return GroupService(
-            settings.group_config(config),
+            part_configs.group_config(config),
             self._coordinator_parts(
                 append_timeout_ms=config.integer("offsets.commit.timeout.ms"),
                 load_bytes=config.integer("offsets.load.buffer.size"),
@@ -433,7 +433,7 @@ class Broker:
     def _make_txns(self) -> TxnService:
         config = self.spec.config
         return TxnService(
-            settings.txn_config(config),
+            part_configs.txn_config(config),
             self._coordinator_parts(
                 append_timeout_ms=_TXN_APPEND_TIMEOUT_MS,
                 load_bytes=config.integer("transaction.state.log.load.buffer.size"),
@@ -471,7 +471,7 @@ class Broker:
         """Without handler threads its processors run the requests themselves."""
         spec = self.spec
         return SocketServer(
-            settings.server_config(
+            part_configs.server_config(
                 spec.config, host=spec.host, port=spec.port, control_host=spec.control_host
             ),
             self._channel if spec.config.integer("num.io.threads") else handle,
@@ -496,7 +496,7 @@ class Broker:
         )
         return ReplicaManager(
             self.id,
-            config=settings.replica_config(self.spec.config),
+            config=part_configs.replica_config(self.spec.config),
             logs=self.logs,
             configs=self.config,
             metadata=CachedMetadata(self.metadata),
@@ -518,7 +518,7 @@ class Broker:
             leader,
             self.id,
             self._connect_to_leader,
-            settings.replica_config(self.spec.config),
+            part_configs.replica_config(self.spec.config),
             broker_epoch=self._broker_epoch,
         )
 
@@ -620,8 +620,10 @@ class Broker:
 
     def _on_broker_config(self, config: BrokerConfig) -> None:
         """Hands settings that can change to the parts that obey them."""
-        self.logs.reconfigure(settings.log_manager_config(config), settings.cleaner_config(config))
-        self._server.set_limits(settings.limits(config))
+        self.logs.reconfigure(
+            part_configs.log_manager_config(config), part_configs.cleaner_config(config)
+        )
+        self._server.set_limits(part_configs.limits(config))
         self._server.resize(config.integer("num.network.threads"))
         self._pool.resize(config.integer("num.io.threads"))
         self.replicas.leader_quota.set_rate(config.integer("leader.replication.throttled.rate"))

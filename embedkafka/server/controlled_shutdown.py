@@ -17,6 +17,7 @@ from embedkafka.protocol.messages.brokers import (
 )
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.values import dataclass
+from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerEndpoint
 from embedkafka.zk.store import ZkError
@@ -34,6 +35,13 @@ class ShutdownPolicy:
 
     max_retries: int
     retry_backoff_ms: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "ShutdownPolicy":
+        return cls(
+            max_retries=config.integer("controlled.shutdown.max.retries"),
+            retry_backoff_ms=config.integer("controlled.shutdown.retry.backoff.ms"),
+        )
 
 
 def leave_cluster(

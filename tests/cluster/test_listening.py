@@ -10,7 +10,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, UpdateMetadataRequest
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
-from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER
+from embedkafka.server.config.listeners import CLIENT_LISTENER, CONTROL_LISTENER
 from tests.cluster.traffic import make_producer, send
 
 # What listens on all addresses answers here too, what listens on 127.0.0.1 does not.

@@ -37,15 +37,25 @@ from embedkafka.protocol.messages.consumer_groups import (
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from embedkafka.server import group_config, settings
 from embedkafka.server.broker import Broker
-from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
-from embedkafka.server.config_def import READ_ONLY, ConfigKey, ConfigType, ConfigValue, format_value
-from embedkafka.server.group_config import GROUP_KEYS
+from embedkafka.server.config import group as group_settings
+from embedkafka.server.config import part_configs
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.definition import (
+    READ_ONLY,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    format_value,
+)
+from embedkafka.server.config.group import GROUP_KEYS
+from embedkafka.server.config.inert import INERT, INERT_TOPIC, find_inert
+from embedkafka.server.config.topic import effective_topic_config
+from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
+from embedkafka.server.controlled_shutdown import ShutdownPolicy
 from embedkafka.server.handlers import fetch, groups, metadata, txns
-from embedkafka.server.inert_config import INERT, INERT_TOPIC, find_inert
-from embedkafka.server.topic_admin import DEFAULT
-from embedkafka.server.topic_config import SYNONYMS, TOPIC_KEYS, effective_topic_config
+from embedkafka.server.topics.admin import DEFAULT
 from embedkafka.zk.store import ZkStore
 from tests.wire.raw_client import RawClient
 
@@ -116,7 +126,7 @@ def limit_of_groups(name: str) -> Probe:
 
     def probe(broker: Broker) -> ConfigValue:
         assert name in {
-            group_config._limit_key(own, bound) for own in GROUP_KEYS for bound in ("min", "max")
+            group_settings._limit_key(own, bound) for own in GROUP_KEYS for bound in ("min", "max")
         }
         return broker.config.broker[name]
 
@@ -134,7 +144,9 @@ def plan(broker: Broker) -> Any:
 
 
 def internal(*, of_groups: bool) -> Callable[[Broker], tuple[int, int, dict[str, str]]]:
-    return lambda broker: settings.internal_topic_settings(broker.config.broker, group=of_groups)
+    return lambda broker: part_configs.internal_topic_settings(
+        broker.config.broker, group=of_groups
+    )
 
 
 def remote_leader(broker: Broker) -> RemoteLeader:
@@ -163,7 +175,7 @@ def connection_timeout_ms(broker: Broker) -> int:
         patch.setattr(process, "KazooZk", Kazoo)
         patch.setattr(ensemble, "KazooZk", Kazoo)
         process.BrokerProcess(zookeeper="zk:1", broker_id=1)._connect(broker.spec.config)
-        timeout_ms = settings.zookeeper_connect_timeout_ms(broker.spec.config)
+        timeout_ms = part_configs.zookeeper_connect_timeout_ms(broker.spec.config)
         ensemble.RealEnsemble("zk:1", None, connect_timeout_ms=timeout_ms).observe()  # type: ignore[arg-type]
     (timeout_ms,) = set(made)
     return timeout_ms
@@ -192,10 +204,10 @@ PROBES: Final[Mapping[str, Probe]] = {
     "connections.max.idle.ms": network("max_idle_ms"),
     "controlled.shutdown.enable": lambda broker: broker.spec.config["controlled.shutdown.enable"],
     "controlled.shutdown.max.retries": lambda broker: (
-        settings.shutdown_policy(broker.spec.config).max_retries
+        ShutdownPolicy.of(broker.spec.config).max_retries
     ),
     "controlled.shutdown.retry.backoff.ms": lambda broker: (
-        settings.shutdown_policy(broker.spec.config).retry_backoff_ms
+        ShutdownPolicy.of(broker.spec.config).retry_backoff_ms
     ),
     "controller.socket.timeout.ms": lambda broker: (
         broker._connect(broker._info().endpoint("PLAINTEXT"))._request_timeout_ms
@@ -689,6 +701,6 @@ def is_read(field: str) -> bool:
 def test_a_group_setting_reaches_its_coordinator(
     kafka: EmbeddedKafka, broker: Broker, name: str
 ) -> None:
-    value = broker.config.broker.integer(group_config.broker_key(name)) + 1
+    value = broker.config.broker.integer(group_settings.broker_key(name)) + 1
     alter(kafka, ResourceType.GROUP, "readers", {name: value})
     assert broker.groups._overrides.find_group_value("readers", name) == value

@@ -7,13 +7,13 @@ from embedkafka.cluster.config import DECIDED_HERE
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.messages.registry import request_type, versions
 from embedkafka.server.api_table import HANDLERS, load_handler
-from embedkafka.server.inert_config import INERT, INERT_TOPIC
+from embedkafka.server.config.inert import INERT, INERT_TOPIC
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 
 HEAD = """# What the broker answers
 
-Written from `embedkafka/server/api_table.py` and `inert_config.py` by `make docs`; the tests check
+Written from `embedkafka/server/api_table.py` and `config/inert.py` by `make docs`; the tests check
 that it is current.
 "Declared" are the versions the protocol layer can read and write, from the oldest ever to the
 newest of Kafka 4.x.
@@ -49,7 +49,7 @@ SETTINGS_HEAD = """
 ## Settings without effect
 
 Every broker, topic and group setting of Kafka works here, also when it is changed at run time, but
-for these. They come from `embedkafka/server/inert_config.py`, as the warnings and refusals do:
+for these. They come from `embedkafka/server/config/inert.py`, as the warnings and refusals do:
 
 - Setting one of them produces a `ConfigWarning` (from the command, a line on stderr), unless the
   value is the default.

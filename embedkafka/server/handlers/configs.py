@@ -17,8 +17,9 @@ from embedkafka.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig, check_change
-from embedkafka.server.config_def import (
+from embedkafka.server.config.broker import BrokerConfig, check_change
+from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.definition import (
     CLUSTER_WIDE,
     READ_ONLY,
     ConfigKey,
@@ -26,19 +27,20 @@ from embedkafka.server.config_def import (
     ConfigValue,
     format_value,
 )
-from embedkafka.server.config_docs import documentation
-from embedkafka.server.config_view import (
+from embedkafka.server.config.docs import documentation
+from embedkafka.server.config.dynamic import BROKERS, GROUPS, TOPICS
+from embedkafka.server.config.group import GROUP_KEYS, parse_group_settings
+from embedkafka.server.config.inert import find_inert
+from embedkafka.server.config.topic import parse_topic_settings
+from embedkafka.server.config.topic_keys import TOPIC_KEYS
+from embedkafka.server.config.view import (
     ConfigEntry,
     broker_entries,
     cluster_entries,
     group_entries,
     topic_entries,
 )
-from embedkafka.server.dynamic_config import BROKERS, GROUPS, TOPICS
-from embedkafka.server.group_config import GROUP_KEYS, parse_group_settings
-from embedkafka.server.inert_config import find_inert
-from embedkafka.server.topic_config import TOPIC_KEYS, parse_topic_settings
-from embedkafka.server.topic_rules import check_topic_name
+from embedkafka.server.topics.rules import check_topic_name
 from embedkafka.zk.payloads import DEFAULT_ENTITY, sanitize
 
 if TYPE_CHECKING:

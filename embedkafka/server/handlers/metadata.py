@@ -20,12 +20,12 @@ from embedkafka.protocol.messages.core import (
     MetadataResponse,
 )
 from embedkafka.protocol.wire_types import NO_UUID, OPERATIONS_OMITTED
+from embedkafka.server.acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from embedkafka.server.api_table import HANDLERS
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.features import FEATURES
 from embedkafka.server.metadata_cache import NO_LEADER, MetadataSnapshot, PartitionInfo
-from embedkafka.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from embedkafka.server.topic_rules import INTERNAL_TOPICS, is_valid_topic_name
+from embedkafka.server.topics.rules import INTERNAL_TOPICS, is_valid_topic_name
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker

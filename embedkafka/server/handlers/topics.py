@@ -14,12 +14,12 @@ from embedkafka.protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from embedkafka.protocol.wire_types import NO_UUID
-from embedkafka.server.config_view import topic_entries
-from embedkafka.server.delayed_topics import DelayedTopics, has_leaders, is_gone
+from embedkafka.server.config.view import topic_entries
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
-from embedkafka.server.topic_admin import DEFAULT, NewTopic
-from embedkafka.server.topic_rules import check_request_size
+from embedkafka.server.topics.admin import DEFAULT, NewTopic
+from embedkafka.server.topics.delayed import DelayedTopics, has_leaders, is_gone
+from embedkafka.server.topics.rules import check_request_size
 from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from embedkafka.records.control import (
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
-from embedkafka.server.topic_rules import GROUP_METADATA_TOPIC
+from embedkafka.server.topics.rules import GROUP_METADATA_TOPIC
 from embedkafka.server.txn_verification import TransactionalWrite, support_by_version
 from embedkafka.txn.metadata import EPOCH_BUMP_VERSION
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
-from embedkafka.server.config_def import ConfigKey
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.definition import ConfigKey
 
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"

@@ -1,8 +1,8 @@
 import pytest
 
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.broker_config import BrokerConfig, parse_broker_settings
-from embedkafka.server.group_config import parse_group_settings
+from embedkafka.server.config.broker import BrokerConfig, parse_broker_settings
+from embedkafka.server.config.group import parse_group_settings
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 

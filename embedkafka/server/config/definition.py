@@ -1,7 +1,7 @@
 """What a configuration key is: its type, its default, which values it takes.
 
 The words of the errors are Kafka's, for tools and tests match on them.
-Not here: which keys there are (`broker_config`, `topic_config`), nor where a value came from.
+Not here: which keys there are (`broker_keys`, `topic_keys`), nor where a value came from.
 """
 
 import math

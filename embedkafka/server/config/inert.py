@@ -2,7 +2,7 @@
 
 Three things come from it: the warning or the refusal when a cluster starts, the answer when a
 client wants to change such a setting, and a part of `docs/compatibility.md`. A setting in
-`broker_config`, `topic_config` or `group_config` that is not in this table works;
+`broker_keys`, `topic_keys` or `group` that is not in this table works;
 `tests/cluster/test_settings.py` goes through all of them.
 
 The rules:
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.listeners import LISTENER_FACTS
+from embedkafka.server.config.listeners import LISTENER_FACTS
 
 
 @dataclass(frozen=True, slots=True)

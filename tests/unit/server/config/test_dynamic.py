@@ -6,8 +6,8 @@ import pytest
 
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.server.broker_config import BrokerConfig
-from embedkafka.server.dynamic_config import DynamicConfig
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.dynamic import DynamicConfig
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import CONFIG_CHANGE_EXPIRATION_MS, KafkaZk
 from embedkafka.zk.memory import MemoryZk

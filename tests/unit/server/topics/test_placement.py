@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.controller.placement import (
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.server.topics.placement import (
     BrokerRack,
     assign_new_partitions,
     assign_replicas,
     rack_alternated,
     without_partial_racks,
 )
-from embedkafka.protocol.errors import ApiError, ErrorCode
 
 FIVE = [BrokerRack(id=broker) for broker in range(5)]
 RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}

@@ -1,18 +1,16 @@
-"""The broker's configuration keys, and one broker's values for them.
+"""The broker's configuration keys.
 
 Names, types, defaults and limits are those of Kafka 3.9, the last release with ZooKeeper, with the
-newer defaults of 4.x where both have a key. The single addition: `num.io.threads` may be 0, which
-lets processors run requests themselves. One key cannot change at run time as it can in Kafka:
-`listeners`.
-Not here: which keys have no effect (`inert_config`), topic keys (`topic_config`), and values
-changed at run time (`dynamic_config`).
+newer defaults of 4.x where both have a key. The one addition: `num.io.threads` may be 0, and then
+network threads handle requests themselves. The one restriction: `listeners` cannot change while the
+broker runs.
+Not here: keys that have no effect (`inert`), topic keys (`topic_keys`).
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.config_def import (
+from embedkafka.server.config.definition import (
     CLUSTER_WIDE,
     MAX_DOUBLE,
     MAX_INT,
@@ -34,9 +32,7 @@ from embedkafka.server.config_def import (
     short_key,
     string_key,
 )
-from embedkafka.server.inert_config import find_inert, holds_anyway
 
-_MIN_DEDUPE_BYTES: Final = 1024 * 1024
 _ASSIGNOR_CLASSES: Final = {
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
@@ -297,139 +293,3 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         boolean_key("zookeeper.set.acl", False),
     ]
 )
-
-
-def require_broker_key(name: str) -> ConfigKey:
-    """The key called `name`, or a ConfigError that names the nearest one."""
-    key = BROKER_KEYS.get(name)
-    if key is None:
-        import difflib  # only a wrong name needs it
-
-        near = difflib.get_close_matches(name, BROKER_KEYS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"unknown broker setting {name!r}{hint}")
-    return key
-
-
-def is_known_setting(name: str) -> bool:
-    """Whether a broker takes a setting called `name`, with or without an effect."""
-    return name in BROKER_KEYS or find_inert(name) is not None or _is_one_of_topics(name)
-
-
-def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
-    """Those of `settings` that have no effect, each with the reason."""
-    idle: dict[str, str] = {}
-    for name, value in settings.items():
-        inert = find_inert(name)
-        if inert is not None:
-            if not holds_here(name, value):
-                idle[name] = inert.reason
-        elif name not in BROKER_KEYS and _is_one_of_topics(name):
-            # As in Kafka, and Spark's own tests give their broker `delete.retention.ms`.
-            idle[name] = "it is one of topics, not of brokers"
-    return idle
-
-
-def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
-    """Typed values of the given settings, without those that no broker knows.
-
-    Unknown names, bad values, and settings that must not be ignored raise ConfigError.
-    """
-    parsed: dict[str, ConfigValue] = {}
-    for name, value in settings.items():
-        inert = find_inert(name)
-        if inert is not None and inert.refused and not holds_here(name, value):
-            raise ConfigError(f"broker setting {name} cannot be obeyed here: {inert.reason}")
-        if name in BROKER_KEYS or not is_known_setting(name):
-            parsed[name] = require_broker_key(name).parse(value)
-    check_together(BrokerConfig(parsed))
-    return parsed
-
-
-def holds_here(name: str, value: object) -> bool:
-    """Whether `value` is what holds if the setting is ignored: its default, or a fact."""
-    key = BROKER_KEYS.get(name)
-    if key is None:
-        return False
-    parsed = key.parse(value)
-    return parsed == key.default or holds_anyway(name, parsed)
-
-
-def _is_one_of_topics(name: str) -> bool:
-    from embedkafka.server.topic_config import TOPIC_KEYS  # it builds on this module
-
-    return name in TOPIC_KEYS
-
-
-class BrokerConfig:
-    """Values for every broker key: those given, the defaults for the rest. Read-only."""
-
-    __slots__ = ("given",)
-
-    def __init__(self, given: Mapping[str, ConfigValue]) -> None:
-        self.given = dict(given)
-
-    def __getitem__(self, name: str) -> ConfigValue:
-        if name in self.given:
-            return self.given[name]
-        return BROKER_KEYS[name].default
-
-    def integer(self, name: str) -> int:
-        value = self[name]
-        assert isinstance(value, int), f"{name} is {value!r}"
-        return value
-
-    def number(self, name: str) -> float:
-        value = self[name]
-        assert isinstance(value, int | float), f"{name} is {value!r}"
-        return float(value)
-
-    def flag(self, name: str) -> bool:
-        return bool(self[name])
-
-    def text(self, name: str) -> str:
-        value = self[name]
-        return "" if value is None else str(value)
-
-    def items(self, name: str) -> tuple[str, ...]:
-        value = self[name]
-        assert isinstance(value, tuple), f"{name} is {value!r}"
-        return value
-
-    def with_values(self, changed: Mapping[str, ConfigValue]) -> "BrokerConfig":
-        return BrokerConfig({**self.given, **changed})
-
-
-def check_change(current: BrokerConfig, changed: Mapping[str, ConfigValue]) -> None:
-    """Refuses changes that a running broker cannot make, in Kafka's words where it has some."""
-    check_together(current.with_values(changed))
-    for name in ("num.io.threads", "num.network.threads", "log.cleaner.threads"):
-        before, after = current.integer(name), changed.get(name)
-        if isinstance(after, int) and after != before:
-            _check_thread_count(name, before, after)
-
-
-def _check_thread_count(name: str, before: int, after: int) -> None:
-    if name == "num.io.threads" and not before * after:
-        raise ConfigError(
-            f"{name} cannot change from {before} to {after} while the broker runs: with 0, network "
-            "threads handle requests themselves"
-        )
-    complaint = f"Dynamic thread count update validation failed for {name}={after}, value should "
-    if after < before // 2:
-        raise ConfigError(f"{complaint}be at least half the current value {before}")
-    if after > before * 2:
-        raise ConfigError(f"{complaint}not be greater than double the current value {before}")
-
-
-def check_together(config: BrokerConfig) -> None:
-    """Refuses values that do not fit each other, in Kafka's words."""
-    queued = config.integer("queued.max.request.bytes")
-    if 0 < queued < config.integer("socket.request.max.bytes"):
-        raise ConfigError(
-            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
-        )
-    threads = config.integer("log.cleaner.threads")
-    buffer_bytes = config.integer("log.cleaner.dedupe.buffer.size")
-    if config.flag("log.cleaner.enable") and buffer_bytes <= threads * _MIN_DEDUPE_BYTES:
-        raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")

@@ -8,9 +8,9 @@ from embedkafka.net.limits import Limits
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig
 from embedkafka.records.compression import Compression
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.server.broker_config import BrokerConfig, assignor_name, parse_ip_overrides
-from embedkafka.server.controlled_shutdown import ShutdownPolicy
-from embedkafka.server.listeners import CLIENT_LISTENER, CONTROL_LISTENER
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.broker_keys import assignor_name, parse_ip_overrides
+from embedkafka.server.config.listeners import CLIENT_LISTENER, CONTROL_LISTENER
 from embedkafka.txn.config import TxnConfig
 
 _MINUTE_MS = 60_000
@@ -150,13 +150,6 @@ def txn_config(config: BrokerConfig) -> TxnConfig:
         remove_expired_interval_ms=config.integer(
             "transaction.remove.expired.transaction.cleanup.interval.ms"
         ),
-    )
-
-
-def shutdown_policy(config: BrokerConfig) -> ShutdownPolicy:
-    return ShutdownPolicy(
-        max_retries=config.integer("controlled.shutdown.max.retries"),
-        retry_backoff_ms=config.integer("controlled.shutdown.retry.backoff.ms"),
     )
 
 

@@ -8,18 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
-from embedkafka.server.config_def import (
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.definition import (
     READ_ONLY,
     ConfigKey,
     ConfigType,
     ConfigValue,
     format_value,
 )
-from embedkafka.server.dynamic_config import BROKERS, DynamicConfig
-from embedkafka.server.group_config import GROUP_KEYS, broker_key
-from embedkafka.server.inert_config import find_inert
-from embedkafka.server.topic_config import SYNONYMS, TOPIC_KEYS, broker_default
+from embedkafka.server.config.dynamic import BROKERS, DynamicConfig
+from embedkafka.server.config.group import GROUP_KEYS, broker_key
+from embedkafka.server.config.inert import find_inert
+from embedkafka.server.config.topic import broker_default
+from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY
 
 

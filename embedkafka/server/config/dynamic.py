@@ -5,7 +5,7 @@ Invariants: a watch on `/config/changes` is set whenever there is a session; eve
 read at least once, those made while the store was out of reach when it is back. They are purged
 after a while, all but the newest: a broker that was away sees by its number that it missed some,
 and reads every setting again.
-Not here: which keys exist (`broker_config`, `topic_config`, `group_config`), and the requests
+Not here: which keys exist (`broker_keys`, `topic_keys`, `group`), and the requests
 (`handlers.configs`).
 """
 
@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping
 from embedkafka.log.config import LogConfig
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.scheduler import Scheduler
-from embedkafka.server.broker_config import BROKER_KEYS, BrokerConfig
-from embedkafka.server.config_def import ConfigValue
-from embedkafka.server.group_config import parse_group_settings
-from embedkafka.server.topic_config import TOPIC_KEYS, effective_topic_config
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.definition import ConfigValue
+from embedkafka.server.config.group import parse_group_settings
+from embedkafka.server.config.topic import effective_topic_config
+from embedkafka.server.config.topic_keys import TOPIC_KEYS
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import DEFAULT_ENTITY, decode_config_change, desanitize

@@ -8,15 +8,15 @@ import random
 import uuid
 from collections.abc import Mapping, Sequence
 
-from embedkafka.controller.placement import BrokerRack, assign_replicas
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.broker_config import BrokerConfig
-from embedkafka.server.config_def import format_value
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.definition import format_value
+from embedkafka.server.config.topic import parse_topic_settings
 from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.topic_config import parse_topic_settings
-from embedkafka.server.topic_rules import (
+from embedkafka.server.topics.placement import BrokerRack, assign_replicas
+from embedkafka.server.topics.rules import (
     check_assignment,
     check_batch_size,
     check_collision,

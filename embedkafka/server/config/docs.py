@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from embedkafka.server.group_config import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
-from embedkafka.server.topic_config import SYNONYMS
+from embedkafka.server.config.group import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from embedkafka.server.config.topic_keys import SYNONYMS
 
 TOPIC_DOCS: Final[Mapping[str, str]] = {
     "cleanup.policy": "What becomes of old segments: deleted, compacted by key, or both.",

@@ -1,21 +1,17 @@
 import pytest
 
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.broker_config import (
-    BROKER_KEYS,
+from embedkafka.server.config.broker import (
     BrokerConfig,
     check_change,
     idle_settings,
     parse_broker_settings,
 )
-from embedkafka.server.config_def import format_value
-from embedkafka.server.config_docs import TOPIC_DOCS, documentation
-from embedkafka.server.topic_config import (
-    SYNONYMS,
-    TOPIC_KEYS,
-    effective_topic_config,
-    parse_topic_settings,
-)
+from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.definition import format_value
+from embedkafka.server.config.docs import TOPIC_DOCS, documentation
+from embedkafka.server.config.topic import effective_topic_config, parse_topic_settings
+from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 
 
 @pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS], ids=["broker", "topic"])

@@ -1,0 +1,57 @@
+"""One topic's settings: parsing, checks, and the values in force.
+
+A topic's value is its own, or that of the broker key it falls back on, or Kafka's default.
+"""
+
+from collections.abc import Mapping
+
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.definition import ConfigValue
+from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
+
+
+def parse_topic_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
+    """Typed values of a topic's own settings; unknown names and bad values raise ConfigError."""
+    parsed: dict[str, ConfigValue] = {}
+    for name, text in settings.items():
+        key = TOPIC_KEYS.get(name)
+        if key is None:
+            raise ConfigError(f"Unknown topic config name: {name}")
+        if text is None:
+            raise ConfigError(f"Null value not supported for topic configs: {name}")
+        parsed[name] = key.parse(text)
+    _check_together(parsed)
+    return parsed
+
+
+def broker_default(name: str, broker: BrokerConfig) -> ConfigValue:
+    """What a topic that does not set `name` gets from this broker."""
+    for synonym in SYNONYMS.get(name, ()):
+        value = broker[synonym.name]
+        if value is not None:
+            return (
+                value * synonym.factor if synonym.factor > 1 and isinstance(value, int) else value
+            )
+    return TOPIC_KEYS[name].default
+
+
+def effective_topic_config(
+    own: Mapping[str, ConfigValue], broker: BrokerConfig
+) -> dict[str, ConfigValue]:
+    """The value of every topic key for a topic with these settings on this broker."""
+    return {name: own[name] if name in own else broker_default(name, broker) for name in TOPIC_KEYS}
+
+
+def _check_together(values: Mapping[str, ConfigValue]) -> None:
+    if values.get("remote.storage.enable"):
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    low, high = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
+    if isinstance(low, int) and isinstance(high, int) and low > high:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > "
+            f"max.compaction.lag.ms ({high})"
+        )
