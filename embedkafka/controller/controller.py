@@ -39,12 +39,13 @@ from embedkafka.controller.events import (
     ShutdownReply,
 )
 from embedkafka.controller.loop import ControllerConfig, ControllerCore
-from embedkafka.controller.ports import Connect, Timers
+from embedkafka.controller.ports import Connect
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerInfo
 from embedkafka.zk.retrying import RetryingStore
@@ -63,7 +64,7 @@ class Controller:
         clock: Clock,
         failures: Failures,
         config: ControllerConfig,
-        scheduler: Timers,
+        scheduler: Scheduler,
         connect: Connect,
     ) -> None:
         self._store = RetryingStore(zk.store)
@@ -89,7 +90,7 @@ class Controller:
             KafkaZk(self._store, clock),
             config,
             channels=open_channels,
-            timers=scheduler,
+            scheduler=scheduler,
             post=self._loop.post,
         )
 

@@ -22,7 +22,7 @@ from embedkafka.controller.broker_changes import BrokerChanges
 from embedkafka.controller.context import ControllerContext, Replica
 from embedkafka.controller.elections import Elections
 from embedkafka.controller.events import ElectionTrigger, Event
-from embedkafka.controller.ports import Cancellable, Channels, Timers
+from embedkafka.controller.ports import Channels
 from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import Outgoing
@@ -33,6 +33,7 @@ from embedkafka.controller.topic_deletion import TopicDeletion
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrResponse, StopReplicaResponse
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.scheduler import Cancellable, Scheduler
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.payloads import BrokerInfo
@@ -71,7 +72,7 @@ class ControllerCore:
         config: ControllerConfig,
         *,
         channels: Callable[[], Channels],
-        timers: Timers,
+        scheduler: Scheduler,
         post: Callable[[Event], object],
         new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
@@ -81,7 +82,7 @@ class ControllerCore:
         self.context = ControllerContext()
         self._zk = zk
         self._config = config
-        self._timers = timers
+        self._scheduler = scheduler
         self._post = post
         self._balance_check: Cancellable | None = None
         self._sender = RequestSender(
@@ -394,7 +395,7 @@ class ControllerCore:
             self._schedule_balance_check(self._config.leader_imbalance_check_interval_ms)
 
     def _schedule_balance_check(self, delay_ms: int) -> None:
-        self._balance_check = self._timers.once(
+        self._balance_check = self._scheduler.once(
             "auto-leader-rebalance-task",
             delay_ms,
             self._on_balance_check_due,

@@ -1,4 +1,4 @@
-"""What the controller needs of others: a way to brokers, and a timer."""
+"""How the controller reaches brokers."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -31,13 +31,3 @@ class Channels(Protocol):
     def send(self, outgoing: Outgoing) -> None: ...
 
     def close(self) -> None: ...
-
-
-class Cancellable(Protocol):
-    def cancel(self) -> None: ...
-
-
-class Timers(Protocol):
-    """`runtime.scheduler.Scheduler` is one."""
-
-    def once(self, name: str, delay_ms: float, run: Callable[[], None]) -> Cancellable: ...

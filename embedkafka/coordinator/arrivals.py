@@ -10,25 +10,17 @@ Not here: what it means that a partition is settled; whoever holds the partition
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
+
+from embedkafka.runtime.scheduler import Cancellable, Timer
 
 WAIT_MS: Final = 500
-
-
-class Cancellable(Protocol):
-    def cancel(self) -> object: ...
-
-
-class Delays(Protocol):
-    """One-shot timers, such as `timer.Timer`."""
-
-    def add(self, delay_ms: float, callback: Callable[[], object]) -> Cancellable: ...
 
 
 class Arrivals:
     """Actions that wait for partitions to be settled."""
 
-    def __init__(self, timer: Delays, post: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, timer: Timer, post: Callable[[Callable[[], None]], object]) -> None:
         self._timer = timer
         self._post = post
         self._waiting: dict[int, list[_Arrival]] = {}

@@ -8,6 +8,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.scheduler import Timer
 from embedkafka.runtime.values import dataclass
 
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -42,18 +43,6 @@ class PartitionLogs(Protocol):
         ...
 
 
-class TimerTask(Protocol):
-    def cancel(self) -> object: ...
-
-
-class CoordinatorTimer(Protocol):
-    """One-shot timers in the cluster's time (`purgatory.timer.Timer`)."""
-
-    def add(self, delay_ms: float, callback: Callable[[], object]) -> TimerTask:
-        """Calls `callback` on the timer's thread after `delay_ms`."""
-        ...
-
-
 class CoordinatorLoop(Protocol):
     """The `coordinator` event loop: `EventLoop[Callable[[], None]]` that calls what is posted."""
 
@@ -83,7 +72,7 @@ class CoordinatorParts:
 
     loop: CoordinatorLoop
     clock: Clock
-    timer: CoordinatorTimer
+    timer: Timer
     logs: PartitionLogs
 
 

@@ -26,7 +26,7 @@ from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.clock import Clock, SystemClock
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, Failures
 from embedkafka.runtime.ids import BrokerId
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.values import dataclass
 
 Handle = Callable[[Request], None]
@@ -162,7 +162,7 @@ class RequestFaults:
     def __init__(self, clock: Clock, failures: Failures) -> None:
         self._lock = threading.Lock()
         self._faults: tuple[Fault, ...] = ()
-        self._late = Scheduler("ek-faults", clock, failures)
+        self._late = ThreadScheduler("ek-faults", clock, failures)
 
     def error(self, api: ApiKey | str, code: ErrorCode | str, **where: Unpack[Where]) -> Fault:
         """Answers with an error and does nothing else."""

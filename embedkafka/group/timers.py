@@ -9,8 +9,9 @@ Not here: what a timer means (`shard.py`).
 from collections.abc import Callable
 from functools import partial
 
-from embedkafka.coordinator.ports import CoordinatorParts, TimerTask
+from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.decision import CancelTimer, SetTimer, TimerChange, TimerKey
+from embedkafka.runtime.scheduler import Cancellable
 
 
 class Timers:
@@ -19,7 +20,7 @@ class Timers:
     def __init__(self, parts: CoordinatorParts, on_due: Callable[[int, TimerKey], None]) -> None:
         self._loop, self._timer = parts.loop, parts.timer
         self._on_due = on_due
-        self._running: dict[int, dict[TimerKey, TimerTask]] = {}
+        self._running: dict[int, dict[TimerKey, Cancellable]] = {}
 
     def carry_out(self, partition: int, shard: object, effect: TimerChange) -> None:
         running = self._running.setdefault(partition, {})
@@ -38,19 +39,19 @@ class Timers:
         for key in list(running):
             self._stop(running, key)
 
-    def _start(self, partition: int, change: SetTimer) -> TimerTask:
-        ticket: list[TimerTask] = []
+    def _start(self, partition: int, change: SetTimer) -> Cancellable:
+        ticket: list[Cancellable] = []
         due = partial(self._deliver, partition, change.key, ticket)
         task = self._timer.add(change.delay_ms, partial(self._loop.post, due))
         ticket.append(task)
         return task
 
-    def _stop(self, running: dict[TimerKey, TimerTask], key: TimerKey) -> None:
+    def _stop(self, running: dict[TimerKey, Cancellable], key: TimerKey) -> None:
         task = running.pop(key, None)
         if task is not None:
             task.cancel()
 
-    def _deliver(self, partition: int, key: TimerKey, ticket: list[TimerTask]) -> None:
+    def _deliver(self, partition: int, key: TimerKey, ticket: list[Cancellable]) -> None:
         running = self._running.get(partition, {})
         if running.get(key) in ticket:
             del running[key]

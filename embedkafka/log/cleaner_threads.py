@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 
 from embedkafka.log.cleaner import Cleaner, CleanerConfig, Steps
-from embedkafka.log.ports import Tasks
 from embedkafka.log.throttle import Throttle
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.scheduler import Scheduler
 
 
 class CleanerThreads:
@@ -26,7 +26,7 @@ class CleanerThreads:
         config: CleanerConfig,
         *,
         clock: Clock,
-        new_tasks: Callable[[int], Tasks],
+        new_tasks: Callable[[int], Scheduler],
     ) -> None:
         self._cleaner = cleaner
         self._config = config
@@ -75,7 +75,7 @@ class CleanerThreads:
 class _Worker:
     """One thread and the pass that it is at."""
 
-    def __init__(self, crew: CleanerThreads, cleaner: Cleaner, tasks: Tasks) -> None:
+    def __init__(self, crew: CleanerThreads, cleaner: Cleaner, tasks: Scheduler) -> None:
         self._crew = crew
         self._cleaner = cleaner
         self._tasks = tasks

@@ -20,7 +20,6 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.epoch_cache import EpochCache
 from embedkafka.log.loader import Loader, rebuild_producers
 from embedkafka.log.local_log import LocalLog
-from embedkafka.log.ports import Tasks
 from embedkafka.log.producer_state import AppendOrigin, ProducerState
 from embedkafka.log.retention import find_expired
 from embedkafka.log.segment import Segment
@@ -30,6 +29,7 @@ from embedkafka.records.record import BytesLike
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.scheduler import Scheduler
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class LogContents:
         *,
         clock: Clock,
         files: Files,
-        scheduler: Tasks,
+        scheduler: Scheduler,
         random: Random,
         topic_id: uuid.UUID | None,
         producer_expiration_ms: int,

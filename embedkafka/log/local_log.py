@@ -13,12 +13,12 @@ from random import Random
 from typing import Final
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.ports import Tasks
 from embedkafka.log.retention import SegmentView
 from embedkafka.log.segment import Segment
 from embedkafka.log.segments import Segments
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.scheduler import Scheduler
 
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
@@ -35,7 +35,7 @@ class LocalLog:
         *,
         clock: Clock,
         files: Files,
-        scheduler: Tasks,
+        scheduler: Scheduler,
         random: Random,
         on_storage_error: Callable[[OSError], object],
     ) -> None:

@@ -23,7 +23,6 @@ from embedkafka.log.contents import LogContents
 from embedkafka.log.copies import CopiedLog, copy_log
 from embedkafka.log.epoch_cache import EpochEndOffset
 from embedkafka.log.guard import LogGuard
-from embedkafka.log.ports import Tasks
 from embedkafka.log.producer_state import ActiveProducer, AppendOrigin
 from embedkafka.log.reads import (
     FetchDataInfo,
@@ -52,6 +51,7 @@ from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK
+from embedkafka.runtime.scheduler import Scheduler
 
 __all__ = [
     "AbortedTransaction",
@@ -85,7 +85,7 @@ class Log:
         *,
         clock: Clock,
         files: Files,
-        scheduler: Tasks,
+        scheduler: Scheduler,
         random: Random,
         topic_id: uuid.UUID | None = None,
         producer_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS,

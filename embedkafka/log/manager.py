@@ -24,13 +24,13 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
 from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
-from embedkafka.log.ports import ScheduledTask, Tasks
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import DirectoryLock, Files, is_disk_failure
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK, ranked_lock
+from embedkafka.runtime.scheduler import Cancellable, Scheduler
 from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
@@ -76,12 +76,12 @@ class LogManager:
         log_dirs: Sequence[Path | str],
         *,
         clock: Clock,
-        scheduler: Tasks,
+        scheduler: Scheduler,
         files: Files,
         random: Random,
         config: LogManagerConfig | None = None,
         cleaner_config: CleanerConfig | None = None,
-        new_cleaner_tasks: Callable[[int], Tasks] | None = None,
+        new_cleaner_tasks: Callable[[int], Scheduler] | None = None,
         topic_config: Callable[[str], LogConfig] | None = None,
         on_dir_failure: DirFailureListener | None = None,
     ) -> None:
@@ -98,9 +98,9 @@ class LogManager:
         self._lock = threading.Lock()
         self._offline: dict[Path, OSError] = {}
         self._logs: dict[TopicPartition, Log] = {}
-        self._tasks: list[ScheduledTask] = []
+        self._tasks: list[Cancellable] = []
         self._locks: list[DirectoryLock] = []
-        self._cleaner_task: ScheduledTask | None = None
+        self._cleaner_task: Cancellable | None = None
         self._preferred: dict[TopicPartition, Path] = {}
         self._moves = Moves(self, scheduler=scheduler, random=random)
         self._cleaner_config = cleaner_config or CleanerConfig()

@@ -18,12 +18,12 @@ from random import Random
 from typing import Final, Protocol
 
 from embedkafka.log.log import Log
-from embedkafka.log.ports import Tasks
 from embedkafka.log.reads import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.files import FileRegion
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.scheduler import Scheduler
 
 FUTURE_SUFFIX: Final = "-future"
 _FUTURE_DIRECTORY: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
@@ -75,7 +75,7 @@ class Disks(Protocol):
 class Moves:
     """All moves of one broker."""
 
-    def __init__(self, disks: Disks, *, scheduler: Tasks, random: Random) -> None:
+    def __init__(self, disks: Disks, *, scheduler: Scheduler, random: Random) -> None:
         self._disks = disks
         self._scheduler = scheduler
         self._random = random

@@ -11,8 +11,8 @@ Not here: who wakes it (`purgatory.py`), and when it expires (`timer.py`).
 import threading
 from abc import ABC, abstractmethod
 
-from embedkafka.purgatory.timer import TimerTask
 from embedkafka.runtime.locks import OPERATION_RANK, ranked_lock
+from embedkafka.runtime.scheduler import Cancellable
 
 
 class DelayedOperation(ABC):
@@ -28,7 +28,7 @@ class DelayedOperation(ABC):
         self._decider: int | None = None
         self._completion_due = False
         self._try_again = False
-        self._timer_task: TimerTask | None = None
+        self._timer_task: Cancellable | None = None
 
     @abstractmethod
     def try_complete(self) -> bool:
@@ -93,7 +93,7 @@ class DelayedOperation(ABC):
         if self._timer_task is not None:
             self._timer_task.cancel()
 
-    def expire_with(self, task: TimerTask) -> None:
+    def expire_with(self, task: Cancellable) -> None:
         """Ties the operation to the timer task that expires it."""
         self._timer_task = task
         if self.is_completed:  # completed before the task was known, so nobody has cancelled it

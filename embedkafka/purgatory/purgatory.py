@@ -12,9 +12,9 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from embedkafka.purgatory.operation import DelayedOperation
-from embedkafka.purgatory.timer import Timer
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.scheduler import Timer
 
 PURGE_INTERVAL = 1000
 

@@ -21,7 +21,9 @@ class TimerTask:
 
     __slots__ = ("_timer", "bucket", "callback", "deadline_ms")
 
-    def __init__(self, timer: "Timer", deadline_ms: int, callback: Callable[[], object]) -> None:
+    def __init__(
+        self, timer: "SystemTimer", deadline_ms: int, callback: Callable[[], object]
+    ) -> None:
         self._timer = timer
         self.deadline_ms = deadline_ms
         self.callback = callback
@@ -32,7 +34,7 @@ class TimerTask:
         return self._timer._cancel(self)
 
 
-class Timer:
+class SystemTimer:
     """Runs callbacks after a delay in the clock's time, on a thread that starts with the first."""
 
     def __init__(self, clock: Clock, failures: Failures, name: str) -> None:

@@ -4,7 +4,7 @@ Level 0 has `size` buckets of one tick each; a bucket of level n+1 spans a whole
 Levels are made when a delay first needs them. Buckets that hold tasks queue in a heap, so finding
 the next moment of interest never walks empty slots.
 
-Owner: whoever calls; `Timer` calls under its lock. There is no thread and no clock in here.
+Owner: whoever calls; `SystemTimer` calls under its lock. There is no thread and no clock in here.
 Invariants: a task leaves exactly once, by `cancel` or by `expire`; it never leaves before its
 deadline; a bucket is in the heap exactly while its `start_ms` is set.
 Not here: running callbacks, and sleeping (`timer.py`).

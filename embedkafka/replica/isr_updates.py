@@ -13,10 +13,11 @@ import logging
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.partition import Partition
 from embedkafka.replica.partition_state import IsrProposal
-from embedkafka.replica.ports import IsrStore, Tasks
+from embedkafka.replica.ports import IsrStore
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.zk.store import NoNode, ZkError
 
 _LOG = logging.getLogger(__name__)
@@ -32,18 +33,18 @@ class IsrUpdates:
     """Writes proposals to the store and completes what the new set allows."""
 
     def __init__(
-        self, hosted: HostedPartitions, waiters: Waiters, store: IsrStore, tasks: Tasks
+        self, hosted: HostedPartitions, waiters: Waiters, store: IsrStore, scheduler: Scheduler
     ) -> None:
         self._hosted = hosted
         self._waiters = waiters
         self._store = store
-        self._tasks = tasks
+        self._scheduler = scheduler
         self._lock = ranked_lock("isr updates", LEAF_RANK)
         self._unannounced: set[TopicPartition] = set()
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None:
         """Writes `proposal` soon."""
-        self._tasks.once(
+        self._scheduler.once(
             f"alter-isr {proposal.topic_partition}", 0, lambda: self._write(partition, proposal)
         )
 
@@ -108,11 +109,11 @@ class IsrUpdates:
             if partition.awaits(proposal):
                 self._write(partition, proposal, again=True)
 
-        self._tasks.once(f"alter-isr {proposal.topic_partition} again", RETRY_MS, write)
+        self._scheduler.once(f"alter-isr {proposal.topic_partition} again", RETRY_MS, write)
 
     def _ask_joiners_again(self, topic_partition: TopicPartition) -> None:
         """One that is back, or has a new session, may have nothing to fetch and would stay out."""
-        self._tasks.once(
+        self._scheduler.once(
             f"ask the followers of {topic_partition}",
             RETRY_MS,
             lambda: self._waiters.on_unheard_follower(topic_partition),
@@ -123,7 +124,7 @@ class IsrUpdates:
             first = not self._unannounced
             self._unannounced.add(topic_partition)
         if first:
-            self._tasks.once("notify-isr-change", NOTIFY_DELAY_MS, self._notify)
+            self._scheduler.once("notify-isr-change", NOTIFY_DELAY_MS, self._notify)
 
     def _notify(self) -> None:
         with self._lock:

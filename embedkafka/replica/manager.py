@@ -22,7 +22,6 @@ from embedkafka.protocol.messages.brokers import (
 )
 from embedkafka.purgatory.operation import DelayedOperation
 from embedkafka.purgatory.purgatory import Purgatory
-from embedkafka.purgatory.timer import Timer
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import (
     NO_EPOCH,
@@ -43,8 +42,6 @@ from embedkafka.replica.ports import (
     LeadershipListener,
     LogDirEvents,
     MetadataView,
-    ScheduledTask,
-    Tasks,
     TopicConfigs,
 )
 from embedkafka.replica.quota import ReplicationQuota
@@ -55,6 +52,7 @@ from embedkafka.replica.writes import OnDeleted, OnProduced, Writes
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.scheduler import Cancellable, Scheduler, Timer
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,7 +80,7 @@ class ReplicaManager:
         connect: Connect,
         one_fetcher_thread: bool,
         timer: Timer,
-        tasks: Tasks,
+        scheduler: Scheduler,
         clock: Clock,
         failures: Failures,
         expire: Expire | None = None,
@@ -93,9 +91,9 @@ class ReplicaManager:
         self._logs = logs
         self._metadata = metadata
         self._clock = clock
-        self._tasks = tasks
+        self._scheduler = scheduler
         self._log_dir_events = log_dir_events
-        self._periodic: list[ScheduledTask] = []
+        self._periodic: list[Cancellable] = []
         self.hosted = HostedPartitions(broker_id, metadata)
         self.waiters = Waiters(
             produce=Purgatory(
@@ -123,7 +121,7 @@ class ReplicaManager:
         window = {"windows": config.quota_window_num, "window_ms": config.quota_window_size_ms}
         self.leader_quota = ReplicationQuota(clock, **window)
         self.follower_quota = ReplicationQuota(clock, **window)
-        self.isr_updates = IsrUpdates(self.hosted, self.waiters, isr_store, tasks)
+        self.isr_updates = IsrUpdates(self.hosted, self.waiters, isr_store, scheduler)
         self.fetchers = FetcherManager(
             broker_id,
             connect,
@@ -160,10 +158,10 @@ class ReplicaManager:
     def start(self) -> None:
         """Begins the periodic work."""
         self._periodic = [
-            self._tasks.every(
+            self._scheduler.every(
                 "isr-review", self.config.lag_time_max_ms / 2, self.isr_updates.review
             ),
-            self._tasks.every(
+            self._scheduler.every(
                 "high-watermark-checkpoint",
                 self.config.high_watermark_checkpoint_interval_ms,
                 self._logs.checkpoint_high_watermarks,
@@ -305,7 +303,7 @@ class ReplicaManager:
 
         Not at once, for whoever met the failure may hold a partition's lock.
         """
-        self._tasks.once(
+        self._scheduler.once(
             f"log-dir-failure {directory}", 0, lambda: self._take_offline(directory, lost)
         )
 

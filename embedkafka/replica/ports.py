@@ -68,22 +68,6 @@ class LogDirEvents(Protocol):
         ...
 
 
-class ScheduledTask(Protocol):
-    """Work that was scheduled and may be called off."""
-
-    def cancel(self) -> None: ...
-
-
-class Tasks(Protocol):
-    """The broker's background thread, for what may block or comes back every so often."""
-
-    def once(self, name: str, delay_ms: float, run: Callable[[], None]) -> ScheduledTask: ...
-
-    def every(
-        self, name: str, period_ms: float, run: Callable[[], None], delay_ms: float | None = None
-    ) -> ScheduledTask: ...
-
-
 class TopicConfigs(Protocol):
     """What a topic's logs are kept by: its own settings over the broker's."""
 

@@ -29,7 +29,7 @@ from embedkafka.protocol.messages.brokers import (
     UpdateMetadataRequest,
 )
 from embedkafka.purgatory.purgatory import Purgatory
-from embedkafka.purgatory.timer import Timer
+from embedkafka.purgatory.timer import SystemTimer
 from embedkafka.replica.fetch import NO_EPOCH
 from embedkafka.replica.fetch_session import FetchManager
 from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable, OnNews
@@ -43,7 +43,7 @@ from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.adapters import (
     CachedMetadata,
@@ -158,10 +158,10 @@ class Broker:
         self.controller: Controller | None = None
         self._is_unclean = False
 
-        self._background = Scheduler(f"ek-b{self.id}-background", clock, failures)
-        self._cleaners: list[Scheduler] = []
-        self.conversions = Scheduler(f"ek-b{self.id}-conversions", clock, failures)
-        self.timer = Timer(clock, failures, f"ek-b{self.id}-timer")
+        self._background = ThreadScheduler(f"ek-b{self.id}-background", clock, failures)
+        self._cleaners: list[ThreadScheduler] = []
+        self.conversions = ThreadScheduler(f"ek-b{self.id}-conversions", clock, failures)
+        self.timer = SystemTimer(clock, failures, f"ek-b{self.id}-timer")
         self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
             f"ek-b{self.id}-coordinator", lambda event: event(), failures
         )
@@ -401,9 +401,9 @@ class Broker:
             on_dir_failure=self._on_log_dir_failure,
         )
 
-    def _new_cleaner_tasks(self, number: int) -> Scheduler:
+    def _new_cleaner_tasks(self, number: int) -> ThreadScheduler:
         name = f"ek-b{self.id}-cleaner" + (f"-{number}" if number else "")
-        self._cleaners.append(Scheduler(name, self.clock, self._failures))
+        self._cleaners.append(ThreadScheduler(name, self.clock, self._failures))
         return self._cleaners[-1]
 
     def _coordinator_parts(self, *, append_timeout_ms: int, load_bytes: int) -> CoordinatorParts:
@@ -506,7 +506,7 @@ class Broker:
             connect=self._reach_leader,
             one_fetcher_thread=self._find_peer is not None,
             timer=self.timer,
-            tasks=self._background,
+            scheduler=self._background,
             clock=self.clock,
             failures=self._failures,
         )

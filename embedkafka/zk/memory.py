@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.zk.journal import Journal
 from embedkafka.zk.snapshot import encode_tree
 from embedkafka.zk.store import (
@@ -59,7 +59,7 @@ class MemoryZk:
         self._lock = ranked_lock("MemoryZk", LEAF_RANK)
         self._sessions: dict[int, MemorySession] = {}
         self._last_session_id = 0
-        self._scheduler = Scheduler("ek-zk-sessions", clock, failures)
+        self._scheduler = ThreadScheduler("ek-zk-sessions", clock, failures)
 
     def connect(
         self,

@@ -19,7 +19,7 @@ from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
@@ -42,7 +42,7 @@ class RealCluster:
     def __init__(self, zookeeper: ZooKeeperServer, class_path: str, directory: Path) -> None:
         self.clock = SystemClock()
         self.failures = Failures()
-        self.scheduler = Scheduler("ek-b9-background", self.clock, self.failures)
+        self.scheduler = ThreadScheduler("ek-b9-background", self.clock, self.failures)
         self.store = KazooZk(zookeeper.connect_string, failures=self.failures)
         self.zk = KafkaZk(self.store, self.clock)
         self.refused: list[object] = []

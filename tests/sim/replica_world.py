@@ -70,7 +70,7 @@ class ReplicaNode(Node):
             connect=self._connect,
             one_fetcher_thread=True,
             timer=self.tasks,
-            tasks=self.tasks,
+            scheduler=self.tasks,
             clock=cluster.clock,
             failures=cluster.failures,
             fetcher_threads=False,

@@ -28,7 +28,7 @@ from embedkafka.runtime.clock import ManualClock, SystemClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import FileRegion, SystemFiles
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import ThreadScheduler
 from tests.java_tools.jvm import QUICK_START, java
 from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
 
@@ -50,7 +50,7 @@ def open_log(directory: Path, clock: ManualClock) -> Log:
         LogConfig(segment_bytes=3000, index_interval_bytes=300),
         clock=clock,
         files=SystemFiles(),
-        scheduler=Scheduler("ek-b0-background", clock, Failures()),
+        scheduler=ThreadScheduler("ek-b0-background", clock, Failures()),
         random=Random(1),
     )
 
@@ -279,7 +279,7 @@ def produce(bootstrap_servers: str, codec: str, sent: dict[TopicPartition, list[
 @contextlib.contextmanager
 def open_directory(data: Path) -> Iterator[LogManager]:
     clock = SystemClock()
-    scheduler = Scheduler("ek-b1-background", clock, Failures())
+    scheduler = ThreadScheduler("ek-b1-background", clock, Failures())
     manager = LogManager(
         [data], clock=clock, scheduler=scheduler, files=SystemFiles(), random=Random(1)
     )

@@ -119,7 +119,7 @@ class Node:
             KafkaZk(RetryingStore(self.session), cluster.clock),
             config,
             channels=self._open_channels,
-            timers=self.timers,
+            scheduler=self.timers,
             post=self.events.append,
         )
         self.session.on_session_change(self._on_session)

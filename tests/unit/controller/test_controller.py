@@ -20,7 +20,7 @@ from embedkafka.protocol.messages.brokers import (
 )
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
@@ -53,7 +53,7 @@ class Brokers:
     def __init__(self, connect_store: Any) -> None:
         self.clock = SystemClock()
         self.failures = Failures()
-        self.scheduler = Scheduler("ek-b0-background", self.clock, self.failures)
+        self.scheduler = ThreadScheduler("ek-b0-background", self.clock, self.failures)
         self._connect_store = connect_store
         self.stores: dict[int, ZkStore] = {}
         self.controllers: dict[int, Controller] = {}

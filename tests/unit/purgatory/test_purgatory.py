@@ -6,7 +6,7 @@ import pytest
 
 from embedkafka.purgatory.operation import DelayedOperation
 from embedkafka.purgatory.purgatory import Purgatory
-from embedkafka.purgatory.timer import Timer
+from embedkafka.purgatory.timer import SystemTimer
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
@@ -57,7 +57,7 @@ def failures():
 
 @pytest.fixture
 def timer(clock, failures):
-    timer = Timer(clock, failures, "ek-b1-timer")
+    timer = SystemTimer(clock, failures, "ek-b1-timer")
     yield timer
     timer.shutdown()
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from embedkafka.purgatory.timer import Timer
+from embedkafka.purgatory.timer import SystemTimer
 from embedkafka.runtime.clock import ManualClock, SystemClock
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 
@@ -16,7 +16,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.failures = Failures()
-        self.timer = Timer(self.clock, self.failures, NAME)
+        self.timer = SystemTimer(self.clock, self.failures, NAME)
         self.ran: list[str] = []
 
     def add(self, delay_ms: float, name: str) -> threading.Event:
@@ -128,7 +128,7 @@ def test_a_failing_callback_is_recorded_and_the_timer_goes_on(bench):
 
 
 def test_a_timer_without_work_has_no_thread():
-    timer = Timer(ManualClock(), Failures(), NAME)
+    timer = SystemTimer(ManualClock(), Failures(), NAME)
     assert timer_threads() == []
     timer.shutdown()
 
@@ -173,7 +173,7 @@ class SleepRecorder(SystemClock):
 
 def test_a_timer_wakes_for_its_buckets_only_and_then_sleeps_without_limit():
     clock = SleepRecorder()
-    timer = Timer(clock, Failures(), NAME)
+    timer = SystemTimer(clock, Failures(), NAME)
     ran = threading.Event()
     task = timer.add(30, ran.set)
     assert ran.wait(WAIT_S)
@@ -187,7 +187,7 @@ def test_a_timer_wakes_for_its_buckets_only_and_then_sleeps_without_limit():
 
 def test_an_earlier_callback_wakes_a_timer_in_real_time():
     clock = SleepRecorder()
-    timer = Timer(clock, Failures(), NAME)
+    timer = SystemTimer(clock, Failures(), NAME)
     timer.add(3_600_000, lambda: None)
     assert clock.asleep.wait(WAIT_S)
     ran = threading.Event()
@@ -198,7 +198,7 @@ def test_an_earlier_callback_wakes_a_timer_in_real_time():
 
 def test_advancing_real_time_wakes_the_timer():
     clock = SystemClock()
-    timer = Timer(clock, Failures(), NAME)
+    timer = SystemTimer(clock, Failures(), NAME)
     ran = threading.Event()
     timer.add(3_600_000, ran.set)
     clock.advance(3_600_000)

@@ -189,7 +189,7 @@ class Node:
             connect=self._reach,
             one_fetcher_thread=True,
             timer=self.tasks,
-            tasks=self.tasks,
+            scheduler=self.tasks,
             clock=cluster.clock,
             failures=cluster.failures,
             fetcher_threads=cluster.threaded,

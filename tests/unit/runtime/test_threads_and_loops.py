@@ -6,7 +6,7 @@ from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.runtime.locks import RankedLock
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.threads import start_thread
 
 
@@ -54,7 +54,7 @@ def test_a_loops_state_is_out_of_bounds_for_other_threads():
 
 def test_the_scheduler_runs_what_is_due_when_time_jumps():
     clock, failures = ManualClock(), Failures()
-    scheduler = Scheduler("ek-b1-background", clock, failures)
+    scheduler = ThreadScheduler("ek-b1-background", clock, failures)
     runs = threading.Semaphore(0)
     scheduler.every("tick", 1000, runs.release)
     never = scheduler.once("never", 1500, lambda: pytest.fail("was cancelled"))
@@ -70,7 +70,7 @@ def test_the_scheduler_runs_what_is_due_when_time_jumps():
 
 def test_a_failing_task_is_recorded_and_runs_again():
     clock, failures = ManualClock(), Failures()
-    scheduler = Scheduler("ek-b1-background", clock, failures)
+    scheduler = ThreadScheduler("ek-b1-background", clock, failures)
     runs = threading.Semaphore(0)
 
     def fail():
