@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from embedkafka.cluster.config import ClusterConfig, TopicSpec
     from embedkafka.cluster.embedded import EmbeddedKafka
-    from embedkafka.cluster.messages import Message
+    from embedkafka.cluster.message import Message
     from embedkafka.cluster.topic import Topic
     from embedkafka.runtime.failures import (
         AwaitTimeout,
@@ -36,7 +36,7 @@ _HOMES = {
     "DirectoryInUse": "runtime.failures",
     "EmbedKafkaError": "runtime.failures",
     "EmbeddedKafka": "cluster.embedded",
-    "Message": "cluster.messages",
+    "Message": "cluster.message",
     "Topic": "cluster.topic",
     "TopicSpec": "cluster.config",
 }

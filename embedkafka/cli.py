@@ -220,7 +220,7 @@ def _up(parsed: argparse.Namespace) -> int:
 
 
 def _broker(parsed: argparse.Namespace) -> int:
-    from embedkafka.cluster.process import BrokerProcess
+    from embedkafka.cluster.broker_process import BrokerProcess
 
     logging.getLogger("embedkafka").setLevel(logging.INFO)
     broker = BrokerProcess(
@@ -239,13 +239,13 @@ def _broker(parsed: argparse.Namespace) -> int:
 
 
 def _dump_log(parsed: argparse.Namespace) -> int:
-    from embedkafka.cluster import dump
+    from embedkafka.cluster import log_dump
     from embedkafka.log.dump import Problem
 
-    show = dump.as_json if parsed.json else dump.as_text
+    show = log_dump.as_json if parsed.json else log_dump.as_text
     damaged = False
     try:
-        for finding in dump.dump_log(parsed.path):
+        for finding in log_dump.dump_log(parsed.path):
             damaged = damaged or isinstance(finding, Problem)
             print(show(finding))
         sys.stdout.flush()

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from embedkafka.cluster.messages import Message
+from embedkafka.cluster.message import Message
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import AwaitTimeout, EmbedKafkaError
 from embedkafka.runtime.forks import after_fork

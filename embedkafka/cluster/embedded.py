@@ -4,8 +4,8 @@ Owner: the thread that starts and closes it, one at a time (`_changing`); any th
 between. A forked child may read `bootstrap_servers`; all else belongs to its parent.
 Invariants: after `close()` no thread, port or (without `data_dir`) file of it is left; a failure
 on one of its threads is raised by `check()` or on leaving the `with`.
-Not here: its brokers (`nodes`, `lifecycle`), what is let go of without `close()` (`holdings`), what
-a topic handle does (`topic`).
+Not here: the brokers (`brokers`, `lifecycle`), closing a cluster that was never closed
+(`resources`), topic handles (`topic`).
 """
 
 import random
@@ -18,18 +18,18 @@ from types import TracebackType
 from typing import Self
 
 from embedkafka.cluster.admin import Admin
+from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients import Clients
+from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import ClusterConfig, TopicSpec
-from embedkafka.cluster.emptying import empty
-from embedkafka.cluster.facts import Facts, PartitionStatus
-from embedkafka.cluster.holdings import NOT_RUNNING, Holdings
 from embedkafka.cluster.lifecycle import BrokerHandle
-from embedkafka.cluster.nodes import Nodes
-from embedkafka.cluster.requests import SeenRequest
+from embedkafka.cluster.request_log import SeenRequest
+from embedkafka.cluster.reset import reset_cluster
+from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
-from embedkafka.faults.controls import Faults
+from embedkafka.faults.injection import Faults
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
 from embedkafka.runtime.threads import run_whole
@@ -80,7 +80,7 @@ class EmbeddedKafka:
         self._failures = Failures()
         self._rng = random.Random(seed)
         self._changing = threading.RLock()
-        self._holdings: Holdings | None = None
+        self._resources: ClusterResources | None = None
         self._snapshots: Snapshots | None = None
         self._clients: Clients | None = None
         self._admin = Admin(self._reachable_addresses)
@@ -93,7 +93,7 @@ class EmbeddedKafka:
         Topics that a `data_dir` has kept are left as they are.
         """
         with self._changing:
-            if self._holdings is not None:
+            if self._resources is not None:
                 raise EmbedKafkaError("the cluster has been started already")
             try:
                 run_whole("ek-start", self._start, hurry=self._hurry)
@@ -107,26 +107,26 @@ class EmbeddedKafka:
 
     def _start(self) -> None:
         keep = self.config.data_dir is not None
-        self._holdings = holdings = Holdings(keep=keep, failures=self._failures)
-        weakref.finalize(self, holdings.abandon).atexit = False
-        directory = holdings.directory.path
-        nodes = holdings.nodes = Nodes(
+        self._resources = resources = ClusterResources(keep=keep, failures=self._failures)
+        weakref.finalize(self, resources.abandon).atexit = False
+        directory = resources.directory.path
+        brokers = resources.brokers = Brokers(
             self.config,
             self.config.data_dir or directory / "data",
             clock=self.clock,
             failures=self._failures,
             rng=self._rng,
         )
-        self._snapshots = Snapshots(nodes, directory / "snapshots")
-        nodes.boot_all()
+        self._snapshots = Snapshots(brokers, directory / "snapshots")
+        brokers.boot_all()
         self._await_leaders()
-        kept = {status.topic for status in self._facts.partitions()}
+        kept = {status.topic for status in self._state.partitions()}
         new = [name for name in self.config.topics if name not in kept]
         self._create({name: self.config.topic_spec(name) for name in new})
 
     def _hurry(self) -> None:
         if self._is_running:
-            self._require_nodes().give_up()
+            self._require_brokers().give_up()
 
     def close(self) -> None:
         """Stops every broker and removes what it left; a second call does nothing.
@@ -140,8 +140,8 @@ class EmbeddedKafka:
             if self._clients is not None:
                 self._clients.close()
                 self._clients = None
-            if self._holdings is not None:
-                run_whole("ek-close", self._holdings.close, hurry=self._hurry)
+            if self._resources is not None:
+                run_whole("ek-close", self._resources.close, hurry=self._hurry)
 
     def check(self) -> None:
         """Raises `BackgroundFailure` if a thread of the cluster failed since the last check."""
@@ -168,10 +168,10 @@ class EmbeddedKafka:
 
         A forked child may ask too, for its own clients.
         """
-        nodes = None if self._holdings is None else self._holdings.nodes
-        if nodes is None:
+        brokers = None if self._resources is None else self._resources.brokers
+        if brokers is None:
             raise ClusterClosed(NOT_RUNNING)
-        running = nodes.running()
+        running = brokers.running()
         if not running:
             raise ClusterClosed("no broker is running")
         return ",".join(handle.address for handle in running)
@@ -179,14 +179,14 @@ class EmbeddedKafka:
     @property
     def cluster_id(self) -> str:
         """The id that clients are told."""
-        running = self._require_nodes().running()
+        running = self._require_brokers().running()
         if not running:
             raise ClusterClosed("no broker is running")
         return running[0].require_broker().cluster_id
 
     def describe(self) -> str:
         """Brokers, leaders, ISRs and offsets, to be read by a person."""
-        return self._require_nodes().describe() if self._is_running else NOT_RUNNING
+        return self._require_brokers().describe() if self._is_running else NOT_RUNNING
 
     def report(self) -> str:
         """`describe`, and groups with their lag, open transactions, the last records and requests.
@@ -195,7 +195,7 @@ class EmbeddedKafka:
         """
         from embedkafka.cluster.report import report  # most clusters end without
 
-        return report(self._require_nodes()) if self._is_running else NOT_RUNNING
+        return report(self._require_brokers()) if self._is_running else NOT_RUNNING
 
     def requests(
         self, api: str | None = None, *, client_id: str | None = None
@@ -206,15 +206,15 @@ class EmbeddedKafka:
         """
         return [
             seen
-            for seen in self._require_nodes().request_log.all()
+            for seen in self._require_brokers().request_log.all()
             if api in (None, seen.api.lower(), seen.api) and client_id in (None, seen.client_id)
         ]
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory that is removed with the cluster, for checkpoints and the like."""
-        if self._holdings is None:
+        if self._resources is None:
             raise ClusterClosed("the cluster has not been started")
-        path = self._holdings.directory.path / "scratch" / (name or uuid.uuid4().hex)
+        path = self._resources.directory.path / "scratch" / (name or uuid.uuid4().hex)
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
@@ -222,23 +222,23 @@ class EmbeddedKafka:
 
     def broker(self, broker_id: int) -> BrokerHandle:
         """The broker with this id, running or not: to stop, kill, pause and start it."""
-        return self._require_nodes().require(broker_id)
+        return self._require_brokers().require(broker_id)
 
     @property
     def brokers(self) -> list[BrokerHandle]:
         """Every broker, running or not."""
-        return self._require_nodes().all()
+        return self._require_brokers().all()
 
     def add_broker(self) -> BrokerHandle:
         """Starts one broker more; it gets replicas of topics that are created from now on."""
-        return self._require_nodes().add()
+        return self._require_brokers().add()
 
     def remove_broker(self, broker_id: int) -> None:
         """Stops a broker in good order, for good.
 
         Its leaders move; its replicas stay assigned to it, as in Kafka, until they are reassigned.
         """
-        self._require_nodes().remove(broker_id)
+        self._require_brokers().remove(broker_id)
 
     def partition(self, *sides: Collection[int], zookeeper: Collection[int] | None = None) -> None:
         """Cuts the network between brokers on different `sides`, until `heal`.
@@ -246,16 +246,16 @@ class EmbeddedKafka:
         Brokers in `zookeeper` keep their sessions; by default those of the largest side. Clients
         still reach every broker. A second call replaces the first.
         """
-        self._require_nodes().split(sides, _largest(sides) if zookeeper is None else zookeeper)
+        self._require_brokers().split(sides, _largest(sides) if zookeeper is None else zookeeper)
 
     def heal(self) -> None:
         """Ends a `partition`: all brokers hear each other and ZooKeeper again."""
-        self._require_nodes().heal()
+        self._require_brokers().heal()
 
     @property
     def faults(self) -> Faults:
         """Requests and disks that go wrong."""
-        return self._require_nodes().faults
+        return self._require_brokers().faults
 
     # -- earlier states
 
@@ -287,7 +287,7 @@ class EmbeddedKafka:
         stay connected; a broker that was down is started, and every fault is over. The clock is
         not turned back.
         """
-        empty(self._require_nodes())
+        reset_cluster(self._require_brokers())
         if self._clients is not None:
             self._clients.close()  # its producer knows topics that are gone
         self._create({name: self.config.topic_spec(name) for name in self.config.topics})
@@ -297,7 +297,7 @@ class EmbeddedKafka:
     @property
     def controller(self) -> int | None:
         """The id of the broker that is controller, None while there is none."""
-        return self._facts.find_controller()
+        return self._state.find_controller()
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """The id of the partition's leader; an error when there is none now."""
@@ -308,7 +308,7 @@ class EmbeddedKafka:
 
     def describe_partition(self, topic: str, partition: int = 0) -> PartitionStatus:
         """A partition's leader, epoch, in-sync and assigned replicas, as ZooKeeper has them."""
-        return self._facts.require_partition(topic, partition)
+        return self._state.require_partition(topic, partition)
 
     def await_brokers(self, *, timeout_s: float = PATIENCE_S) -> None:
         """Waits until all brokers that run know each other and the same controller.
@@ -316,24 +316,24 @@ class EmbeddedKafka:
         After `heal` and `resume`, brokers that were missed take a moment to come back, and to drop
         replicas that were moved or deleted without them.
         """
-        self._await("all brokers to know each other", self._facts.membership(), timeout_s)
+        self._await("all brokers to know each other", self._state.membership(), timeout_s)
 
     def await_controller(self, *, timeout_s: float = PATIENCE_S) -> int:
         """Waits until there is a controller that answers, and all brokers know it; its id."""
-        self._await("a controller", self._facts.controller(), timeout_s)
+        self._await("a controller", self._state.controller(), timeout_s)
         controller = self.controller
         assert controller is not None, "a controller that was awaited has gone already"
         return controller
 
     def await_leader(self, topic: str, partition: int = 0, *, timeout_s: float = PATIENCE_S) -> int:
         """Waits until the partition has a leader that answers, and all brokers know it; its id."""
-        facts, found = self._facts, [0]
+        state, found = self._state, [0]
 
         def is_led(status: PartitionStatus) -> bool:
             found[0] = status.leader or 0
-            return facts.is_led(status)
+            return state.is_led(status)
 
-        probe = facts.partition(topic, partition, is_led)
+        probe = state.partition(topic, partition, is_led)
         self._await(f"a leader of {topic}-{partition}", probe, timeout_s)
         return found[0]
 
@@ -341,7 +341,7 @@ class EmbeddedKafka:
         self, topic: str, partition: int = 0, *, timeout_s: float = PATIENCE_S
     ) -> None:
         """Waits until the controller has found that nobody may lead the partition."""
-        probe = self._facts.partition(topic, partition, lambda status: status.leader is None)
+        probe = self._state.partition(topic, partition, lambda status: status.leader is None)
         self._await(f"{topic}-{partition} to have no leader", probe, timeout_s)
 
     def await_isr(
@@ -354,13 +354,13 @@ class EmbeddedKafka:
             found[0] = status.isr
             return len(status.isr) == size
 
-        probe = self._facts.partition(topic, partition, has_size)
+        probe = self._state.partition(topic, partition, has_size)
         self._await(f"{size} in-sync replicas of {topic}-{partition}", probe, timeout_s)
         return found[0]
 
     def await_no_under_replicated(self, *, timeout_s: float = PATIENCE_S) -> None:
         """Waits until every partition has a leader and all its replicas in sync."""
-        probe = self._facts.nothing_under_replicated()
+        probe = self._state.nothing_under_replicated()
         self._await("every partition to be led and fully replicated", probe, timeout_s)
 
     # -- topics
@@ -403,7 +403,7 @@ class EmbeddedKafka:
 
     def await_topic_gone(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
         """Waits until a topic's deletion is over; that of one with a dead replica waits for it."""
-        self._await(f"{name} to be gone", self._facts.topic_gone(name), timeout_s)
+        self._await(f"{name} to be gone", self._state.topic_gone(name), timeout_s)
 
     # -- how
 
@@ -413,7 +413,7 @@ class EmbeddedKafka:
             self._await_topics({name: spec.partitions for name, spec in topics.items()})
 
     def _await_topics(self, counts: Mapping[str, int]) -> None:
-        known = self._facts.everywhere(
+        known = self._state.everywhere(
             lambda snapshot: all(has_leaders(n)(snapshot, name) for name, n in counts.items())
         )
         self._await(f"every broker to know the leaders of {', '.join(counts)}", known)
@@ -425,8 +425,8 @@ class EmbeddedKafka:
         """
         counts: dict[str, int] = {}
         leaderless: set[str] = set()
-        alive = {handle.id for handle in self._require_nodes().running() if handle.has_all_disks}
-        for status in self._facts.partitions():
+        alive = {handle.id for handle in self._require_brokers().running() if handle.has_all_disks}
+        for status in self._state.partitions():
             counts[status.topic] = counts.get(status.topic, 0) + 1
             if status.leader not in alive:
                 leaderless.add(status.topic)
@@ -435,34 +435,34 @@ class EmbeddedKafka:
             self._await_topics(led)
 
     def _require_snapshots(self) -> Snapshots:
-        self._require_nodes()
+        self._require_brokers()
         if self._snapshots is None:
             raise ClusterClosed(NOT_RUNNING)
         return self._snapshots
 
     def _await(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
-        self._require_nodes().waiting.await_fact(what, probe, timeout_s)
+        self._require_brokers().waiting.await_fact(what, probe, timeout_s)
 
     def _reachable_addresses(self) -> list[str]:
-        return [handle.address for handle in self._require_nodes().all() if handle.is_reachable]
+        return [handle.address for handle in self._require_brokers().all() if handle.is_reachable]
 
     @property
-    def _facts(self) -> Facts:
-        return self._require_nodes().facts
+    def _state(self) -> ClusterState:
+        return self._require_brokers().state
 
     @property
     def _is_running(self) -> bool:
-        return self._holdings is not None and self._holdings.nodes is not None
+        return self._resources is not None and self._resources.brokers is not None
 
     @property
     def _is_forked(self) -> bool:
         """Whether this process was forked from the one that started the cluster."""
-        return self._holdings is not None and not self._holdings.owner.is_here
+        return self._resources is not None and not self._resources.owner.is_here
 
-    def _require_nodes(self) -> Nodes:
-        if self._holdings is None:
+    def _require_brokers(self) -> Brokers:
+        if self._resources is None:
             raise ClusterClosed(NOT_RUNNING)
-        return self._holdings.require_nodes()
+        return self._resources.require_brokers()
 
 
 def _largest(sides: Sequence[Collection[int]]) -> Collection[int]:

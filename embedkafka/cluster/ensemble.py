@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from embedkafka.faults.session import Session
+from embedkafka.faults.session_link import Session
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
 from embedkafka.runtime.files import DirectoryLock, Files

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Final, Protocol
 
 from embedkafka.faults.network import Network
-from embedkafka.faults.session import Cut, SessionLink
-from embedkafka.faults.standstill import StandstillClock
+from embedkafka.faults.pausable_clock import PausableClock
+from embedkafka.faults.session_link import Cut, SessionLink
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
@@ -58,7 +58,7 @@ class Life:
 
     broker: Broker
     session: SessionLink
-    clock: StandstillClock
+    clock: PausableClock
 
 
 class Surroundings(Protocol):

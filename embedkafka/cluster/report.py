@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, Final
 
-from embedkafka.cluster.nodes import Nodes
-from embedkafka.cluster.requests import SeenRequest
-from embedkafka.cluster.views import find_views
+from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.description import find_views
+from embedkafka.cluster.request_log import SeenRequest
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ApiError
 from embedkafka.protocol.messages.core import FetchRequest
@@ -40,31 +40,31 @@ _TEXT: Final = 60  # characters of a key or value
 _FETCH_BYTES: Final = 1 << 20
 
 
-def report(nodes: Nodes) -> str:
+def report(brokers: Brokers) -> str:
     """Brokers, partitions, groups and their lag, open transactions, last records and requests."""
-    requests = nodes.request_log.all()  # before our own
-    views = {view.topic_partition: view for view, led in _find_views(nodes) if led}
+    requests = brokers.request_log.all()  # before our own
+    views = {view.topic_partition: view for view, led in _find_views(brokers) if led}
     told = (
-        ("groups", _ask_all(nodes, lambda client: _groups(client, views))),
-        ("open transactions", _ask_all(nodes, _transactions)),
-        ("last records", _records(nodes, list(views.values()))),
-        ("last requests", _requests(requests, nodes.clock.monotonic_ms())),
+        ("groups", _ask_all(brokers, lambda client: _groups(client, views))),
+        ("open transactions", _ask_all(brokers, _transactions)),
+        ("last records", _records(brokers, list(views.values()))),
+        ("last requests", _requests(requests, brokers.clock.monotonic_ms())),
     )
-    lines = [nodes.describe()]
+    lines = [brokers.describe()]
     for title, found in told:
         if listed := [f"  {line}" for line in found]:
             lines += [f"{title}:", *listed]
     return "\n".join(lines)
 
 
-def _find_views(nodes: Nodes) -> list[tuple[PartitionView, bool]]:
+def _find_views(brokers: Brokers) -> list[tuple[PartitionView, bool]]:
     return find_views(
-        life.broker for handle in nodes.all() for life in [handle.life] if life is not None
+        life.broker for handle in brokers.all() for life in [handle.life] if life is not None
     )
 
 
-def _ask_all(nodes: Nodes, ask: Callable[[BrokerClient], Iterator[str]]) -> Iterator[str]:
-    for handle in nodes.all():
+def _ask_all(brokers: Brokers, ask: Callable[[BrokerClient], Iterator[str]]) -> Iterator[str]:
+    for handle in brokers.all():
         if handle.is_reachable:
             yield from _ask(handle.address, ask)
 
@@ -112,8 +112,8 @@ def _transactions(client: BrokerClient) -> Iterator[str]:
         )
 
 
-def _records(nodes: Nodes, views: Sequence[PartitionView]) -> Iterator[str]:
-    addresses = {handle.id: handle.address for handle in nodes.all() if handle.is_reachable}
+def _records(brokers: Brokers, views: Sequence[PartitionView]) -> Iterator[str]:
+    addresses = {handle.id: handle.address for handle in brokers.all() if handle.is_reachable}
     filled = (
         view
         for view in views

@@ -7,15 +7,15 @@ the copies could contradict it, and are made again.
 
 Owner: the thread that takes and restores them, one at a time.
 Invariants: a snapshot never changes (see `log.copies`), and can be restored as often as wanted.
-Not here: how logs are copied (`log`), and how brokers start (`nodes`).
+Not here: how logs are copied (`log`), and how brokers start (`brokers`).
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle import BrokerHandle
-from embedkafka.cluster.nodes import Nodes
 from embedkafka.log.copies import copy_log_dir
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.files import SystemFiles
@@ -38,8 +38,8 @@ class Snapshot:
 class Snapshots:
     """Takes and restores the snapshots of one cluster, which lie in `directory`."""
 
-    def __init__(self, nodes: Nodes, directory: Path) -> None:
-        self._nodes = nodes
+    def __init__(self, brokers: Brokers, directory: Path) -> None:
+        self._brokers = brokers
         self._directory = directory
         self._files = SystemFiles()
         self._taken = 0
@@ -48,7 +48,7 @@ class Snapshots:
         """The cluster as it is. Clients stay connected, and wait a little."""
         self._taken += 1
         directory = self._directory / str(self._taken)
-        handles = self._nodes.all()
+        handles = self._brokers.all()
         for handle in handles:
             handle.hush()
         try:
@@ -61,22 +61,22 @@ class Snapshots:
         """Ends all brokers, puts everything back, and starts those that ran then."""
         if snapshot.directory.parent != self._directory:
             raise EmbedKafkaError("this is a snapshot of another cluster")
-        self._nodes.at_once(BrokerHandle.abandon)
-        self._nodes.heal()
-        self._nodes.forget({handle.id for handle in self._nodes.all()} - set(snapshot.brokers))
-        with self._nodes.ensemble.restoring(snapshot.zookeeper):
+        self._brokers.at_once(BrokerHandle.abandon)
+        self._brokers.heal()
+        self._brokers.forget({handle.id for handle in self._brokers.all()} - set(snapshot.brokers))
+        with self._brokers.ensemble.restoring(snapshot.zookeeper):
             for broker_id in snapshot.brokers:
-                for log_dir in self._nodes.log_dirs(broker_id):
+                for log_dir in self._brokers.log_dirs(broker_id):
                     copy_log_dir(self._files, snapshot.directory / log_dir.name, log_dir)
-        self._nodes.boot(snapshot.running)
+        self._brokers.boot(snapshot.running)
 
     def _take(self, directory: Path, handles: Sequence[BrokerHandle]) -> Snapshot:
         for _ in range(_ATTEMPTS):
             self._files.remove_tree(directory)
-            before = self._nodes.ensemble.snapshot()
+            before = self._brokers.ensemble.snapshot()
             for handle in handles:
                 self._copy_logs(handle, directory)
-            if self._nodes.ensemble.snapshot() == before:
+            if self._brokers.ensemble.snapshot() == before:
                 return Snapshot(
                     directory=directory,
                     zookeeper=before,
@@ -90,6 +90,6 @@ class Snapshots:
         if life is not None:
             life.broker.logs.copy_to(directory)
             return
-        for log_dir in self._nodes.log_dirs(handle.id):
+        for log_dir in self._brokers.log_dirs(handle.id):
             if self._files.exists(log_dir):
                 copy_log_dir(self._files, log_dir, directory / log_dir.name)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.clients import Bytes, Clients, Headers
-from embedkafka.cluster.messages import Message
+from embedkafka.cluster.message import Message
 from embedkafka.spark import frames
 
 if TYPE_CHECKING:

@@ -99,7 +99,7 @@ class InProcess:
             seed=self._plan.seed,
         )
         kafka.start()
-        self.log_dirs = kafka._require_nodes()._directory
+        self.log_dirs = kafka._require_brokers()._directory
         return kafka
 
     def reachable(self):
@@ -183,13 +183,13 @@ class InProcess:
     def depose(self):
         """Another controller is elected, though the present one is well."""
         if self.kafka.controller is not None:
-            self.kafka._require_nodes().zk.store.delete(paths.CONTROLLER)
+            self.kafka._require_brokers().zk.store.delete(paths.CONTROLLER)
 
     def lose_answers(self, broker, count):
         """The next writes of a broker to ZooKeeper are done, and their answers lost."""
         life = self.kafka.broker(broker).life
         if life is not None:
-            nodes = self.kafka._require_nodes()
+            nodes = self.kafka._require_brokers()
             LostAnswers(life.session, count, self._timeline.note, nodes.on_change)
 
     def fault(self, api, kind, detail, times):

@@ -19,4 +19,4 @@ def reassign(kafka, topic, replicas):
 
 
 def replicas_of(kafka, topic):
-    return set(kafka._require_nodes().zk.find_topic(topic).partitions[0].replicas)
+    return set(kafka._require_brokers().zk.find_topic(topic).partitions[0].replicas)

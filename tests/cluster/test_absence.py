@@ -20,7 +20,7 @@ def leave(kafka, broker_id, how):
         kafka.broker(broker_id).pause()
     else:
         kafka.partition({broker_id}, {1, 2, 3} - {broker_id})
-    zk = kafka._require_nodes().zk
+    zk = kafka._require_brokers().zk
     eventually(lambda: zk.find_broker(broker_id) is None, "its session has expired")
 
 

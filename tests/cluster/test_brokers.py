@@ -250,7 +250,7 @@ def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it():
 def test_notifications_of_changed_settings_do_not_pile_up(kafka):
     """Kafka's brokers purge them a quarter of an hour later, when they read the next."""
     kafka.topic("orders")
-    zk = kafka._require_nodes().zk
+    zk = kafka._require_brokers().zk
     for size in (20_000_000, 30_000_000, 40_000_000):
         config = kafka.broker(1).require_broker().config
         config.set_overrides("topics", "orders", {"segment.bytes": str(size)})

@@ -12,8 +12,8 @@ import warnings
 import pytest
 
 from embedkafka import ClusterClosed, EmbeddedKafka
+from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle import BrokerHandle
-from embedkafka.cluster.nodes import Nodes
 from embedkafka.runtime import temporary
 from tests.cluster.footprint import our_directories, our_threads, refuses
 
@@ -123,14 +123,14 @@ def test_a_close_during_the_start_on_another_thread_leaves_nothing(monkeypatch):
     before = our_threads()
     kafka = EmbeddedKafka(brokers=2)
     booting, closing = threading.Event(), threading.Event()
-    boot_all = Nodes.boot_all
+    boot_all = Brokers.boot_all
 
     def slow_boot(nodes):
         booting.set()
         assert closing.wait(PATIENCE_S)
         boot_all(nodes)
 
-    monkeypatch.setattr(Nodes, "boot_all", slow_boot)
+    monkeypatch.setattr(Brokers, "boot_all", slow_boot)
     starter = threading.Thread(target=kafka.start)
     starter.start()
     assert booting.wait(PATIENCE_S)
@@ -149,7 +149,7 @@ def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(monkeypat
     before = our_threads()
     kafka = EmbeddedKafka(brokers=2)
     closed = threading.Event()
-    boot_all = Nodes.boot_all
+    boot_all = Brokers.boot_all
 
     def close_and_return(number, frame):
         kafka.close()
@@ -160,7 +160,7 @@ def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(monkeypat
         assert closed.wait(PATIENCE_S)
         boot_all(nodes)
 
-    monkeypatch.setattr(Nodes, "boot_all", interrupted)
+    monkeypatch.setattr(Brokers, "boot_all", interrupted)
     handler_before = signal.signal(signal.SIGUSR1, close_and_return)
     try:
         with pytest.raises(ClusterClosed):

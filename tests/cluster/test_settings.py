@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka
-from embedkafka.cluster import ensemble, process
+from embedkafka.cluster import broker_process, ensemble
 from embedkafka.group.consumer.assignors import ASSIGNORS
 from embedkafka.log import config as log_config
 from embedkafka.log.log import Log
@@ -172,9 +172,9 @@ def connection_timeout_ms(broker: Broker) -> int:
             """Nothing changes."""
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "KazooZk", Kazoo)
+        patch.setattr(broker_process, "KazooZk", Kazoo)
         patch.setattr(ensemble, "KazooZk", Kazoo)
-        process.BrokerProcess(zookeeper="zk:1", broker_id=1)._connect(broker.spec.config)
+        broker_process.BrokerProcess(zookeeper="zk:1", broker_id=1)._connect(broker.spec.config)
         timeout_ms = part_configs.zookeeper_connect_timeout_ms(broker.spec.config)
         ensemble.RealEnsemble("zk:1", None, connect_timeout_ms=timeout_ms).observe()  # type: ignore[arg-type]
     (timeout_ms,) = set(made)

@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 
 from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError
-from embedkafka.cluster.nodes import Nodes
+from embedkafka.cluster.brokers import Brokers
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest
@@ -77,8 +77,8 @@ def test_records_topics_offsets_and_settings_are_put_back(kafka):
         kafka.restore(then)
         assert texts(orders) == ["a"]
         assert committed(kafka, "readers", "orders") == 1
-        assert {p.topic for p in kafka._facts.partitions()} >= {"orders", "old"}
-        assert "new" not in {p.topic for p in kafka._facts.partitions()}
+        assert {p.topic for p in kafka._state.partitions()} >= {"orders", "old"}
+        assert "new" not in {p.topic for p in kafka._state.partitions()}
         config = kafka.broker(1).require_broker().config.log_config("orders")
         assert config.retention_ms == 123_456_789
         assert (kafka.cluster_id, kafka.bootstrap_servers) == (cluster_id, addresses)
@@ -332,7 +332,7 @@ class KilledAtEveryStep:
         self._thread = threading.current_thread()
         for name in self.CHANGES:
             monkeypatch.setattr(SystemFiles, name, self._keep_before(getattr(SystemFiles, name)))
-        monkeypatch.setattr(Nodes, "boot", self._keep_before(Nodes.boot, last=True))
+        monkeypatch.setattr(Brokers, "boot", self._keep_before(Brokers.boot, last=True))
 
     def _keep_before(self, change, *, last=False):
         def keep_and_change(*arguments):

@@ -5,7 +5,7 @@ from tests.wire.clients import eventually
 
 
 def directories(kafka, broker_id, topic):
-    (log_dir,) = kafka._require_nodes().log_dirs(broker_id)
+    (log_dir,) = kafka._require_brokers().log_dirs(broker_id)
     return [path.name for path in log_dir.glob(f"{topic}-0*")]
 
 

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError, cli
-from embedkafka.cluster import process
-from embedkafka.cluster.process import BrokerProcess
+from embedkafka.cluster import broker_process
+from embedkafka.cluster.broker_process import BrokerProcess
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.zk import paths
 from tests.cluster.processes import PATIENCE_S, SESSION_TIMEOUT_MS, Processes
@@ -211,7 +211,7 @@ def test_a_former_leader_gives_up_what_no_follower_had(kafka):
 
 
 def test_a_second_broker_with_the_same_id_is_refused(kafka, monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "PATIENCE_MS", 500)
+    monkeypatch.setattr(broker_process, "PATIENCE_MS", 500)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = our_threads()
     second = BrokerProcess(

@@ -9,7 +9,7 @@ import pytest
 
 import embedkafka
 from embedkafka import cli
-from embedkafka.cluster import process
+from embedkafka.cluster import broker_process
 from embedkafka.cluster.config import ClusterConfig
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
@@ -76,7 +76,7 @@ def test_broker_passes_every_option_to_its_process(monkeypatch, tmp_path, capsys
     class Lone(StandIn):
         address = "127.0.0.1:9"
 
-    monkeypatch.setattr(process, "BrokerProcess", Lone)
+    monkeypatch.setattr(broker_process, "BrokerProcess", Lone)
     monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
     options = ["--zookeeper", "localhost:2181/here", "--id", "7"]
     options += ["--host", "127.0.0.2", "--port", "9"]

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.cluster.switching import INTERVAL_S
+from embedkafka.cluster.switch_interval import INTERVAL_S
 
 
 @pytest.fixture(autouse=True)

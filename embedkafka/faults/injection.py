@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from embedkafka.faults.disk import Disk
-from embedkafka.faults.requests import RequestFaults
+from embedkafka.faults.request_faults import RequestFaults
 
 
 class Faults:

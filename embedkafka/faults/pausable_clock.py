@@ -12,7 +12,7 @@ from collections.abc import Callable
 from embedkafka.runtime.clock import Clock
 
 
-class StandstillClock:
+class PausableClock:
     """One broker's clock: that of its cluster until `pause`, and again after `resume`."""
 
     def __init__(self, clock: Clock) -> None:

@@ -2,7 +2,7 @@
 
 import json
 
-from embedkafka.cluster.dump import as_json, as_text, explain
+from embedkafka.cluster.log_dump import as_json, as_text, explain
 from embedkafka.group.consumer.records import epoch_record
 from embedkafka.group.records import OFFSETS_TOPIC, group_record, offset_record
 from embedkafka.log.dump import BatchFound, EntryFound, FileFound, Problem, RecordFound

@@ -51,7 +51,7 @@ class PartitionStatus:
         return set(self.isr) != set(self.replicas)
 
 
-class Facts:
+class ClusterState:
     """Looks at one cluster. `on_change` is told of what shows in ZooKeeper alone."""
 
     def __init__(

@@ -11,19 +11,19 @@ from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
+from embedkafka.cluster.cluster_state import ClusterState
 from embedkafka.cluster.config import ClusterConfig
+from embedkafka.cluster.description import describe_cluster
 from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
-from embedkafka.cluster.facts import Facts
 from embedkafka.cluster.lifecycle import ANY_PORT, BrokerHandle, Life
-from embedkafka.cluster.requests import RequestLog
-from embedkafka.cluster.views import describe_cluster
+from embedkafka.cluster.request_log import RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
-from embedkafka.faults.controls import Faults
 from embedkafka.faults.disk import Disk
+from embedkafka.faults.injection import Faults
 from embedkafka.faults.network import Network
-from embedkafka.faults.requests import RequestFaults
-from embedkafka.faults.session import Cut, SessionLink
-from embedkafka.faults.standstill import StandstillClock
+from embedkafka.faults.pausable_clock import PausableClock
+from embedkafka.faults.request_faults import RequestFaults
+from embedkafka.faults.session_link import Cut, SessionLink
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
@@ -39,7 +39,7 @@ from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 
 
-class Nodes:
+class Brokers:
     """The brokers and their surroundings; `lifecycle.Surroundings` of every handle."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Nodes:
         self._disks: dict[BrokerId, Disk] = {}
         self._halting: list[threading.Thread] = []
         self.faults = Faults(self._requests, self._disk)
-        self.facts = Facts(self.zk, self.all, self.network, self.on_change)
+        self.state = ClusterState(self.zk, self.all, self.network, self.on_change)
 
     # -- the brokers
 
@@ -103,7 +103,7 @@ class Nodes:
         for handle in handles:
             handle.require_broker().stand_for_election()
         if handles:  # else there is no controller to wait for: a snapshot may be of the dead
-            self.waiting.await_fact("all brokers to know each other", self.facts.membership())
+            self.waiting.await_fact("all brokers to know each other", self.state.membership())
 
     def add(self) -> BrokerHandle:
         """Starts one broker more, under the next id."""
@@ -174,7 +174,7 @@ class Nodes:
             end_thread(thread, self._failures, patience_s=3 * BUSY_S)
 
     def describe(self) -> str:
-        return describe_cluster(self.all(), self.facts.find_controller())
+        return describe_cluster(self.all(), self.state.find_controller())
 
     # -- the network
 
@@ -217,7 +217,7 @@ class Nodes:
                 handle.start()
             elif not handle.has_all_disks:
                 handle.restart()
-        self.waiting.await_fact("all brokers to know each other", self.facts.membership())
+        self.waiting.await_fact("all brokers to know each other", self.state.membership())
 
     # -- `lifecycle.Surroundings`
 
@@ -232,7 +232,7 @@ class Nodes:
         session = self.ensemble.connect(
             broker_id, spec.config.integer("zookeeper.session.timeout.ms")
         )
-        clock = StandstillClock(self.clock)
+        clock = PausableClock(self.clock)
         broker = Broker(
             spec,
             store=session,
@@ -250,11 +250,11 @@ class Nodes:
 
     def await_unregistered(self, broker_id: BrokerId, timeout_s: float) -> None:
         what = f"the session of broker {broker_id}'s former life to expire"
-        self.waiting.await_fact(what, self.facts.unregistered(broker_id), timeout_s)
+        self.waiting.await_fact(what, self.state.unregistered(broker_id), timeout_s)
 
     def await_known(self, broker_id: BrokerId, timeout_s: float) -> None:
         what = f"broker {broker_id} and all others to know each other"
-        self.waiting.await_fact(what, self.facts.broker_known(broker_id), timeout_s)
+        self.waiting.await_fact(what, self.state.broker_known(broker_id), timeout_s)
 
     def on_change(self) -> None:
         self.waiting.on_change()

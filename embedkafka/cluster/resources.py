@@ -7,7 +7,7 @@ program's affair.
 
 Owner: the process that made it; `_closing` lets one thread at a time close it. `_live` holds those
 that are open, and is changed by single operations only.
-Not here: how brokers end (`nodes`).
+Not here: how brokers end (`brokers`).
 """
 
 import atexit
@@ -16,8 +16,8 @@ import threading
 import warnings
 from collections.abc import Callable
 
-from embedkafka.cluster.nodes import Nodes
-from embedkafka.cluster.switching import shorten_interval
+from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.switch_interval import shorten_interval
 from embedkafka.runtime.failures import ClusterClosed, Failures
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.temporary import TemporaryDirectory
@@ -28,13 +28,13 @@ _LOG = logging.getLogger(__name__)
 NOT_RUNNING = "the cluster is not running"
 
 
-class Holdings:
+class ClusterResources:
     """The possessions of one cluster, from its start to `close`."""
 
     def __init__(self, *, keep: bool, failures: Failures) -> None:
         """`keep` says that somebody else wants the data; else it is not worth putting in order."""
         self.owner = Owner()
-        self.nodes: Nodes | None = None
+        self.brokers: Brokers | None = None
         self._keep = keep
         self._failures = failures
         self._closing = threading.RLock()
@@ -43,21 +43,21 @@ class Holdings:
         _live.add(self)
         self._put_interval_back = shorten_interval()
 
-    def require_nodes(self) -> Nodes:
+    def require_brokers(self) -> Brokers:
         self.owner.require_here()
-        if self.nodes is None:
+        if self.brokers is None:
             raise ClusterClosed(NOT_RUNNING)
-        return self.nodes
+        return self.brokers
 
     def close(self) -> None:
         """Stops every broker and removes what it left; a second call does nothing."""
         if not self.owner.is_here:
             return
         with self._closing:
-            nodes, self.nodes = self.nodes, None
+            brokers, self.brokers = self.brokers, None
             try:
-                if nodes is not None:
-                    nodes.close(keep=self._keep)
+                if brokers is not None:
+                    brokers.close(keep=self._keep)
             finally:
                 self._put_interval_back()
                 self.directory.remove()
@@ -73,14 +73,14 @@ class Holdings:
             start_thread("ek-abandoned", self.close, self._failures)
 
 
-_live: set[Holdings] = set()
+_live: set[ClusterResources] = set()
 
 
 def close_all() -> None:
     """Closes every cluster of this process, which is about to end."""
-    for holdings in list(_live):
+    for resources in list(_live):
         try:
-            holdings.close()
+            resources.close()
         except Exception:  # the others must not suffer for it
             _LOG.exception("A cluster could not be closed")
 
