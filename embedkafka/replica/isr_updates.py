@@ -77,7 +77,10 @@ class IsrUpdates:
         topic_partition, isr = proposal.topic_partition, proposal.state.isr
         try:
             version = self._store.update_isr_as_leader(
-                topic_partition, proposal.state, joining=proposal.broker_epochs
+                topic_partition,
+                proposal.state,
+                topic_id=proposal.topic_id,
+                joining=proposal.broker_epochs,
             )
         except NoNode as gone:
             _LOG.info("In-sync replicas %s of %s: one is gone: %s", isr, topic_partition, gone)

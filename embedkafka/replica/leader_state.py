@@ -266,6 +266,7 @@ class LeaderState:
     def _propose(self, isr: tuple[BrokerId, ...]) -> IsrProposal:
         self._proposal = IsrProposal(
             topic_partition=self._topic_partition,
+            topic_id=self._log.topic_id,
             state=LeaderAndIsr(
                 leader=self._broker_id,
                 leader_epoch=self._state.leader_epoch,

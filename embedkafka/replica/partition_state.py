@@ -1,5 +1,6 @@
 """What a partition is told by the controller, and what it tells those who ask: all frozen."""
 
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,6 +30,7 @@ class IsrProposal:
     """
 
     topic_partition: TopicPartition
+    topic_id: uuid.UUID | None
     state: LeaderAndIsr
     broker_epochs: Mapping[BrokerId, int]
 

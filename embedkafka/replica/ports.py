@@ -1,5 +1,6 @@
 """What replication needs from the rest of the broker, each as narrow as it can be."""
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -24,10 +25,16 @@ class IsrStore(Protocol):
     """Where a leader records its in-sync replicas (`zk.kafka_zk.KafkaZk`); the calls may block."""
 
     def update_isr_as_leader(
-        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Mapping[BrokerId, int]
+        self,
+        partition: TopicPartition,
+        state: LeaderAndIsr,
+        *,
+        topic_id: uuid.UUID | None,
+        joining: Mapping[BrokerId, int],
     ) -> int | None:
         """Writes `state` over the version it carries: the new version, or None if it has moved.
 
+        None as well if the topic with `topic_id` is gone, even if another has its name.
         `NoNode` when one of `joining` is not registered with its broker epoch; the store then has
         the version still. Any other error leaves open whether it was written.
         """

@@ -317,10 +317,13 @@ class KafkaZk:
         partition: TopicPartition,
         state: LeaderAndIsr,
         *,
+        topic_id: uuid.UUID | None = None,
         joining: Mapping[BrokerId, int] = _NO_JOINERS,
     ) -> int | None:
         """A leader's own change of its ISR: the new zk version, or None when it was fenced.
 
+        A leader of an earlier topic of the same name is fenced by the `topic_id`: versions do not
+        tell the two topics apart, because the znodes of both begin at 0.
         Brokers that are `joining` must be registered in the same moment, with the given broker
         epoch unless that is -1, else it is `NoNode`: a controller that has seen one go does not
         look at the set again.
@@ -328,6 +331,10 @@ class KafkaZk:
         exactly the state that was to be written. The version is therefore compared first, and
         by a write, for a server may answer reads with what was.
         """
+        if topic_id is not None:
+            topic = self.find_topic(partition.topic)
+            if topic is None or topic.topic_id != topic_id:
+                return None
         path = paths.partition_state(partition)
         restarted = [
             broker_id

@@ -190,11 +190,11 @@ class World:
         Stock clients end before: a commit that one of them repeats afterwards would count, with
         what it read in a time that never was. Producers and readers work on meanwhile.
         """
-        self.history.close_all()
         for client in (*self._members, *self._workers):
             client.leave()
         for client in (*self._members, *self._workers):
             client.stop()
+        self.history.close_all()  # those of workers that hang: the next worker aborts them
         for reader in self._readers:
             reader.leave()
         self._readers, self._members, self._workers = [], [], []

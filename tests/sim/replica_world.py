@@ -6,6 +6,7 @@ change their in-sync sets in the store, and all of it is interleaved with electi
 replicas, kills, lost sessions, delayed requests and the passing of time, from one seed.
 """
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -114,11 +115,16 @@ class ReplicaNode(Node):
         return None
 
     def update_isr_as_leader(
-        self, partition: TopicPartition, state: Any, *, joining: Mapping[BrokerId, int]
+        self,
+        partition: TopicPartition,
+        state: Any,
+        *,
+        topic_id: uuid.UUID | None,
+        joining: Mapping[BrokerId, int],
     ) -> int | None:
         if self.info.id in self.replica_cluster.cut_from_store:
             raise ConnectionLoss(str(partition))
-        version = self.zk.update_isr_as_leader(partition, state, joining=joining)
+        version = self.zk.update_isr_as_leader(partition, state, topic_id=topic_id, joining=joining)
         if self.info.id in self.replica_cluster.losing_answers:
             raise ConnectionLoss(str(partition))
         return version

@@ -110,7 +110,12 @@ class FakeStore:
         self.takes_notes = True
 
     def update_isr_as_leader(
-        self, partition: TopicPartition, state: LeaderAndIsr, *, joining: Mapping[BrokerId, int]
+        self,
+        partition: TopicPartition,
+        state: LeaderAndIsr,
+        *,
+        topic_id: uuid.UUID | None,
+        joining: Mapping[BrokerId, int],
     ) -> int | None:
         if not self.is_reachable:
             raise ConnectionLoss(str(partition))

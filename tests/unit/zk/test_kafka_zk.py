@@ -225,6 +225,22 @@ def alone(zk: KafkaZk) -> LeaderAndIsr:
 TWO = BrokerId(2)
 
 
+def test_the_leader_of_a_deleted_topic_does_not_write_to_its_namesake(zk: KafkaZk) -> None:
+    _, version = zk.register_controller_and_increment_epoch(1)
+    old_id, new_id = uuid.UUID(int=1), uuid.UUID(int=2)
+    old, new = LeaderAndIsr(leader=1, isr=(1, 2)), LeaderAndIsr(leader=2, isr=(2, 1))
+    alone = replace(old, isr=(1,))
+    zk.create_topic("orders", {0: [1, 2]}, topic_id=old_id, config={})
+    zk.create_partition_states({tp(0): old}, epoch_version=version)
+    zk.delete_topic_znodes("orders", epoch_version=version)
+    assert zk.update_isr_as_leader(tp(0), alone, topic_id=old_id) is None
+    zk.create_topic("orders", {0: [2, 1]}, topic_id=new_id, config={})
+    zk.create_partition_states({tp(0): new}, epoch_version=version)
+    assert zk.update_isr_as_leader(tp(0), alone, topic_id=old_id) is None
+    assert zk.partition_states([tp(0)]) == {tp(0): new}
+    assert zk.update_isr_as_leader(tp(0), replace(new, isr=(2,)), topic_id=new_id) == 1
+
+
 def test_who_joins_an_isr_must_be_registered_in_that_moment(
     zk: KafkaZk, alone: LeaderAndIsr
 ) -> None:
