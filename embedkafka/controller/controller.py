@@ -28,7 +28,7 @@ Not here: what events do (`loop`).
 from collections.abc import Collection, Mapping, Sequence
 
 from embedkafka.controller import events
-from embedkafka.controller.channels import BrokerChannels
+from embedkafka.controller.channels import ControllerChannels
 from embedkafka.controller.events import (
     ElectionReply,
     ElectionTrigger,
@@ -74,8 +74,8 @@ class Controller:
         )
         listener = config.control_plane_listener or config.inter_broker_listener
 
-        def open_channels() -> BrokerChannels:
-            return BrokerChannels(
+        def open_channels() -> ControllerChannels:
+            return ControllerChannels(
                 broker.id,
                 connect=connect,
                 listener=listener,

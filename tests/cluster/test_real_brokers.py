@@ -14,7 +14,7 @@ import pytest
 from embedkafka.controller.controller import Controller
 from embedkafka.controller.events import ElectionType
 from embedkafka.controller.loop import ControllerConfig
-from embedkafka.controller.ports import BrokerConnection
+from embedkafka.net.broker_channel import BrokerConnection
 from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures

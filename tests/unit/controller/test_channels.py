@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from embedkafka.controller import channels as channels_module
-from embedkafka.controller.channels import BrokerChannels
+from embedkafka.controller.channels import RETRY_BACKOFF_MS, ControllerChannels
 from embedkafka.controller.request_batch import Outgoing
+from embedkafka.net import broker_channel
+from embedkafka.net.broker_channel import IDLE_MS
 from embedkafka.protocol.messages.brokers import UpdateMetadataRequest, UpdateMetadataResponse
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
@@ -41,7 +42,7 @@ class Fixture:
         self.received: list[int] = []
         self.answer: Callable[[UpdateMetadataRequest], None] = lambda request: None
         self.answered = threading.Semaphore(0)
-        self.channels = BrokerChannels(
+        self.channels = ControllerChannels(
             1,
             connect=self._connect,
             listener="PLAINTEXT",
@@ -101,7 +102,7 @@ def test_an_idle_thread_ends_and_the_next_request_starts_another(fixture: Fixtur
     fixture.await_answers(1)
     (thread,) = fixture.threads()
     while thread.is_alive():  # it may not be waiting yet when time jumps
-        fixture.clock.advance(channels_module.IDLE_MS)
+        fixture.clock.advance(IDLE_MS)
         thread.join(0.01)
     fixture.send(2)
     fixture.await_answers(1)
@@ -120,7 +121,7 @@ def test_a_request_is_sent_again_until_it_arrives(fixture: Fixture) -> None:
     fixture.send(1)
     fixture.send(2)
     while not fixture.answered.acquire(timeout=0.01):
-        fixture.clock.advance(channels_module.RETRY_BACKOFF_MS)
+        fixture.clock.advance(RETRY_BACKOFF_MS)
     fixture.await_answers(1)
     assert fixture.received == [1, 2]
     assert len(fixture.connections) == 4
@@ -152,7 +153,7 @@ def test_nothing_is_sent_to_a_broker_without_a_channel(fixture: Fixture) -> None
 
 
 def test_the_queue_is_bounded(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels_module, "MAX_QUEUED", 2)
+    monkeypatch.setattr(broker_channel, "MAX_QUEUED", 2)
     calling, go_on = threading.Event(), threading.Event()
 
     def slow(request: UpdateMetadataRequest) -> None:
