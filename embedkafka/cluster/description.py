@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from embedkafka.cluster.lifecycle import BrokerHandle, BrokerState
-from embedkafka.replica.partition_state import PartitionView
+from embedkafka.replica.partition_values import PartitionView
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.broker import Broker
 

@@ -25,7 +25,7 @@ from embedkafka.protocol.messages.transactions import (
 )
 from embedkafka.records.batch import read_batches
 from embedkafka.records.record import Record
-from embedkafka.replica.partition_state import PartitionView
+from embedkafka.replica.partition_values import PartitionView
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import TopicPartition

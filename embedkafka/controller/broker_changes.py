@@ -1,21 +1,21 @@
 """Brokers that come, go, fail in part, or want to leave: what becomes of their replicas.
 
 Owner: the controller's event loop.
-Not here: which of them came and went (`membership`), and the rules of elections (`election`).
+Not here: which brokers came and went (`membership`); who wins (`election_strategies`).
 """
 
 import logging
 from collections.abc import Collection, Mapping
 
 from embedkafka.controller import membership
-from embedkafka.controller.context import ControllerContext, Replica
-from embedkafka.controller.election import Strategy
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
+from embedkafka.controller.election_strategies import Strategy
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
-from embedkafka.controller.topic_deletion import TopicDeletion
+from embedkafka.controller.topic_deletion import TopicDeletionManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -35,7 +35,7 @@ class BrokerChanges:
         context: ControllerContext,
         zk: KafkaZk,
         changes: StateChanges,
-        deletion: TopicDeletion,
+        deletion: TopicDeletionManager,
         reassignments: Reassignments,
         sender: RequestSender,
         *,
@@ -111,7 +111,7 @@ class BrokerChanges:
             context.shutting_down.discard(broker)
         self.on_replicas_offline(context.replicas_on(brokers))
 
-    def on_replicas_offline(self, replicas: Collection[Replica]) -> None:
+    def on_replicas_offline(self, replicas: Collection[PartitionAndReplica]) -> None:
         """Elects leaders in place of lost ones, and takes the lost replicas out of their ISRs."""
         context = self._context
         doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
@@ -154,5 +154,7 @@ class BrokerChanges:
         for partition in followed:
             batch.add_stop_replica(broker, partition, delete=False)
         self._sender.send(batch)
-        self._changes.move_replicas([Replica(tp, broker) for tp in followed], ReplicaState.OFFLINE)
+        self._changes.move_replicas(
+            [PartitionAndReplica(tp, broker) for tp in followed], ReplicaState.OFFLINE
+        )
         return context.partitions_led_by(broker)

@@ -5,7 +5,7 @@ Invariants: requests reach a broker in the order in which they were queued, each
 request whose answer was lost is sent again; brokers recognise it by its leader epochs. Requests to
 a broker that is gone are dropped with its channel.
 Not here: queue, connection and thread (`net.broker_channel`), what is sent (`request_batch`), what
-an answer means (`loop`).
+an answer means (`core`).
 """
 
 import logging

@@ -27,7 +27,7 @@ EPOCH_DURING_DELETE = -2
 """Leader epochs of StopReplica for a partition without a leader, or of a topic in deletion."""
 
 
-class Replica(NamedTuple):
+class PartitionAndReplica(NamedTuple):
     """A partition on a broker."""
 
     partition: TopicPartition
@@ -58,7 +58,7 @@ class ControllerContext:
         self.leadership: dict[TopicPartition, LeaderAndIsr] = {}
         self.reassigning: dict[TopicPartition, None] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
-        self.replica_states: dict[Replica, ReplicaState] = {}
+        self.replica_states: dict[PartitionAndReplica, ReplicaState] = {}
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
         self.topics_to_delete: dict[str, None] = {}
         self.topics_with_deletion_started: set[str] = set()
@@ -117,7 +117,7 @@ class ControllerContext:
             for lost in self.offline_dirs.values():
                 lost.discard(partition)
             for broker in assignment.replicas:
-                self.replica_states.pop(Replica(partition, broker), None)
+                self.replica_states.pop(PartitionAndReplica(partition, broker), None)
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
         """The partition's replicas; an empty assignment when there is no such partition."""
@@ -134,23 +134,27 @@ class ControllerContext:
     def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         return [TopicPartition(t, p) for t in topics for p in self.assignments.get(t, ())]
 
-    def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
-        return [Replica(tp, broker) for tp in partitions for broker in self.assignment(tp).replicas]
+    def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[PartitionAndReplica]:
+        return [
+            PartitionAndReplica(tp, broker)
+            for tp in partitions
+            for broker in self.assignment(tp).replicas
+        ]
 
-    def replicas_of_topic(self, topic: str) -> list[Replica]:
+    def replicas_of_topic(self, topic: str) -> list[PartitionAndReplica]:
         return self.replicas_of(self.partitions_of([topic]))
 
-    def replicas_on(self, brokers: Iterable[int]) -> list[Replica]:
+    def replicas_on(self, brokers: Iterable[int]) -> list[PartitionAndReplica]:
         wanted = set(brokers)
         return [
-            Replica(TopicPartition(topic, number), broker)
+            PartitionAndReplica(TopicPartition(topic, number), broker)
             for topic, numbers in self.assignments.items()
             for number, assignment in numbers.items()
             for broker in assignment.replicas
             if broker in wanted
         ]
 
-    def replicas_in(self, topic: str, state: "ReplicaState") -> list[Replica]:
+    def replicas_in(self, topic: str, state: "ReplicaState") -> list[PartitionAndReplica]:
         states = self.replica_states
         return [r for r in self.replicas_of_topic(topic) if states.get(r) is state]
 

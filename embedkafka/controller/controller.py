@@ -22,13 +22,14 @@ ZooKeeper (`KafkaZk`); so are ISR changes (`update_isr_as_leader`, then `notify_
 log directory failures (`notify_log_dir_failure`).
 
 Owner: the event loop owns everything but the two numbers that other threads may read.
-Not here: what events do (`loop`).
+Not here: what events do (`core`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 from embedkafka.controller import events
 from embedkafka.controller.channels import ControllerChannels
+from embedkafka.controller.core import ControllerConfig, ControllerCore
 from embedkafka.controller.events import (
     ElectionReply,
     ElectionTrigger,
@@ -38,7 +39,6 @@ from embedkafka.controller.events import (
     ReassignmentReply,
     ShutdownReply,
 )
-from embedkafka.controller.loop import ControllerConfig, ControllerCore
 from embedkafka.controller.ports import Connect
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.runtime.clock import Clock

@@ -6,7 +6,7 @@
 - OFFLINE: had one, and its broker or log directory is gone.
 
 An illegal move raises and changes nothing.
-Not here: writing znodes and sending requests (`state_changes`), who is elected (`election`).
+Not here: writing znodes, sending requests (`state_changes`); who wins (`election_strategies`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,13 @@ from enum import Enum
 from typing import Final
 
 from embedkafka.controller.context import ControllerContext
-from embedkafka.controller.election import Candidates, Strategy, elect, first_state, recipients
+from embedkafka.controller.election_strategies import (
+    Candidates,
+    Strategy,
+    elect,
+    first_state,
+    recipients,
+)
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
 from embedkafka.zk.payloads import LeaderAndIsr
@@ -42,7 +48,7 @@ class IllegalMove(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elections:
+class ElectionOutcome:
     """States to write to ZooKeeper, who hears of them, and why there are none for others."""
 
     states: Mapping[TopicPartition, LeaderAndIsr]
@@ -106,7 +112,7 @@ def waiting_for_leader(
 
 def decide_first_leaders(
     context: ControllerContext, partitions: Iterable[TopicPartition]
-) -> Elections:
+) -> ElectionOutcome:
     """First states of NEW partitions; the recipients are the ISR."""
     states: dict[TopicPartition, LeaderAndIsr] = {}
     refused: dict[TopicPartition, str] = {}
@@ -122,7 +128,7 @@ def decide_first_leaders(
         else:
             states[partition] = state
     told = {partition: state.isr for partition, state in states.items()}
-    return Elections(states=states, recipients=told, refused=refused)
+    return ElectionOutcome(states=states, recipients=told, refused=refused)
 
 
 def topics_without_live_isr(
@@ -143,7 +149,7 @@ def decide_elections(
     current: Mapping[TopicPartition, LeaderAndIsr],
     *,
     unclean_topics: Collection[str] = (),
-) -> Elections:
+) -> ElectionOutcome:
     """New leaders under `strategy`, given what ZooKeeper has now."""
     states: dict[TopicPartition, LeaderAndIsr] = {}
     told: dict[TopicPartition, tuple[int, ...]] = {}
@@ -163,7 +169,7 @@ def decide_elections(
             continue
         states[partition] = elected
         told[partition] = recipients(strategy, candidates)
-    return Elections(states=states, recipients=told, refused=refused)
+    return ElectionOutcome(states=states, recipients=told, refused=refused)
 
 
 def _candidates(

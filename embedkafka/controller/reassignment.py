@@ -19,8 +19,8 @@ Not here: copying data, which followers do by fetching.
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from embedkafka.controller.context import ControllerContext, Replica
-from embedkafka.controller.election import Strategy
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
+from embedkafka.controller.election_strategies import Strategy
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.sender import RequestSender
@@ -209,7 +209,7 @@ class Reassignments:
     def _advance(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """One pass through the phases; `assignment` is new, or the one in progress."""
         self._record(partition, assignment)
-        added = [Replica(partition, broker) for broker in assignment.adding]
+        added = [PartitionAndReplica(partition, broker) for broker in assignment.adding]
         if not self._is_complete(partition, assignment):
             # Without a leader there is nobody to tell: none of its replicas has been up yet.
             if partition in self._context.leadership:
@@ -260,7 +260,7 @@ class Reassignments:
             self._changes.move_partitions([partition], PartitionState.ONLINE, Strategy.REASSIGN)
 
     def _remove(self, partition: TopicPartition, brokers: Sequence[int]) -> None:
-        replicas = [Replica(partition, broker) for broker in brokers]
+        replicas = [PartitionAndReplica(partition, broker) for broker in brokers]
         for state in _REMOVAL_STEPS:
             self._changes.move_replicas(replicas, state)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final
 
-from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
 from embedkafka.controller.partition_machine import IllegalMove
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass, field
@@ -52,21 +52,21 @@ class ReplicaMoves:
     `at_once` move without a write; `shrink` move once the broker is out of their ISR.
     """
 
-    at_once: Sequence[Replica] = ()
+    at_once: Sequence[PartitionAndReplica] = ()
     shrink: Sequence[TopicPartition] = ()
     leader_and_isr: Sequence[TopicPartition] = ()
     is_new: bool = False
     stop: Sequence[TopicPartition] = ()
     delete: bool = False
     update_metadata: Sequence[TopicPartition] = ()
-    refused: Mapping[Replica, str] = field(default_factory=dict)
+    refused: Mapping[PartitionAndReplica, str] = field(default_factory=dict)
 
 
-def state_of(context: ControllerContext, replica: Replica) -> ReplicaState:
+def state_of(context: ControllerContext, replica: PartitionAndReplica) -> ReplicaState:
     return context.replica_states.get(replica, _NON_EXISTENT)
 
 
-def move(context: ControllerContext, replica: Replica, target: ReplicaState) -> None:
+def move(context: ControllerContext, replica: PartitionAndReplica, target: ReplicaState) -> None:
     """The one place where a replica changes state."""
     current = state_of(context, replica)
     if current not in PREDECESSORS[target]:
@@ -94,11 +94,14 @@ def start(context: ControllerContext) -> None:
 
 
 def decide(
-    context: ControllerContext, broker: int, replicas: Iterable[Replica], target: ReplicaState
+    context: ControllerContext,
+    broker: int,
+    replicas: Iterable[PartitionAndReplica],
+    target: ReplicaState,
 ) -> ReplicaMoves:
     """What to write and send so that `replicas`, all on `broker`, are in state `target`."""
-    legal: list[Replica] = []
-    refused: dict[Replica, str] = {}
+    legal: list[PartitionAndReplica] = []
+    refused: dict[PartitionAndReplica, str] = {}
     for replica in replicas:
         current = state_of(context, replica)
         if current in PREDECESSORS[target]:
@@ -118,10 +121,13 @@ def decide(
 
 
 def _decide_new(
-    context: ControllerContext, broker: int, legal: list[Replica], refused: dict[Replica, str]
+    context: ControllerContext,
+    broker: int,
+    legal: list[PartitionAndReplica],
+    refused: dict[PartitionAndReplica, str],
 ) -> ReplicaMoves:
     """A new replica hears at once whom to follow, if anyone leads."""
-    moves: list[Replica] = []
+    moves: list[PartitionAndReplica] = []
     tell: list[TopicPartition] = []
     for replica in legal:
         state = context.leadership.get(replica.partition)
@@ -135,7 +141,9 @@ def _decide_new(
 
 
 def _decide_online(
-    context: ControllerContext, legal: list[Replica], refused: dict[Replica, str]
+    context: ControllerContext,
+    legal: list[PartitionAndReplica],
+    refused: dict[PartitionAndReplica, str],
 ) -> ReplicaMoves:
     """A replica that was NEW knows already; any other one is told its partition's state."""
     tell = [
@@ -147,7 +155,9 @@ def _decide_online(
 
 
 def _decide_offline(
-    context: ControllerContext, legal: list[Replica], refused: dict[Replica, str]
+    context: ControllerContext,
+    legal: list[PartitionAndReplica],
+    refused: dict[PartitionAndReplica, str],
 ) -> ReplicaMoves:
     shrink = [r.partition for r in legal if r.partition in context.leadership]
     leaderless = [r for r in legal if r.partition not in context.leadership]

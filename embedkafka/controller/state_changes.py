@@ -4,15 +4,15 @@ Owner: the controller's event loop.
 Invariants: ZooKeeper is written before the context, and the context before any request is sent.
 A partition or replica that cannot move is logged and stays as it was, as in Kafka; the others
 of the same call move. `ControllerMoved` passes through, and then nothing is sent.
-Not here: which moves to make (`loop`, `topic_deletion`, `reassignment`).
+Not here: which moves to make (`core`, `topic_deletion`, `reassignment`).
 """
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from embedkafka.controller import partition_machine, replica_machine
-from embedkafka.controller.context import ControllerContext, Replica
-from embedkafka.controller.election import Strategy, without_replica
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
+from embedkafka.controller.election_strategies import Strategy, without_replica
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import RequestBatch
@@ -81,14 +81,18 @@ class StateChanges:
         return self.move_partitions(waiting, PartitionState.ONLINE) if waiting else {}
 
     def move_replicas(
-        self, replicas: Iterable[Replica], target: ReplicaState, *, informing: Iterable[int] = ()
+        self,
+        replicas: Iterable[PartitionAndReplica],
+        target: ReplicaState,
+        *,
+        informing: Iterable[int] = (),
     ) -> None:
         """Moves those that may, broker by broker, and sends one batch of requests.
 
         The brokers in `informing` hear in it of everything, so that they drop the rest.
         """
         informing = tuple(informing)
-        by_broker: dict[int, list[Replica]] = {}
+        by_broker: dict[int, list[PartitionAndReplica]] = {}
         for replica in replicas:
             by_broker.setdefault(replica.broker, []).append(replica)
         if not by_broker and not informing:
@@ -166,7 +170,11 @@ class StateChanges:
         return results
 
     def _move_replicas_of(
-        self, broker: int, replicas: list[Replica], target: ReplicaState, batch: RequestBatch
+        self,
+        broker: int,
+        replicas: list[PartitionAndReplica],
+        target: ReplicaState,
+        batch: RequestBatch,
     ) -> None:
         context = self._context
         moves = replica_machine.decide(context, broker, replicas, target)
@@ -184,7 +192,7 @@ class StateChanges:
             if not context.is_queued_for_deletion(partition.topic):
                 others = [r for r in context.assignment(partition).replicas if r != broker]
                 batch.add_leader_and_isr(others, partition, is_new=False)
-            replica_machine.move(context, Replica(partition, broker), target)
+            replica_machine.move(context, PartitionAndReplica(partition, broker), target)
 
     def _remove_from_isr(
         self, broker: int, partitions: Sequence[TopicPartition]

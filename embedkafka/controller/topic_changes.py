@@ -11,7 +11,7 @@ from embedkafka.controller.context import ControllerContext
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.state_changes import StateChanges
-from embedkafka.controller.topic_deletion import TopicDeletion
+from embedkafka.controller.topic_deletion import TopicDeletionManager
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import replace
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -27,7 +27,7 @@ class TopicChanges:
         context: ControllerContext,
         zk: KafkaZk,
         changes: StateChanges,
-        deletion: TopicDeletion,
+        deletion: TopicDeletionManager,
         *,
         new_topic_id: Callable[[], uuid.UUID],
         watch: Watch,

@@ -13,7 +13,7 @@ Not here: the states of replicas (`replica_machine`).
 import logging
 from collections.abc import Collection, Iterable
 
-from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
@@ -58,7 +58,7 @@ def decide(context: ControllerContext) -> DeletionSteps:
     return DeletionSteps(complete=tuple(complete), begin=tuple(begin))
 
 
-class TopicDeletion:
+class TopicDeletionManager:
     """Carries topics through deletion. With `delete.topic.enable=false` it drops the requests."""
 
     def __init__(
@@ -90,14 +90,14 @@ class TopicDeletion:
         self.start(topics)
         self.go_on()
 
-    def on_failed(self, replicas: Iterable[Replica]) -> None:
+    def on_failed(self, replicas: Iterable[PartitionAndReplica]) -> None:
         """Replicas could not be deleted, or their brokers went away while they were."""
         failed = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
         if failed:
             self._changes.move_replicas(failed, ReplicaState.DELETION_INELIGIBLE)
             self.go_on()
 
-    def on_deleted(self, replicas: Iterable[Replica]) -> None:
+    def on_deleted(self, replicas: Iterable[PartitionAndReplica]) -> None:
         gone = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
         self._changes.move_replicas(gone, ReplicaState.DELETION_SUCCESSFUL)
         self.go_on()
@@ -137,8 +137,8 @@ class TopicDeletion:
 
     def _delete_replicas(self, topics: Collection[str]) -> None:
         context = self._context
-        doomed: list[Replica] = []
-        lost: list[Replica] = []
+        doomed: list[PartitionAndReplica] = []
+        lost: list[PartitionAndReplica] = []
         for replica in context.replicas_of(context.partitions_of(topics)):
             if not context.is_online(replica.broker, replica.partition):
                 lost.append(replica)

@@ -12,7 +12,7 @@ import logging
 
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_state import IsrProposal
+from embedkafka.replica.partition_values import IsrProposal
 from embedkafka.replica.ports import IsrStore
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import TopicPartition

@@ -13,11 +13,11 @@ from embedkafka.log.log import Log
 from embedkafka.replica import isr as rules
 from embedkafka.replica.fetch import PartitionFetch
 from embedkafka.replica.isr import FollowerProgress
-from embedkafka.replica.partition_state import (
+from embedkafka.replica.partition_values import (
     NO_EFFECTS,
     FollowerEffects,
     IsrProposal,
-    PartitionState,
+    LeaderAndIsrPartitionState,
     ReplicaView,
 )
 from embedkafka.runtime.ids import BrokerId, TopicPartition
@@ -31,7 +31,7 @@ class LeaderState:
         self,
         topic_partition: TopicPartition,
         broker_id: BrokerId,
-        state: PartitionState,
+        state: LeaderAndIsrPartitionState,
         log: Log,
         *,
         lag_time_max_ms: float,

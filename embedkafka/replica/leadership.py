@@ -28,7 +28,7 @@ from embedkafka.replica.fetcher import Followed
 from embedkafka.replica.fetcher_manager import FetcherManager
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_state import PartitionState
+from embedkafka.replica.partition_values import LeaderAndIsrPartitionState
 from embedkafka.replica.ports import LeaderChange, LeadershipListener, TopicConfigs
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -265,7 +265,7 @@ class _Order(NamedTuple):
     topic_partition: TopicPartition
     topic_id: uuid.UUID
     is_new: bool
-    state: PartitionState
+    state: LeaderAndIsrPartitionState
 
 
 class _Stop(NamedTuple):
@@ -315,7 +315,7 @@ def _order(
         topic_partition,
         topic_id,
         state.is_new,
-        PartitionState(
+        LeaderAndIsrPartitionState(
             leader=BrokerId(state.leader),
             leader_epoch=LeaderEpoch(state.leader_epoch),
             partition_epoch=state.partition_epoch,

@@ -36,7 +36,7 @@ from embedkafka.replica.isr_updates import IsrUpdates
 from embedkafka.replica.leader_endpoint import Connect
 from embedkafka.replica.leadership import Leadership
 from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_state import LogDirView, OffsetAnswer, PartitionView, ReplicaSize
+from embedkafka.replica.partition_values import LogDirView, OffsetAnswer, PartitionView, ReplicaSize
 from embedkafka.replica.ports import (
     IsrStore,
     LeadershipListener,

@@ -23,12 +23,12 @@ from embedkafka.replica.fetch import (
 )
 from embedkafka.replica.isr import FollowerProgress
 from embedkafka.replica.leader_state import LeaderState
-from embedkafka.replica.partition_state import (
+from embedkafka.replica.partition_values import (
     NO_EFFECTS,
     FollowerEffects,
     IsrProposal,
+    LeaderAndIsrPartitionState,
     OffsetAnswer,
-    PartitionState,
     PartitionView,
     ReplicaView,
 )
@@ -106,7 +106,7 @@ class Partition:
 
     # -- leadership
 
-    def make_leader(self, state: PartitionState, log: Log) -> None:
+    def make_leader(self, state: LeaderAndIsrPartitionState, log: Log) -> None:
         """Leads from `state.leader_epoch` on."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
@@ -128,7 +128,7 @@ class Partition:
             )
             self._leading.advance_high_watermark(now_ms)
 
-    def make_follower(self, state: PartitionState, log: Log) -> None:
+    def make_follower(self, state: LeaderAndIsrPartitionState, log: Log) -> None:
         """Follows `state.leader` from `state.leader_epoch` on."""
         with self._lock:
             self._leading = None
@@ -484,7 +484,7 @@ class Partition:
 
     # -- under the lock
 
-    def _enter_epoch(self, state: PartitionState, log: Log) -> None:
+    def _enter_epoch(self, state: LeaderAndIsrPartitionState, log: Log) -> None:
         assert state.leader_epoch > self.leader_epoch, (
             f"{self.topic_partition} is at epoch {self.leader_epoch}, told of {state.leader_epoch}"
         )

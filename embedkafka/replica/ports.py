@@ -7,7 +7,7 @@ from typing import Protocol
 from embedkafka.log.config import LogConfig
 from embedkafka.log.log import FetchIsolation
 from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
-from embedkafka.replica.partition_state import OffsetAnswer
+from embedkafka.replica.partition_values import OffsetAnswer
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
 from embedkafka.runtime.values import dataclass
 from embedkafka.zk.payloads import LeaderAndIsr

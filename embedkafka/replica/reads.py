@@ -13,7 +13,7 @@ from embedkafka.replica.fetch import ZERO_ID, FetchParams, PartitionData, Partit
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.isr_updates import IsrUpdates
 from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_state import NO_EFFECTS, FollowerEffects
+from embedkafka.replica.partition_values import NO_EFFECTS, FollowerEffects
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.replica_selector import ReplicaSelector
 from embedkafka.replica.waiters import Waiters

@@ -75,7 +75,7 @@ class CoordinatorLeaders:
         )
 
 
-class Leadership:
+class CoordinatorLeadership:
     """`replica.ports.LeadershipListener`: tells coordinators of their internal topic's partitions.
 
     `listeners` maps a topic to what to call with partition and epoch, when leading and when not.

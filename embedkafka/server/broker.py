@@ -48,8 +48,8 @@ from embedkafka.runtime.values import dataclass
 from embedkafka.server.adapters import (
     CachedMetadata,
     CoordinatorLeaders,
+    CoordinatorLeadership,
     DiskFailures,
-    Leadership,
     LocalPartitions,
     StoredProducerIds,
 )
@@ -482,7 +482,7 @@ class Broker:
         )
 
     def _make_replicas(self) -> ReplicaManager:
-        leadership = Leadership(
+        leadership = CoordinatorLeadership(
             {
                 GROUP_METADATA_TOPIC: (
                     lambda partition, epoch: self.groups.coordinator.on_leading(partition, epoch),

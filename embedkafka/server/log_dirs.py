@@ -19,12 +19,12 @@ class LogDir:
 
     path: str
     error: ErrorCode
-    replicas: Sequence["Replica"]
+    replicas: Sequence["ReplicaInfo"]
     total_bytes: int
     usable_bytes: int
 
 
-class Replica(NamedTuple):
+class ReplicaInfo(NamedTuple):
     """A replica, its size in bytes, its lag in offsets, and whether it is yet to be one."""
 
     topic_partition: TopicPartition
@@ -53,12 +53,14 @@ def _describe(path: Path, alive: bool, logs: LogManager, replicas: ReplicaManage
         error=ErrorCode.NONE,
         replicas=[
             *(
-                Replica(log.topic_partition, log.size, _lag(log.topic_partition, replicas), False)
+                ReplicaInfo(
+                    log.topic_partition, log.size, _lag(log.topic_partition, replicas), False
+                )
                 for log in logs.all_logs()
                 if log.directory.parent == path
             ),
             *(
-                Replica(log.topic_partition, log.size, _lag_of_future(log, logs), True)
+                ReplicaInfo(log.topic_partition, log.size, _lag_of_future(log, logs), True)
                 for log in logs.moving()
                 if log.directory.parent == path
             ),

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from embedkafka.controller.controller import Controller
+from embedkafka.controller.core import ControllerConfig
 from embedkafka.controller.events import ElectionType
-from embedkafka.controller.loop import ControllerConfig
 from embedkafka.net.broker_channel import BrokerConnection
 from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.clock import SystemClock

@@ -1,6 +1,6 @@
 """The broker's settings as each of its parts wants them."""
 
-from embedkafka.controller.loop import ControllerConfig
+from embedkafka.controller.core import ControllerConfig
 from embedkafka.group.config import GroupConfig, MigrationPolicy
 from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig

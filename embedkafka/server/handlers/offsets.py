@@ -244,7 +244,7 @@ def describe_log_dirs(
 
 
 def _log_dir_topics(
-    replicas: Sequence[log_dirs.Replica],
+    replicas: Sequence[log_dirs.ReplicaInfo],
 ) -> list[DescribeLogDirsResponse.LogDir.Topic]:
     by_topic: dict[str, list[DescribeLogDirsResponse.LogDir.Topic.Partition]] = {}
     for topic_partition, size, lag, is_future in sorted(replicas):

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from embedkafka.controller import events
+from embedkafka.controller.core import ControllerConfig, ControllerCore
 from embedkafka.controller.events import ElectionTrigger, ElectionType, Event
-from embedkafka.controller.loop import ControllerConfig, ControllerCore
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (

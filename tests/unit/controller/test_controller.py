@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from embedkafka.controller.controller import Controller
+from embedkafka.controller.core import ControllerConfig
 from embedkafka.controller.events import ElectionType
-from embedkafka.controller.loop import ControllerConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     LeaderAndIsrRequest,

@@ -6,7 +6,7 @@ import pytest
 
 from embedkafka.controller import partition_machine
 from embedkafka.controller.context import ControllerContext
-from embedkafka.controller.election import Strategy
+from embedkafka.controller.election_strategies import Strategy
 from embedkafka.controller.partition_machine import PREDECESSORS, IllegalMove, PartitionState
 from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 from tests.unit.controller.harness import broker_info, tp

@@ -5,14 +5,14 @@ import itertools
 import pytest
 
 from embedkafka.controller import replica_machine
-from embedkafka.controller.context import ControllerContext, Replica
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
 from embedkafka.controller.partition_machine import IllegalMove
 from embedkafka.controller.replica_machine import PREDECESSORS, ReplicaState
 from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 from tests.unit.controller.harness import broker_info, tp
 
 PARTITION = tp("orders")
-REPLICA = Replica(PARTITION, 2)
+REPLICA = PartitionAndReplica(PARTITION, 2)
 
 LEGAL = {
     ("NON_EXISTENT", "NEW"),
@@ -48,7 +48,7 @@ def test_exactly_the_legal_moves_are_made(
     assert context.replica_states == before, "a decision changes nothing"
     if (current.name, target.name) in LEGAL:
         assert not decided.refused
-        assert [*decided.at_once, *(Replica(p, 2) for p in decided.shrink)] == [REPLICA]
+        assert [*decided.at_once, *(PartitionAndReplica(p, 2) for p in decided.shrink)] == [REPLICA]
         replica_machine.move(context, REPLICA, target)
         assert replica_machine.state_of(context, REPLICA) is target
     else:
@@ -71,7 +71,7 @@ def test_a_new_replica_is_told_whom_to_follow(context: ControllerContext) -> Non
 
 
 def test_a_leader_cannot_be_new(context: ControllerContext) -> None:
-    leader = Replica(PARTITION, 1)
+    leader = PartitionAndReplica(PARTITION, 1)
     decided = replica_machine.decide(context, 1, [leader], ReplicaState.NEW)
     assert leader in decided.refused
     assert not decided.at_once
@@ -119,6 +119,8 @@ def test_a_replica_that_is_gone_leaves_the_assignment(context: ControllerContext
 def test_a_new_controller_doubts_replicas_of_dead_brokers(context: ControllerContext) -> None:
     context.remove_broker(3)
     replica_machine.start(context)
-    states = [context.replica_states[Replica(PARTITION, broker)] for broker in (1, 2, 3)]
+    states = [
+        context.replica_states[PartitionAndReplica(PARTITION, broker)] for broker in (1, 2, 3)
+    ]
     online, ineligible = ReplicaState.ONLINE, ReplicaState.DELETION_INELIGIBLE
     assert states == [online, online, ineligible]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from embedkafka.controller import events, topic_deletion
-from embedkafka.controller.context import ControllerContext, Replica
-from embedkafka.controller.loop import ControllerConfig
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
+from embedkafka.controller.core import ControllerConfig
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.zk import paths, payloads
@@ -63,7 +63,7 @@ def test_what_can_be_done_follows_from_the_replicas(
     context.topics_to_delete["orders"] = None
     context.topics_with_deletion_started.add("orders")
     for broker, name in enumerate(states, start=1):
-        context.replica_states[Replica(tp("orders"), broker)] = ReplicaState[name]
+        context.replica_states[PartitionAndReplica(tp("orders"), broker)] = ReplicaState[name]
     steps = topic_deletion.decide(context)
     done = {"complete": steps.complete, "begin": steps.begin}
     assert " ".join(name for name, topics in done.items() if topics) == expected

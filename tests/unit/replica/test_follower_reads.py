@@ -5,7 +5,7 @@ import pytest
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import ClientMetadata
-from embedkafka.replica.partition_state import ReplicaView
+from embedkafka.replica.partition_values import ReplicaView
 from embedkafka.replica.replica_selector import RackAwareReplicaSelector, replica_selector
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.ids import BrokerId

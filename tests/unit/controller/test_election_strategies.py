@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.controller.election import (
+from embedkafka.controller.election_strategies import (
     Candidates,
     Strategy,
     elect,

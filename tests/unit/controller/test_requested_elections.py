@@ -3,8 +3,8 @@
 import pytest
 
 from embedkafka.controller import events
+from embedkafka.controller.core import ControllerConfig
 from embedkafka.controller.events import ElectionType
-from embedkafka.controller.loop import ControllerConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.zk.payloads import NO_LEADER, RECOVERING
 from tests.unit.controller.harness import Cluster, tp

@@ -19,17 +19,17 @@ from typing import Any
 
 from embedkafka.controller import events, partition_machine, replica_machine
 from embedkafka.controller.broker_changes import BrokerChanges
-from embedkafka.controller.context import ControllerContext, Replica
-from embedkafka.controller.elections import Elections
+from embedkafka.controller.context import ControllerContext, PartitionAndReplica
 from embedkafka.controller.events import ElectionTrigger, Event
 from embedkafka.controller.ports import Channels
 from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import Outgoing
+from embedkafka.controller.requested_elections import RequestedElections
 from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChanges
 from embedkafka.controller.topic_changes import TopicChanges
-from embedkafka.controller.topic_deletion import TopicDeletion
+from embedkafka.controller.topic_deletion import TopicDeletionManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrResponse, StopReplicaResponse
 from embedkafka.runtime.ids import TopicPartition
@@ -97,7 +97,7 @@ class ControllerCore:
         self._reassignments = Reassignments(
             self.context, zk, self._changes, self._sender, watch=self._on_watch
         )
-        self._deletion = TopicDeletion(
+        self._deletion = TopicDeletionManager(
             self.context,
             zk,
             self._changes,
@@ -123,7 +123,7 @@ class ControllerCore:
             new_topic_id=new_topic_id,
             watch=self._on_watch,
         )
-        self._elections = Elections(self.context, zk, self._changes, watch=self._on_watch)
+        self._elections = RequestedElections(self.context, zk, self._changes, watch=self._on_watch)
         self._handlers: dict[type, Callable[[Any], None]] = {  # Any: each takes its own event
             events.Startup: self._on_startup,
             events.ControllerChange: self._on_controller_change,
@@ -347,7 +347,9 @@ class ControllerCore:
         newly = sorted(now - before)
         if newly:
             _LOG.info("Replicas %s on broker %d are offline", newly, broker)
-            self._brokers.on_replicas_offline([Replica(partition, broker) for partition in newly])
+            self._brokers.on_replicas_offline(
+                [PartitionAndReplica(partition, broker) for partition in newly]
+            )
 
     def _on_stop_replica(self, sent: Outgoing, response: StopReplicaResponse) -> None:
         """Only deletions of topics are followed up; reassignment does not wait for answers."""
@@ -366,9 +368,9 @@ class ControllerCore:
             self.context.offline_dirs.setdefault(sent.broker, set()).update(lost)
         deleted = sorted(set(asked) - set(failed))
         if failed:
-            self._deletion.on_failed([Replica(tp, sent.broker) for tp in failed])
+            self._deletion.on_failed([PartitionAndReplica(tp, sent.broker) for tp in failed])
         if deleted:
-            self._deletion.on_deleted([Replica(tp, sent.broker) for tp in deleted])
+            self._deletion.on_deleted([PartitionAndReplica(tp, sent.broker) for tp in deleted])
 
     # --- elections ---
 

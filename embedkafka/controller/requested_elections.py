@@ -1,13 +1,13 @@
-"""Elections that somebody asks for: an admin client, a znode, or the balance of leaders.
+"""Elections that an admin client, a znode or the balance of leaders asks for.
 
 Owner: the controller's event loop.
-Not here: elections that follow from lost brokers (`loop`), and who wins (`election`).
+Not here: elections after brokers are lost (`broker_changes`); who wins (`election_strategies`).
 """
 
 from collections.abc import Iterable
 
 from embedkafka.controller.context import ControllerContext
-from embedkafka.controller.election import Candidates, Strategy, elect
+from embedkafka.controller.election_strategies import Candidates, Strategy, elect
 from embedkafka.controller.events import ElectionTrigger, ElectionType
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.state_changes import MoveResult, StateChangeFailed, StateChanges
@@ -18,7 +18,7 @@ from embedkafka.zk.payloads import NO_LEADER
 from embedkafka.zk.store import Watch
 
 
-class Elections:
+class RequestedElections:
     """Runs elections on demand and answers for every partition that was asked about."""
 
     def __init__(

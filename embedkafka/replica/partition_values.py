@@ -11,7 +11,7 @@ from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
+class LeaderAndIsrPartitionState:
     """One leader epoch of a partition, by the controller's word."""
 
     leader: BrokerId
