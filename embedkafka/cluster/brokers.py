@@ -2,7 +2,7 @@
 
 Owner: the thread that starts and closes the cluster; `_lock` (leaf) guards the map of handles.
 Invariants: a broker finds another one's replicas only while that one runs and the network lets it.
-Not here: one broker's life (`lifecycle`), topics (`admin`), what a user calls (`embedded`).
+Not here: one broker's incarnation (`lifecycle`), topics (`admin`), what a user calls (`embedded`).
 """
 
 import random
@@ -15,7 +15,7 @@ from embedkafka.cluster.cluster_state import ClusterState
 from embedkafka.cluster.config import ClusterConfig
 from embedkafka.cluster.description import describe_cluster
 from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
-from embedkafka.cluster.lifecycle import ANY_PORT, BrokerHandle, Life
+from embedkafka.cluster.lifecycle import ANY_PORT, BrokerLifecycle, Incarnation
 from embedkafka.cluster.request_log import RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
 from embedkafka.faults.disk import Disk
@@ -40,7 +40,7 @@ from embedkafka.zk.store import WatchEvent
 
 
 class Brokers:
-    """The brokers and their surroundings; `lifecycle.Surroundings` of every handle."""
+    """The brokers and their surroundings; `lifecycle.Host` of every handle."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Brokers:
         self._rng = rng
         self._files: Files = SystemFiles()
         self._lock = threading.Lock()
-        self._handles: dict[BrokerId, BrokerHandle] = {}
+        self._handles: dict[BrokerId, BrokerLifecycle] = {}
         self._closed = False
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self.ensemble = self._make_ensemble()
@@ -74,15 +74,15 @@ class Brokers:
 
     # -- the brokers
 
-    def all(self) -> list[BrokerHandle]:
+    def all(self) -> list[BrokerLifecycle]:
         """Every broker, running or not, by id."""
         handles = list(self._handles.values())  # one step, without a lock that a fork could copy
         return sorted(handles, key=lambda handle: handle.id)
 
-    def running(self) -> list[BrokerHandle]:
+    def running(self) -> list[BrokerLifecycle]:
         return [handle for handle in self.all() if handle.is_running]
 
-    def require(self, broker_id: int) -> BrokerHandle:
+    def require(self, broker_id: int) -> BrokerLifecycle:
         handle = self._handles.get(BrokerId(broker_id))
         if handle is None:
             known = ", ".join(str(handle.id) for handle in self.all())
@@ -105,11 +105,11 @@ class Brokers:
         if handles:  # else there is no controller to wait for: a snapshot may be of the dead
             self.waiting.await_fact("all brokers to know each other", self.state.membership())
 
-    def add(self) -> BrokerHandle:
+    def add(self) -> BrokerLifecycle:
         """Starts one broker more, under the next id."""
         handle = self._add(BrokerId(max((handle.id for handle in self.all()), default=0) + 1))
         try:
-            handle.start()
+            handle.start(timeout_s=PATIENCE_S)
         except BaseException:
             self.remove(handle.id)
             raise
@@ -139,18 +139,18 @@ class Brokers:
         leaders or a controller because others leave first.
         """
 
-        def rest(handle: BrokerHandle) -> None:
+        def rest(handle: BrokerLifecycle) -> None:
             handle.hush()
             handle.stand_down()
 
         self.give_up()
         self.at_once(rest)
         self._requests.close()
-        lives = [handle.life for handle in self.running()]
+        incarnations = [handle.incarnation for handle in self.running()]
         self.at_once(lambda handle: handle.shut_down(keep=keep))
-        for life in lives:
-            if life is not None:
-                life.broker.cut_off()  # had a thread of it kept it from doing so itself
+        for incarnation in incarnations:
+            if incarnation is not None:
+                incarnation.broker.cut_off()  # had a thread of it kept it from doing so itself
         for thread in self._halting:
             end_thread(thread, self._failures)
         self.zk.store.close()
@@ -161,7 +161,7 @@ class Brokers:
         self._closed = True
         self.waiting.close()
 
-    def at_once(self, act: Callable[[BrokerHandle], None]) -> None:
+    def at_once(self, act: Callable[[BrokerLifecycle], None]) -> None:
         """Does something to all brokers together, for most of it is waiting for their threads."""
         acting = []
         for handle in self.all():
@@ -195,14 +195,14 @@ class Brokers:
             self._link(handle)
         self.on_change()
 
-    def _link(self, handle: BrokerHandle) -> None:
-        life = handle.life
-        if life is None:
+    def _link(self, handle: BrokerLifecycle) -> None:
+        incarnation = handle.incarnation
+        if incarnation is None:
             return
         if handle.id in self._without_zookeeper:
-            life.session.cut(Cut.PARTITIONED)
+            incarnation.session.cut(Cut.PARTITIONED)
         else:
-            life.session.mend(Cut.PARTITIONED)
+            incarnation.session.mend(Cut.PARTITIONED)
 
     def bring_back(self) -> None:
         """Ends every fault: all brokers run, reach each other, and have whole disks."""
@@ -214,14 +214,14 @@ class Brokers:
             if handle.is_paused:
                 handle.resume()
             elif not handle.is_running:
-                handle.start()
+                handle.start(timeout_s=PATIENCE_S)
             elif not handle.has_all_disks:
-                handle.restart()
+                handle.restart(timeout_s=PATIENCE_S)
         self.waiting.await_fact("all brokers to know each other", self.state.membership())
 
-    # -- `lifecycle.Surroundings`
+    # -- `lifecycle.Host`
 
-    def make_life(self, broker_id: BrokerId, port: int) -> Life:
+    def make_incarnation(self, broker_id: BrokerId, port: int) -> Incarnation:
         if self._closed:
             raise ClusterClosed("the cluster was closed")
         if broker_id in self._without_zookeeper:
@@ -246,10 +246,10 @@ class Brokers:
             on_halt=lambda: self._halt(broker),
         )
         broker.metadata.subscribe(self.on_change)
-        return Life(broker=broker, session=SessionLink(session), clock=clock)
+        return Incarnation(broker=broker, session=SessionLink(session), clock=clock)
 
     def await_unregistered(self, broker_id: BrokerId, timeout_s: float) -> None:
-        what = f"the session of broker {broker_id}'s former life to expire"
+        what = f"the session of broker {broker_id}'s former incarnation to expire"
         self.waiting.await_fact(what, self.state.unregistered(broker_id), timeout_s)
 
     def await_known(self, broker_id: BrokerId, timeout_s: float) -> None:
@@ -264,8 +264,8 @@ class Brokers:
 
     # -- how
 
-    def _add(self, broker_id: BrokerId) -> BrokerHandle:
-        handle = BrokerHandle(broker_id, self, self.network, port=self._port(broker_id))
+    def _add(self, broker_id: BrokerId) -> BrokerLifecycle:
+        handle = BrokerLifecycle(broker_id, self, self.network, port=self._port(broker_id))
         with self._lock:
             self._handles[broker_id] = handle
         return handle
@@ -324,8 +324,8 @@ class Brokers:
 
     def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
         handle = self._handles.get(broker_id)
-        life = None if handle is None else handle.life
-        return None if life is None else life.broker.replicas
+        incarnation = None if handle is None else handle.incarnation
+        return None if incarnation is None else incarnation.broker.replicas
 
     def _make_ensemble(self) -> Ensemble:
         if self._config.zookeeper is not None:

@@ -10,7 +10,7 @@ Not here: waiting for facts (`waiting`).
 
 from collections.abc import Callable, Collection, Iterable
 
-from embedkafka.cluster.lifecycle import BrokerHandle
+from embedkafka.cluster.lifecycle import BrokerLifecycle
 from embedkafka.cluster.waiting import Probe
 from embedkafka.faults.network import Network
 from embedkafka.replica.strays import find_strays
@@ -25,7 +25,7 @@ from embedkafka.zk.store import WatchEvent
 _SHOWN = 5
 """How many of many partitions a message names."""
 
-Handles = Callable[[], Collection[BrokerHandle]]
+Handles = Callable[[], Collection[BrokerLifecycle]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +225,8 @@ class ClusterState:
                 return f"broker {handle.id} is not registered"
             if registered[handle.id][1] != snapshot.broker_epoch:
                 return f"broker {handle.id} has heard of nothing since it registered"
-            life = handle.life
-            logs = () if life is None else life.broker.logs.all_logs()
+            incarnation = handle.incarnation
+            logs = () if incarnation is None else incarnation.broker.logs.all_logs()
             strays = find_strays(logs, handle.id, topics.get)
             if strays:
                 return f"broker {handle.id} still has {strays[0]}, which is not assigned to it"
@@ -235,16 +235,16 @@ class ClusterState:
     def _on_watch(self, event: WatchEvent) -> None:
         self._on_change()
 
-    def _snapshots(self) -> Iterable[tuple[BrokerHandle, MetadataSnapshot]]:
+    def _snapshots(self) -> Iterable[tuple[BrokerLifecycle, MetadataSnapshot]]:
         """The metadata of every broker that can be told."""
         controller = self.find_controller()
         for handle in self._reachable():
-            life = handle.life
+            incarnation = handle.incarnation
             hears = controller is None or self._network.joins(BrokerId(controller), handle.id)
-            if life is not None and hears:
-                yield handle, life.broker.metadata.snapshot
+            if incarnation is not None and hears:
+                yield handle, incarnation.broker.metadata.snapshot
 
-    def _reachable(self) -> list[BrokerHandle]:
+    def _reachable(self) -> list[BrokerLifecycle]:
         return [handle for handle in self._handles() if handle.is_reachable]
 
 

@@ -2,27 +2,29 @@
 
 from collections.abc import Iterable, Sequence
 
-from embedkafka.cluster.lifecycle import BrokerHandle, BrokerState
+from embedkafka.cluster.lifecycle import BrokerLifecycle, BrokerState
 from embedkafka.replica.partition_values import PartitionView
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.broker import Broker
 
 
-def describe_cluster(handles: Sequence[BrokerHandle], controller: int | None) -> str:
+def describe_cluster(handles: Sequence[BrokerLifecycle], controller: int | None) -> str:
     """Brokers, and every partition's leader, replicas, ISR and offsets."""
-    lives = [handle.life for handle in handles]
+    incarnations = [handle.incarnation for handle in handles]
     lines = [
         "  ".join(
             [
                 f"broker {handle.id}",
-                *([life.broker.address] if life else []),
+                *([incarnation.broker.address] if incarnation else []),
                 *([handle.state.value] if handle.state is not BrokerState.RUNNING else []),
                 *(["controller"] if handle.id == controller else []),
             ]
         )
-        for handle, life in zip(handles, lives, strict=True)
+        for handle, incarnation in zip(handles, incarnations, strict=True)
     ]
-    views = find_views(life.broker for life in lives if life is not None)
+    views = find_views(
+        incarnation.broker for incarnation in incarnations if incarnation is not None
+    )
     rows = [_HEADER, *(_row(view, led=led) for view, led in views)]
     if len(rows) == 1:
         return "\n".join([*lines, "no topics"])

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Self
 
 from embedkafka.cluster.admin import Admin
+from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import ClusterConfig, TopicSpec
-from embedkafka.cluster.lifecycle import BrokerHandle
 from embedkafka.cluster.request_log import SeenRequest
 from embedkafka.cluster.reset import reset_cluster
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
@@ -222,16 +222,16 @@ class EmbeddedKafka:
 
     def broker(self, broker_id: int) -> BrokerHandle:
         """The broker with this id, running or not: to stop, kill, pause and start it."""
-        return self._require_brokers().require(broker_id)
+        return BrokerHandle(self._require_brokers().require(broker_id))
 
     @property
     def brokers(self) -> list[BrokerHandle]:
         """Every broker, running or not."""
-        return self._require_brokers().all()
+        return [BrokerHandle(lifecycle) for lifecycle in self._require_brokers().all()]
 
     def add_broker(self) -> BrokerHandle:
         """Starts one broker more; it gets replicas of topics that are created from now on."""
-        return self._require_brokers().add()
+        return BrokerHandle(self._require_brokers().add())
 
     def remove_broker(self, broker_id: int) -> None:
         """Stops a broker in good order, for good.

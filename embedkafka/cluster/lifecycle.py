@@ -1,9 +1,10 @@
-"""One broker as a test holds it: started, stopped, killed, paused, as often as the test likes.
+"""One broker's lifecycle: started, stopped, killed, paused, as often as a test likes.
 
-Owner: `_lock` lets one of these happen at a time; other brokers read `life` without it.
-Invariants: a handle lives as long as its cluster, through many lives of its broker, all with the
-same id, directory and, while it is free, port. A broker that does not run is nobody's peer.
-Not here: how a broker starts and ends (`server.broker`), and what a pause stops (`faults`).
+Owner: `_lock` admits one change at a time; other brokers read `incarnation` without it.
+Invariants: a lifecycle lasts as long as its cluster and spans many incarnations of its broker, all
+with the same id, directory and, while it is free, port. A broker that is not running is no peer.
+Not here: how a broker starts and ends (`server.broker`), what a pause stops (`faults`), what a
+user sees of all this (`broker_handle`).
 """
 
 import errno
@@ -25,13 +26,11 @@ ANY_PORT: Final = 0
 
 
 class BrokerState(Enum):
-    """What a broker's process does.
+    """The state of a broker.
 
-    NEW        has not been started yet.
-    RUNNING    answers.
-    PAUSED     is there, and does nothing: connections hang, its session expires.
-    STOPPED    has left in good order.
-    KILLED     has died; it is missed when its session expires.
+    `NEW`: not started yet. `RUNNING`: answers. `PAUSED`: alive but frozen; connections hang and the
+    session expires. `STOPPED`: shut down cleanly. `KILLED`: died; the others notice when its
+    session expires.
     """
 
     NEW = "new"
@@ -53,7 +52,7 @@ PREDECESSORS: Final[Mapping[BrokerState, frozenset[BrokerState]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class Incarnation:
     """One run of a broker, with the seams through which faults reach it."""
 
     broker: Broker
@@ -61,33 +60,31 @@ class Life:
     clock: PausableClock
 
 
-class Surroundings(Protocol):
-    """What a handle needs of its cluster."""
+class Host(Protocol):
+    """The cluster, as a lifecycle uses it."""
 
-    def make_life(self, broker_id: BrokerId, port: int) -> Life: ...
+    def make_incarnation(self, broker_id: BrokerId, port: int) -> Incarnation: ...
 
     def await_unregistered(self, broker_id: BrokerId, timeout_s: float) -> None:
-        """Waits until an earlier life's session has expired."""
+        """Waits until the session of an earlier incarnation has expired."""
         ...
 
     def await_known(self, broker_id: BrokerId, timeout_s: float) -> None:
-        """Waits until the broker and all others know of each other."""
+        """Waits until the broker and all others know each other."""
         ...
 
     def on_change(self) -> None:
-        """A broker came or went."""
+        """A broker started, ended, paused or resumed."""
         ...
 
 
-class BrokerHandle:
-    """A broker of an `EmbeddedKafka`, running or not. Made by `kafka.broker(id)`."""
+class BrokerLifecycle:
+    """Starts and ends one broker. Users hold it through a `BrokerHandle`."""
 
-    def __init__(
-        self, broker_id: BrokerId, surroundings: Surroundings, network: Network, *, port: int
-    ) -> None:
+    def __init__(self, broker_id: BrokerId, host: Host, network: Network, *, port: int) -> None:
         self.id = broker_id
-        self.life: Life | None = None
-        self._surroundings = surroundings
+        self.incarnation: Incarnation | None = None
+        self._host = host
         self._network = network
         self._configured_port = port
         self._last_port = port
@@ -96,9 +93,9 @@ class BrokerHandle:
         self._owner = Owner()
 
     def __repr__(self) -> str:
-        return f"BrokerHandle({self.id}, {self._state.value})"
+        return f"BrokerLifecycle({self.id}, {self._state.value})"
 
-    # -- what it is
+    # -- state
 
     @property
     def state(self) -> BrokerState:
@@ -106,8 +103,8 @@ class BrokerHandle:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there, be it paused."""
-        return self.life is not None
+        """Whether it has been started and not ended since; true while it is paused."""
+        return self.incarnation is not None
 
     @property
     def is_paused(self) -> bool:
@@ -115,115 +112,118 @@ class BrokerHandle:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether it runs, answers, and reaches ZooKeeper: whether it can know what is going on."""
-        life = self.life
-        return self._state is BrokerState.RUNNING and not (life is None or life.session.is_cut)
+        """Whether it runs, is not paused and reaches ZooKeeper, so that it can be up to date."""
+        incarnation = self.incarnation
+        return (
+            self._state is BrokerState.RUNNING
+            and incarnation is not None
+            and not incarnation.session.is_cut
+        )
 
     @property
     def has_all_disks(self) -> bool:
-        """Whether it runs, and none of its log directories has failed."""
-        life = self.life
-        if life is None:
+        """Whether it runs and none of its log directories has failed."""
+        incarnation = self.incarnation
+        if incarnation is None:
             return False
-        logs = life.broker.logs
+        logs = incarnation.broker.logs
         return len(logs.live_directories) == len(logs.directories)
 
     @property
     def address(self) -> str:
-        """Where clients connect, as `host:port`; an error while it is not running."""
+        """The `host:port` that clients connect to; raises while the broker is not running."""
         return self.require_broker().address
 
     def require_broker(self) -> Broker:
-        life = self.life
-        if life is None:
-            raise EmbedKafkaError(f"broker {self.id} is {self._state.value}")
-        return life.broker
+        incarnation = self.incarnation
+        if incarnation is None:
+            raise EmbedKafkaError(
+                f"broker {self.id} is not running: it is {self._state.value}. Start it first with "
+                f"`kafka.broker({self.id}).start()`"
+            )
+        return incarnation.broker
 
-    # -- what a test does to it
+    # -- a test's actions
 
-    def start(self, *, timeout_s: float = 30.0) -> None:
-        """Starts the broker again, on its directory; returns when all others know it.
-
-        After a kill this first waits until the session of the former life has expired.
-        """
+    def start(self, *, timeout_s: float) -> None:
+        """Starts the next incarnation, after the last one's session; waits until others know it."""
         with self._changing():
             self._require_move(BrokerState.RUNNING, "start", unless=BrokerState.PAUSED)
-            self._surroundings.await_unregistered(self.id, timeout_s)
+            self._host.await_unregistered(self.id, timeout_s)
             self.boot()
             self.require_broker().stand_for_election()
-            self._surroundings.await_known(self.id, timeout_s)
+            self._host.await_known(self.id, timeout_s)
 
     def stop(self) -> None:
-        """Leaves in good order: leaders move away first, then everything is flushed and closed."""
+        """Moves leaders away, then flushes and closes everything."""
         with self._changing():
             self._require_move(BrokerState.STOPPED, "stop")
             self.require_broker().hand_over()
             self.shut_down()
 
     def kill(self) -> None:
-        """Dies without a goodbye: connections break, nothing is flushed, the session expires."""
+        """Breaks connections, flushes nothing, and leaves the session to expire."""
         with self._changing():
             self._require_move(BrokerState.KILLED, "kill")
-            life = self._end(BrokerState.KILLED)
-            life.session.cut(Cut.DEAD)
-            life.clock.resume()  # what stood still has to see that it is over
-            life.broker.kill()
-            life.session.session.drop()
+            incarnation = self._end(BrokerState.KILLED)
+            incarnation.session.cut(Cut.DEAD)
+            incarnation.clock.resume()  # threads that stood still must see the end
+            incarnation.broker.kill()
+            incarnation.session.session.drop()
             self._network.rejoin(self.id)
 
     def pause(self) -> None:
-        """Stands still, as in a long garbage collection, until `resume`.
-
-        Connections stay open and nobody answers; the session expires when it takes long.
-        """
+        """Freezes threads and session until `resume`; connections stay open without answers."""
         with self._changing():
             self._require_move(BrokerState.PAUSED, "pause")
-            life = self.life
-            assert life is not None
+            incarnation = self.incarnation
+            assert incarnation is not None
             self._state = BrokerState.PAUSED
-            life.broker.pause()
+            incarnation.broker.pause()
             self._network.isolate(self.id)
-            life.clock.pause()
-            life.session.cut(Cut.PAUSED)
-            self._surroundings.on_change()
+            incarnation.clock.pause()
+            incarnation.session.cut(Cut.PAUSED)
+            self._host.on_change()
 
     def resume(self) -> None:
-        """Goes on where it stood; it finds out by itself what it has missed."""
+        """Continues where it stood; the broker finds out by itself what it missed."""
         with self._changing():
             if self._state is not BrokerState.PAUSED:
-                raise EmbedKafkaError(f"broker {self.id} cannot resume: it is {self._state.value}")
+                raise EmbedKafkaError(
+                    f"broker {self.id} cannot resume: it is {self._state.value}, not paused"
+                )
             self._go_on()
-            self._surroundings.on_change()
+            self._host.on_change()
 
-    def restart(self, *, timeout_s: float = 30.0) -> None:
-        """Stops in good order, unless it is not running, and starts."""
+    def restart(self, *, timeout_s: float) -> None:
+        """Stops cleanly if it runs, then starts."""
         with self._changing():
             if self.is_running:
                 self.stop()
             self.start(timeout_s=timeout_s)
 
-    # -- what its cluster does to it
+    # -- its cluster's actions
 
     def boot(self) -> None:
-        """Starts a life that registers, and is not yet a candidate for controller."""
-        self.life = self._boot_on(self._last_port)
-        self._last_port = self.life.broker.port()
+        """Starts an incarnation that registers but is not a candidate for controller yet."""
+        self.incarnation = self._boot_on(self._last_port)
+        self._last_port = self.incarnation.broker.port()
         self._state = BrokerState.RUNNING
-        self._surroundings.on_change()
+        self._host.on_change()
 
     def halt(self, broker: Broker) -> None:
-        """Kills this life, if it is not over: its last disk has failed."""
+        """Kills the incarnation of `broker`, whose last disk failed, unless it has ended."""
         with self._lock:
-            if self.life is not None and self.life.broker is broker:
+            if self.incarnation is not None and self.incarnation.broker is broker:
                 self.kill()
 
     def hush(self) -> None:
-        """Takes no more requests, while the whole cluster is looked at or about to end."""
+        """Takes no more requests, for a snapshot or because the whole cluster is ending."""
         if self._state is BrokerState.RUNNING:
             self.require_broker().pause()
 
     def stand_down(self) -> None:
-        """Does not care any more who is controller, for the whole cluster is about to end."""
+        """Stops following controller elections, because the whole cluster is ending."""
         if self._state is BrokerState.RUNNING:
             self.require_broker().stand_down()
 
@@ -233,64 +233,64 @@ class BrokerHandle:
             self.require_broker().resume()
 
     def abandon(self) -> None:
-        """Dies with its session, for its cluster goes back to an earlier state."""
+        """Ends with its session at once, because the cluster is restored to a snapshot."""
         with self._lock:
-            if self.life is None:
+            if self.incarnation is None:
                 return
-            life = self._end(BrokerState.KILLED)
-            life.session.cut(Cut.DEAD)
-            life.clock.resume()  # what stood still has to see that it is over
-            life.broker.kill()
-            life.session.session.close()
+            incarnation = self._end(BrokerState.KILLED)
+            incarnation.session.cut(Cut.DEAD)
+            incarnation.clock.resume()  # threads that stood still must see the end
+            incarnation.broker.kill()
+            incarnation.session.session.close()
             self._network.rejoin(self.id)
 
     def shut_down(self, *, keep: bool = True) -> None:
-        """Stops without asking the controller first; nothing to do when it is not running.
+        """Stops without moving leaders away; does nothing if it is not running.
 
-        What is on its disk is left in good order only if somebody wants to `keep` it.
+        Without `keep` the files are about to be removed, so they are not put in order.
         """
         with self._lock:
             if self._state is BrokerState.PAUSED:
                 self._go_on()
-            if self.life is not None:
+            if self.incarnation is not None:
                 self._end(BrokerState.STOPPED).broker.stop(keep=keep)
 
-    # -- how
+    # -- internals
 
     def _changing(self) -> threading.RLock:
-        """The lock; a forked child has no broker to do anything to."""
+        """The lock, for the process that owns the broker; refuses forked children."""
         self._owner.require_here()
         return self._lock
 
-    def _boot_on(self, port: int) -> Life:
-        life = self._surroundings.make_life(self.id, port)
+    def _boot_on(self, port: int) -> Incarnation:
+        incarnation = self._host.make_incarnation(self.id, port)
         try:
-            life.broker.start()
+            incarnation.broker.start()
         except BaseException as error:
-            life.session.session.close()
-            life.broker.kill()
+            incarnation.session.session.close()
+            incarnation.broker.kill()
             if _is_taken(error) and port != self._configured_port:
                 return self._boot_on(ANY_PORT)
             raise
-        self._network.claim(self.id, life.broker.ports())
-        return life
+        self._network.claim(self.id, incarnation.broker.ports())
+        return incarnation
 
     def _go_on(self) -> None:
-        life = self.life
-        assert life is not None
+        incarnation = self.incarnation
+        assert incarnation is not None
         self._state = BrokerState.RUNNING
         self._network.rejoin(self.id)
-        life.clock.resume()
-        life.session.mend(Cut.PAUSED)
-        life.broker.resume()
+        incarnation.clock.resume()
+        incarnation.session.mend(Cut.PAUSED)
+        incarnation.broker.resume()
 
-    def _end(self, state: BrokerState) -> Life:
-        """From now on it is nobody's peer."""
-        life, self.life = self.life, None
-        assert life is not None
+    def _end(self, state: BrokerState) -> Incarnation:
+        """Takes the incarnation out of its peers' sight, before it is ended."""
+        incarnation, self.incarnation = self.incarnation, None
+        assert incarnation is not None
         self._state = state
-        self._surroundings.on_change()
-        return life
+        self._host.on_change()
+        return incarnation
 
     def _require_move(
         self, target: BrokerState, verb: str, unless: BrokerState | None = None

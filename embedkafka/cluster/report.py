@@ -59,7 +59,10 @@ def report(brokers: Brokers) -> str:
 
 def _find_views(brokers: Brokers) -> list[tuple[PartitionView, bool]]:
     return find_views(
-        life.broker for handle in brokers.all() for life in [handle.life] if life is not None
+        incarnation.broker
+        for handle in brokers.all()
+        for incarnation in [handle.incarnation]
+        if incarnation is not None
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.lifecycle import BrokerHandle
+from embedkafka.cluster.lifecycle import BrokerLifecycle
 from embedkafka.log.copies import copy_log_dir
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.files import SystemFiles
@@ -61,7 +61,7 @@ class Snapshots:
         """Ends all brokers, puts everything back, and starts those that ran then."""
         if snapshot.directory.parent != self._directory:
             raise EmbedKafkaError("this is a snapshot of another cluster")
-        self._brokers.at_once(BrokerHandle.abandon)
+        self._brokers.at_once(BrokerLifecycle.abandon)
         self._brokers.heal()
         self._brokers.forget({handle.id for handle in self._brokers.all()} - set(snapshot.brokers))
         with self._brokers.ensemble.restoring(snapshot.zookeeper):
@@ -70,7 +70,7 @@ class Snapshots:
                     copy_log_dir(self._files, snapshot.directory / log_dir.name, log_dir)
         self._brokers.boot(snapshot.running)
 
-    def _take(self, directory: Path, handles: Sequence[BrokerHandle]) -> Snapshot:
+    def _take(self, directory: Path, handles: Sequence[BrokerLifecycle]) -> Snapshot:
         for _ in range(_ATTEMPTS):
             self._files.remove_tree(directory)
             before = self._brokers.ensemble.snapshot()
@@ -85,10 +85,10 @@ class Snapshots:
                 )
         raise EmbedKafkaError("the cluster does not come to rest: ZooKeeper changes all the time")
 
-    def _copy_logs(self, handle: BrokerHandle, directory: Path) -> None:
-        life = handle.life
-        if life is not None:
-            life.broker.logs.copy_to(directory)
+    def _copy_logs(self, handle: BrokerLifecycle, directory: Path) -> None:
+        incarnation = handle.incarnation
+        if incarnation is not None:
+            incarnation.broker.logs.copy_to(directory)
             return
         for log_dir in self._brokers.log_dirs(handle.id):
             if self._files.exists(log_dir):

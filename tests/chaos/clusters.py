@@ -187,10 +187,10 @@ class InProcess:
 
     def lose_answers(self, broker, count):
         """The next writes of a broker to ZooKeeper are done, and their answers lost."""
-        life = self.kafka.broker(broker).life
-        if life is not None:
-            nodes = self.kafka._require_brokers()
-            LostAnswers(life.session, count, self._timeline.note, nodes.on_change)
+        incarnation = self.kafka.broker(broker)._lifecycle.incarnation
+        if incarnation is not None:
+            brokers = self.kafka._require_brokers()
+            LostAnswers(incarnation.session, count, self._timeline.note, brokers.on_change)
 
     def fault(self, api, kind, detail, times):
         faults = self.kafka.faults

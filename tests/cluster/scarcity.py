@@ -212,7 +212,7 @@ def small_files(data_dir: Path) -> None:
 
 
 def lost_directories(handle) -> list[Path]:
-    logs = handle.require_broker().logs
+    logs = handle._lifecycle.require_broker().logs
     live = logs.live_directories
     return [path for path in logs.directories if path not in live]
 

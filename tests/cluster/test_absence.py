@@ -33,7 +33,7 @@ def come_back(kafka, broker_id, how):
 
 
 def hosted_by(kafka, broker_id, topic="orders"):
-    broker = kafka.broker(broker_id).require_broker()
+    broker = kafka.broker(broker_id)._lifecycle.require_broker()
     return [log for log in broker.logs.all_logs() if log.topic_partition.topic == topic]
 
 
@@ -55,7 +55,9 @@ def test_a_leader_that_missed_its_reassignment_drops_its_replica(kafka, how):
     old = lose_leader(kafka, "orders", how)
     come_back(kafka, old, how)
     assert hosted_by(kafka, old) == []
-    assert kafka.broker(old).require_broker().replicas.find_partition(("orders", 0)) is None
+    assert (
+        kafka.broker(old)._lifecycle.require_broker().replicas.find_partition(("orders", 0)) is None
+    )
 
 
 @pytest.mark.parametrize("controller_changes", [False, True])

@@ -130,7 +130,7 @@ def test_a_killed_broker_resets_its_connections(kafka):
 
 def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka):
     handle = kafka.broker(3)
-    directory = handle.require_broker().spec.log_dirs[0]
+    directory = handle._lifecycle.require_broker().spec.log_dirs[0]
     kafka.topic("orders", partitions=3, replication=3).send_many("abc")
     handle.kill()
     assert not (directory / ".kafka_cleanshutdown").exists()
@@ -156,7 +156,9 @@ def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka):
     dead.start()
     assert dead.id in kafka.await_isr("orders", 0, size=3)
     (view,) = [
-        v for v in dead.require_broker().replicas.views() if v.topic_partition[0] == "orders"
+        v
+        for v in dead._lifecycle.require_broker().replicas.views()
+        if v.topic_partition[0] == "orders"
     ]
     assert view.log_end_offset == 2000
 
@@ -197,7 +199,7 @@ def test_a_whole_cluster_comes_back_from_its_directory(tmp_path):
         assert all(now >= before for now, before in zip(again, epochs, strict=True))
         orders = kafka.existing_topic("orders")
         assert sorted(int(message.text) for message in orders.read()) == list(range(600))
-        config = kafka.broker(1).require_broker().config.log_config("orders")
+        config = kafka.broker(1)._lifecycle.require_broker().config.log_config("orders")
         assert config.retention_ms == 123_456_789
         orders.send("more")
 
@@ -230,7 +232,7 @@ def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it():
     with EmbeddedKafka() as kafka:
         handle = kafka.broker(1)
         handle.stop()
-        handle.boot()  # there is no controller yet
+        handle._lifecycle.boot()  # there is no controller yet
         host, _, port = handle.address.rpartition(":")
         early = socket.create_connection((host, int(port)), timeout=30)
         frame = encode_request_header(ApiKey.METADATA, 9, 7, "early") + encode(
@@ -240,7 +242,7 @@ def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it():
         later = BrokerClient(host, int(port), SystemClock(), "later")
         later.call(ApiVersionsRequest(), 0)  # one thread serves both, in this order
         later.close()
-        handle.require_broker().stand_for_election()
+        handle._lifecycle.require_broker().stand_for_election()
         with early, early.makefile("rb") as stream:
             answer = stream.read(int.from_bytes(stream.read(4), "big"))
         told = decode(MetadataResponse, 9, memoryview(answer)[5:])  # after the header
@@ -252,7 +254,7 @@ def test_notifications_of_changed_settings_do_not_pile_up(kafka):
     kafka.topic("orders")
     zk = kafka._require_brokers().zk
     for size in (20_000_000, 30_000_000, 40_000_000):
-        config = kafka.broker(1).require_broker().config
+        config = kafka.broker(1)._lifecycle.require_broker().config
         config.set_overrides("topics", "orders", {"segment.bytes": str(size)})
         for broker in kafka.brokers:
             await_segment_bytes(broker, size)
@@ -262,7 +264,7 @@ def test_notifications_of_changed_settings_do_not_pile_up(kafka):
 
 
 def await_segment_bytes(handle, size):
-    config = handle.require_broker().config
+    config = handle._lifecycle.require_broker().config
     eventually(
         lambda: config.log_config("orders").segment_bytes == size, f"{handle} obeys the setting"
     )

@@ -95,7 +95,7 @@ def test_clients_are_told_of_a_lost_directory_and_served_from_the_other(fault):
                 ErrorCode.NONE,
                 ErrorCode.KAFKA_STORAGE_ERROR,
             ]
-            gone = kafka.broker(1).require_broker().spec.log_dirs[1]
+            gone = kafka.broker(1)._lifecycle.require_broker().spec.log_dirs[1]
             assert move(client, kept, str(gone)) is ErrorCode.KAFKA_STORAGE_ERROR
             assert move(client, kept, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
         kafka.faults.disk(1).heal()
@@ -121,7 +121,7 @@ def test_a_broker_needs_a_directory():
 
 
 def logs_in(kafka, broker_id, *, directory):
-    broker = kafka.broker(broker_id).require_broker()
+    broker = kafka.broker(broker_id)._lifecycle.require_broker()
     root = broker.spec.log_dirs[directory - 1]
     return [
         log

@@ -30,7 +30,7 @@ def test_an_answer_that_fails_costs_neither_the_producer_nor_other_consumers(kaf
     host, _, port = kafka.bootstrap_servers.rpartition(":")
     request = fetch_request("orders", 0, max_wait_ms=30_000, min_bytes=1)
     clients = [RawClient(host, int(port), client_id=name) for name in ("one", BROKEN, "two")]
-    waiting = kafka.broker(1).require_broker().replicas.waiters.fetch
+    waiting = kafka.broker(1)._lifecycle.require_broker().replicas.waiters.fetch
     sent = []
     for number, client in enumerate(clients, 1):
         sent.append(client.send(request, FETCH_BY_NAME))

@@ -31,7 +31,7 @@ def stumble(monkeypatch):
     monkeypatch.setattr(Log, "append_as_follower", append)
 
     def begin(handle, topic):
-        for directory in handle.require_broker().logs.directories:
+        for directory in handle._lifecycle.require_broker().logs.directories:
             bad.add((directory, topic))
         return bad
 

@@ -64,7 +64,7 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka):
     topic = kafka.topic("orders", partitions=6, replication=3)
     topic.send_many(map(str, range(60)))
     leaving = kafka.broker(2)
-    broker, led_at_end = leaving.require_broker(), []
+    broker, led_at_end = leaving._lifecycle.require_broker(), []
     stop = broker.stop
 
     def look_then_stop(**how):
@@ -151,7 +151,7 @@ def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka):
     kafka.broker(first).resume()
     kafka.await_no_under_replicated()
     assert kafka.controller == second
-    assert not kafka.broker(first).require_broker().is_controller
+    assert not kafka.broker(first)._lifecycle.require_broker().is_controller
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all(kafka):
@@ -210,7 +210,7 @@ def test_a_topic_with_a_dead_replica_can_be_deleted_and_made_again(kafka):
     """The dead broker finds logs of an earlier topic when it starts, and sets them aside."""
     kafka.topic("orders", partitions=3, replication=3).send("old")
     dead = kafka.broker(2)
-    directory = dead.require_broker().spec.log_dirs[0]
+    directory = dead._lifecycle.require_broker().spec.log_dirs[0]
     dead.kill()
     kafka.await_isr("orders", 0, size=2)
     kafka.delete_topic("orders")
@@ -278,7 +278,7 @@ def read(consumer, count, timeout_s=20.0):
 def offsets_partition(kafka, group):
     for handle in kafka.brokers:
         if handle.is_running:
-            return handle.require_broker().groups.coordinator.partition_for(group)
+            return handle._lifecycle.require_broker().groups.coordinator.partition_for(group)
     raise AssertionError("no broker is running")
 
 

@@ -16,7 +16,7 @@ class DeafLeader:
         self.tried = threading.Event()
         self._writes = writes
         self._state = paths.partition_state(TopicPartition(topic, 0))
-        self._store = kafka.broker(kafka.leader_of(topic)).require_broker().zk.store
+        self._store = kafka.broker(kafka.leader_of(topic))._lifecycle.require_broker().zk.store
         self._real = self._store.multi
         self._store.multi = self._multi
 
@@ -64,5 +64,5 @@ def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(kafka, dea
 
 
 def leader_view(kafka):
-    leader = kafka.broker(kafka.leader_of("orders")).require_broker()
+    leader = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker()
     return leader.replicas.require_partition(TopicPartition("orders", 0)).view()

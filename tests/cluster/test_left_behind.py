@@ -13,7 +13,7 @@ import pytest
 
 from embedkafka import ClusterClosed, EmbeddedKafka
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.lifecycle import BrokerHandle
+from embedkafka.cluster.lifecycle import BrokerLifecycle
 from embedkafka.runtime import temporary
 from tests.cluster.footprint import our_directories, our_threads, refuses
 
@@ -243,13 +243,13 @@ def ctrl_c_counts():
 
 def test_ctrl_c_while_brokers_start_leaves_nothing(monkeypatch, ctrl_c_counts):
     before = our_threads()
-    boot = BrokerHandle.boot
+    boot = BrokerLifecycle.boot
 
     def interrupted(handle):
         boot(handle)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(BrokerHandle, "boot", interrupted)
+    monkeypatch.setattr(BrokerLifecycle, "boot", interrupted)
     kafka = EmbeddedKafka(brokers=2)
     with pytest.raises(KeyboardInterrupt):
         kafka.start()

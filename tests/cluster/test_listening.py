@@ -44,7 +44,7 @@ def test_an_ipv6_address_is_bracketed():
 
 def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is():
     with EmbeddedKafka(host="0.0.0.0") as kafka:
-        broker = kafka.broker(1).life.broker
+        broker = kafka.broker(1)._lifecycle.incarnation.broker
         with socket.create_connection((ELSEWHERE, broker.port(CLIENT_LISTENER)), TIMEOUT_S):
             pass
         with pytest.raises(ConnectionRefusedError):
@@ -54,7 +54,7 @@ def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is():
 def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path):
     inside = tmp_path / "inside"
     with EmbeddedKafka(data_dir=inside) as kafka:
-        broker = kafka.broker(1).life.broker
+        broker = kafka.broker(1)._lifecycle.incarnation.broker
         client = BrokerClient("127.0.0.1", broker.port(CONTROL_LISTENER), SystemClock(), "stranger")
         told = {"controller_id": 1, "controller_epoch": 99, "broker_epoch": 2**62}
         partition = {

@@ -63,14 +63,14 @@ def test_nothing_is_left_but_the_brokers(kafka):
     assert kafka.describe().endswith("no topics")
     assert kafka.bootstrap_servers == addresses
     for handle in kafka.brokers:
-        assert handle.require_broker().config.broker["log.retention.ms"] is None
+        assert handle._lifecycle.require_broker().config.broker["log.retention.ms"] is None
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     assert admin.list_consumer_groups().result(20).valid == []
     again = kafka.topic("orders", replication=3)
     again.send("b")
     assert [(message.offset, message.text) for message in again.read()] == [(0, "b")]
     assert committed(kafka, "readers", "orders") == confluent_kafka.OFFSET_INVALID
-    assert kafka.broker(1).require_broker().config.overrides("topics", "orders") == {}
+    assert kafka.broker(1)._lifecycle.require_broker().config.overrides("topics", "orders") == {}
 
 
 def test_clients_that_were_connected_go_on(kafka):
@@ -140,7 +140,7 @@ def test_brokers_come_back_and_topics_of_the_beginning_too():
         assert [handle.is_reachable for handle in kafka.brokers] == [True, True, True]
         assert kafka.existing_topic("orders").read() == []
         assert len(kafka.describe_partition("orders", 1).isr) == 1
-        overrides = kafka.broker(1).require_broker().config.overrides("topics", "prices")
+        overrides = kafka.broker(1)._lifecycle.require_broker().config.overrides("topics", "prices")
         assert overrides == {"cleanup.policy": "compact"}
 
 

@@ -455,7 +455,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture(scope="module")
 def broker(kafka: EmbeddedKafka) -> Broker:
-    return kafka.broker(1).require_broker()
+    return kafka.broker(1)._lifecycle.require_broker()
 
 
 @pytest.fixture(scope="module")
@@ -582,7 +582,7 @@ def test_requests_are_handled_by_network_threads_or_by_others_for_life() -> None
         with pytest.raises(KafkaException, match="network threads handle requests themselves"):
             alter(kafka, ResourceType.BROKER, "1", {"num.io.threads": 1})
         alter(kafka, ResourceType.BROKER, "1", {"num.network.threads": 2})
-        broker = kafka.broker(1).require_broker()
+        broker = kafka.broker(1)._lifecycle.require_broker()
         assert PROBES["num.network.threads"](broker) == 2
         served = kafka.topic("served")
         served.send("x")
@@ -600,13 +600,13 @@ def test_a_broker_begins_with_what_was_changed_in_its_former_life() -> None:
     with EmbeddedKafka(topics={TOPIC: 1}) as kafka:
         alter(kafka, ResourceType.BROKER, "1", changes)
         kafka.broker(1).restart()
-        broker = kafka.broker(1).require_broker()
+        broker = kafka.broker(1)._lifecycle.require_broker()
         assert {name: PROBES[name](broker) for name in changes} == changes
 
 
 def test_one_client_more_than_there_may_be_waits() -> None:
     with EmbeddedKafka() as kafka:
-        server = kafka.broker(1).require_broker()._server
+        server = kafka.broker(1)._lifecycle.require_broker()._server
         with connect(kafka) as first:
             answer = first.call(limit_connections(1))
             assert answer.responses[0].error_code == ErrorCode.NONE

@@ -79,7 +79,7 @@ def test_records_topics_offsets_and_settings_are_put_back(kafka):
         assert committed(kafka, "readers", "orders") == 1
         assert {p.topic for p in kafka._state.partitions()} >= {"orders", "old"}
         assert "new" not in {p.topic for p in kafka._state.partitions()}
-        config = kafka.broker(1).require_broker().config.log_config("orders")
+        config = kafka.broker(1)._lifecycle.require_broker().config.log_config("orders")
         assert config.retention_ms == 123_456_789
         assert (kafka.cluster_id, kafka.bootstrap_servers) == (cluster_id, addresses)
         kafka.await_no_under_replicated()

@@ -29,7 +29,10 @@ def test_a_replica_moved_away_meanwhile_is_set_aside(kafka):
     kafka.broker(dead).start()
     (name,) = directories(kafka, dead, "orders")
     assert name.endswith("-stray")
-    assert kafka.broker(dead).require_broker().replicas.find_partition(("orders", 0)) is None
+    assert (
+        kafka.broker(dead)._lifecycle.require_broker().replicas.find_partition(("orders", 0))
+        is None
+    )
 
 
 def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka):

@@ -43,7 +43,9 @@ def limit(kafka, role, rate):
 
 
 def end_offset(kafka, broker_id, topic):
-    partition = kafka.broker(broker_id).require_broker().replicas.find_partition((topic, 0))
+    partition = (
+        kafka.broker(broker_id)._lifecycle.require_broker().replicas.find_partition((topic, 0))
+    )
     return 0 if partition is None or partition.log is None else partition.log.log_end_offset
 
 

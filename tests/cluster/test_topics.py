@@ -97,7 +97,7 @@ def test_spark_is_told_where_to_read(kafka):
 def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(kafka, monkeypatch):
     """By topic id, as the Java client does it: by then the id has no name any more."""
     kafka.topic("orders", replication=3)
-    topic_id = kafka.broker(1).require_broker().metadata.snapshot.topic_ids["orders"]
+    topic_id = kafka.broker(1)._lifecycle.require_broker().metadata.snapshot.topic_ids["orders"]
     leader = kafka.leader_of("orders")
     everyone = {handle.id for handle in kafka.brokers}
     side = {leader, kafka.controller}
@@ -116,7 +116,7 @@ def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(kafka, monke
 def note_waiting(handle, monkeypatch):
     """Set once a produce waits for replicas at this broker."""
     waits = threading.Event()
-    purgatory = handle.require_broker().replicas.waiters.produce
+    purgatory = handle._lifecycle.require_broker().replicas.waiters.produce
     watch = purgatory.try_complete_else_watch
 
     def watch_and_tell(operation, keys):
