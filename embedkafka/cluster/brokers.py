@@ -57,7 +57,6 @@ class Brokers:
         self._directory = directory
         self.clock = clock
         self._failures = failures
-        self._rng = rng
         self._files: Files = SystemFiles()
         self._lock = threading.Lock()
         self._handles: dict[BrokerId, BrokerLifecycle] = {}
@@ -65,6 +64,7 @@ class Brokers:
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self.ensemble = self._make_ensemble()
         self.zk = KafkaZk(self.ensemble.observe(), clock)
+        self.rng = self._continued(rng)
         self.request_log = RequestLog()
         self._requests = RequestFaults(clock, failures)
         self._disks: dict[BrokerId, Disk] = {}
@@ -239,7 +239,7 @@ class Brokers:
             clock=clock,
             failures=self._failures,
             files=self._disk(broker_id).files(self._files),
-            rng=random.Random(self._rng.getrandbits(64)),
+            rng=random.Random(self.rng.getrandbits(64)),
             find_peer=self.network.peers(broker_id, self._find_replicas),
             transport=self.network.transport(broker_id),
             around=lambda handle, metadata: self._around(broker_id, handle, metadata),
@@ -326,6 +326,17 @@ class Brokers:
         handle = self._handles.get(broker_id)
         incarnation = None if handle is None else handle.incarnation
         return None if incarnation is None else incarnation.broker.replicas
+
+    def _continued(self, rng: random.Random) -> random.Random:
+        """`rng`, or another one when an earlier cluster with the same seed left its state here.
+
+        A topic id must never be given out twice. Every start elects a controller, so the epoch of
+        the last one tells one start from the next.
+        """
+        if self.zk.find_cluster_id() is None:
+            return rng
+        epoch, _ = self.zk.controller_epoch()
+        return random.Random(f"{rng.getrandbits(64)} after epoch {epoch}")
 
     def _make_ensemble(self) -> Ensemble:
         if self._config.zookeeper is not None:

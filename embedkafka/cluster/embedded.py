@@ -10,7 +10,6 @@ Not here: the brokers (`brokers`, `lifecycle`), closing a cluster that was never
 
 import random
 import threading
-import uuid
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -212,9 +211,10 @@ class EmbeddedKafka:
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory that is removed with the cluster, for checkpoints and the like."""
-        if self._resources is None:
-            raise ClusterClosed("the cluster has not been started")
-        path = self._resources.directory.path / "scratch" / (name or uuid.uuid4().hex)
+        resources = self._resources
+        if resources is None or resources.brokers is None:
+            raise ClusterClosed(NOT_RUNNING)
+        path = resources.directory.path / "scratch" / (name or f"{self._rng.getrandbits(64):016x}")
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
@@ -377,7 +377,7 @@ class EmbeddedKafka:
 
         A topic that exists is an error; `existing_topic` gives its handle.
         """
-        name = name or f"topic-{uuid.uuid4().hex[:12]}"
+        name = name or f"topic-{self._require_brokers().rng.getrandbits(48):012x}"
         spec = TopicSpec(partitions=partitions, replication=replication, config=config or {})
         self._create({name: spec})
         return self.existing_topic(name)

@@ -168,7 +168,8 @@ class Broker:
 
         self.metadata = MetadataCache()
         self.config = DynamicConfig(self.id, spec.config, self.zk, self._background)
-        self.topics = TopicAdmin(self.zk, self.metadata, rng)
+        # A generator apart: what else draws, and when, must not change the ids of topics.
+        self.topics = TopicAdmin(self.zk, self.metadata, random.Random(rng.getrandbits(64)))
         self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer, failures)
         self.logs = self._make_logs(files)
         self.replicas = self._make_replicas()

@@ -96,7 +96,8 @@ class TopicAdmin:
                 if replication == DEFAULT
                 else replication,
             )
-        return NewTopic(name=name, topic_id=uuid.uuid4(), assignment=placed, config=settings)
+        topic_id = uuid.UUID(int=self._rng.getrandbits(128), version=4)
+        return NewTopic(name=name, topic_id=topic_id, assignment=placed, config=settings)
 
     def create(self, topic: NewTopic) -> None:
         try:
