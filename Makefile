@@ -1,36 +1,44 @@
-# Everything below sets up its own virtual environment first; nothing has to be installed by hand
-# but Python 3.11, Java 17 and Maven.
+# Prerequisites: Python 3.11 or newer, Java 17 and Maven. Every target sets up .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types layers unit wire wire-oracle spark chaos sim fuzz slow nightly docs bench bench-quick clean
+.PHONY: help setup hooks demo test check lint types layers unit tidy wire wire-oracle spark chaos sim fuzz slow \
+	nightly matrix coverage release-check docs bench bench-quick clean
 
-help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
 
-setup: $(STAMP) ## the virtual environment with everything in it
+setup: $(STAMP) ## create the virtual environment
 
 $(STAMP): pyproject.toml
 	@echo "setting up $(VENV) (once, about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,zookeeper,pytest]' \
-		--group test --group check
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) --editable '.[spark,zookeeper,pytest]' --group test --group check
 	@touch $@
+
+# A dependency group that only one target needs, installed when that target first runs.
+$(VENV)/.ready-%: $(STAMP)
+	@$(PIP) --group $*
+	@touch $@
+
+hooks: setup ## run the quick checks before every commit (pre-commit)
+	@$(BIN)/pre-commit install
 
 demo: setup ## three brokers, a Structured Streaming job and its result, in one process
 	@$(BIN)/python examples/orders/demo.py
 
-test: setup ## everything that CI runs
+test: setup ## everything CI runs on a push
 	@ci/run.sh
 
-nightly: setup ## the same and all that takes longer: two hours or so
+nightly: setup ## everything CI runs at night, about two hours
 	@ci/run.sh nightly
 
-check: setup lint types layers unit ## format, lint, types, layers, unit tests: under a minute
+check: setup lint types layers unit ## format, lint, types, import layers, unit tests
 
 lint:
 	@$(BIN)/ruff format --check .
@@ -45,36 +53,49 @@ layers:
 unit:
 	$(PYTEST) -q -n 2 tests/unit
 
+tidy: setup ## the quick part of tests/tidy: seams, documents, workflows
+	$(PYTEST) -q -m "not slow and not spark" tests/tidy \
+		--ignore tests/tidy/test_benchmarks.py --ignore tests/tidy/test_commands.py --ignore tests/tidy/test_packaging.py
+
 wire: setup ## stock clients and raw frames against embedkafka
 	$(PYTEST) tests/wire
 
-wire-oracle: setup ## the same bodies on Apache Kafka too
+wire-oracle: setup ## the same tests, on Apache Kafka as well
 	$(PYTEST) tests/wire --oracle
 
 spark: setup ## Spark's own connector against embedkafka
 	$(PYTEST) tests/spark examples
 
-slow: setup ## what takes minutes or many JVMs: real Kafka brokers under our controller and the like
+slow: setup ## tests that take minutes or start many JVMs, such as Apache brokers under our controller
 	$(PYTEST) -m slow tests
 
-docs: setup ## docs/compatibility.md and docs/states.md, from the tables in the code
+matrix: $(VENV)/.ready-matrix ## the tests on every supported Python and PySpark; ARGS="-s tests-3.13 -- unit"
+	@$(BIN)/nox $(ARGS)
+
+coverage: $(VENV)/.ready-coverage ## branch coverage of unit, sim, wire and cluster tests; html in build/coverage
+	@ci/coverage.sh
+
+release-check: $(VENV)/.ready-release ## build sdist and wheel, install each in a fresh environment, run the demo; TAG=v0.1.0
+	@ci/release-check.sh $(TAG)
+
+docs: setup ## write docs/compatibility.md and docs/states.md from the tables in the code
 	@$(BIN)/python -m tests.tidy.compatibility
 	@$(BIN)/python -m tests.tidy.states
 
-chaos: setup ## brokers killed, paused and cut off under load; SEED=… ROUNDS=…
+chaos: setup ## kill, pause and cut off brokers under load; SEED=… ROUNDS=…
 	$(BIN)/python -m tests.chaos --workers 2 --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))
 
-sim: setup ## histories of simulated clusters, without threads: a seed is exact; SEED=… SEEDS=…
+sim: setup ## simulate clusters without threads, so that a seed is exact; SEED=… SEEDS=…
 	$(BIN)/python -m tests.sim --workers 2 --seeds $(or $(SEEDS),1000) $(if $(SEED),--seed $(SEED))
 
 fuzz: setup ## hostile input to decoders, logs and a running broker; INPUTS=… SEED=… ONLY=decoders|batches|broker
 	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
-bench: setup ## beside Apache Kafka, as ratios: a quarter of an hour; ARGS="--themes groups --rounds 3"
+bench: setup ## compare with Apache Kafka, about 15 minutes; ARGS="--themes groups --rounds 3"
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-quick: setup ## the same with less of everything: four minutes
+bench-quick: setup ## the same on a smaller scale, about 4 minutes
 	$(BIN)/python -m benchmarks --quick $(ARGS)
 
-clean: ## removes what the targets above made
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+clean: ## remove everything the targets above created
+	rm -rf $(VENV) .nox .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* build dist

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Builds what a release would publish and uses it the way a stranger does: installed from the file
+# into an empty environment, outside this checkout. `ci/release-check.sh v0.2.0` also compares the
+# tag with the version. The tried files stay in dist/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=$PWD/.venv/bin/python
+elsewhere=$(mktemp -d)
+trap 'rm -rf "$elsewhere"' EXIT
+
+say() { printf '\n== %s\n' "$*"; }
+
+install() { # <environment> <requirement>
+    "$python" -m venv "$elsewhere/$1"
+    "$elsewhere/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2"
+    "$elsewhere/$1/bin/python" -m pip check
+}
+
+say "build"
+rm -rf dist build/lib
+"$python" -m build --outdir dist .
+"$python" -m twine check --strict dist/*
+"$python" ci/release_contents.py dist ${1+"$1"}
+wheel=$(echo "$PWD"/dist/*.whl)
+sdist=$(echo "$PWD"/dist/*.tar.gz)
+
+# A first test, pasted from nowhere: fixtures, cluster and client all come from the package.
+cat > "$elsewhere/test_installed.py" <<'TEST'
+def test_a_record_arrives(kafka_topic):
+    kafka_topic.send("hello")
+    assert [message.text for message in kafka_topic.read()] == ["hello"]
+TEST
+cp -R examples/orders "$elsewhere/orders"
+cd "$elsewhere"
+
+say "install the sdist"
+install from-sdist "$sdist[pytest]"
+from-sdist/bin/python -m pytest -q -p no:cacheprovider test_installed.py
+from-sdist/bin/embedkafka up -- true
+
+say "install the wheel"
+install from-wheel "$wheel[pytest,spark]"
+from-wheel/bin/python -m pytest -q -p no:cacheprovider test_installed.py
+from-wheel/bin/embedkafka up -- true
+
+say "run the demo with the wheel"
+from-wheel/bin/python orders/demo.py

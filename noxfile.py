@@ -1,0 +1,65 @@
+"""The matrix: which Python runs which tests, and which PySpark runs on which Python.
+
+`make matrix` runs all of it; ARGS reaches nox:
+
+    make matrix ARGS="-s tests-3.13 -- unit plugin"
+    make matrix ARGS="-s spark-3.11 -k 3.5 -- tests/spark/test_batch.py"
+
+A Python that is not installed is skipped with a line; MATRIX_STRICT=1 turns that into a failure.
+"""
+
+import os
+from typing import Final
+
+import nox
+
+PYTHONS: Final = ("3.11", "3.12", "3.13")
+
+#: PySpark release -> the Pythons it supports, of ours. "newest" is whatever the index has today.
+PYSPARKS: Final = {
+    "3.5.9": ("3.11",),
+    "4.0.0": ("3.11", "3.12", "3.13"),
+    "newest": ("3.13",),
+}
+
+SUITES: Final = {
+    "unit": ("-n", "2", "tests/unit"),
+    "wire": ("tests/wire",),
+    "plugin": ("tests/plugin",),
+}
+
+#: Every kind of read and write; what is left out kills brokers and waits for clients to notice.
+QUICK_SPARK_TESTS: Final = ("tests/spark/test_batch.py", "tests/spark/test_streaming.py")
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_missing_interpreters = os.environ.get("MATRIX_STRICT") == "1"
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Unit tests, wire tests on embedkafka, and the plugin; `-- unit` runs only that suite."""
+    _install(session, "test")
+    for suite in session.posargs or SUITES:
+        _pytest(session, *SUITES[suite])
+
+
+@nox.session
+@nox.parametrize(
+    ("python", "pyspark"),
+    [(python, pyspark) for pyspark, pythons in PYSPARKS.items() for python in pythons],
+)
+def spark(session: nox.Session, pyspark: str) -> None:
+    """The quick part of the Spark suite; paths after `--` run instead of it."""
+    _install(session, "test-any-spark", "pyspark" if pyspark == "newest" else f"pyspark=={pyspark}")
+    session.run("python", "-c", "import pyspark; print('PySpark', pyspark.__version__)")
+    _pytest(session, *(session.posargs or QUICK_SPARK_TESTS))
+
+
+def _install(session: nox.Session, group: str, *packages: str) -> None:
+    session.install("--editable", ".[spark,zookeeper,pytest]", "--group", group, *packages)
+
+
+def _pytest(session: nox.Session, *arguments: str) -> None:
+    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
