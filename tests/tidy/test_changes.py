@@ -45,7 +45,7 @@ def check(text: str, *, version: str) -> None:
             assert entries, f"{heading} has nothing under {kind}"
 
 
-def test_our_changes_have_the_form():
+def test_our_changes_have_the_form() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     check((ROOT / "CHANGES.md").read_text(), version=project["version"])
 
@@ -64,6 +64,6 @@ def test_our_changes_have_the_form():
         "## [Unreleased]\n## [0.3.0] - 2026-01-31\n### Added\n- x",
     ],
 )
-def test_another_form_is_refused(wrong):
+def test_another_form_is_refused(wrong: str) -> None:
     with pytest.raises(AssertionError):
         check(wrong, version="0.2.0")

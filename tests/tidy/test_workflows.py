@@ -1,0 +1,150 @@
+"""CI, the matrix and the hooks before a commit call commands that exist.
+
+GitHub runs the workflows, this checkout does not: what can be checked of them here is their form
+and the names they use.
+"""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RECIPES = sorted((ROOT / "ci" / "github-actions").glob("*.yml"))
+ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MAJOR_VERSION = re.compile(r"[\w-]+/[\w./-]+@(v\d+|release/v\d+)")
+
+
+def loaded(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    return document
+
+
+def steps_in(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "runs" in document:
+        yield from document["runs"]["steps"]
+    for job in document.get("jobs", {}).values():
+        yield from job["steps"]
+
+
+def rows(workflow: str, job: str) -> list[dict[str, Any]]:
+    document = loaded(ROOT / ".github" / "workflows" / workflow)
+    included: list[dict[str, Any]] = document["jobs"][job]["strategy"]["matrix"]["include"]
+    return included
+
+
+def constant_of_noxfile(name: str) -> Any:
+    """Read, not imported: nox is not installed where the tests run."""
+    for statement in ast.parse((ROOT / "noxfile.py").read_text()).body:
+        if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", None) == name:
+            assert statement.value is not None
+            return ast.literal_eval(statement.value)
+    raise AssertionError(f"noxfile.py has no {name}")
+
+
+def stages(name: str) -> list[str]:
+    """The stages in one of the lists at the top of ci/run.sh."""
+    script = (ROOT / "ci" / "run.sh").read_text()
+    found = re.search(rf'^{name}=\((?:"\$\{{\w+\[@\]\}}" )?(.*)\)$', script, re.MULTILINE)
+    assert found is not None
+    return found[1].split()
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [("vendor.github-workflows", [*WORKFLOWS, *RECIPES]), ("vendor.github-actions", ACTIONS)],
+    ids=["workflows", "actions"],
+)
+def test_workflows_follow_githubs_schema(schema: str, files: list[Path]) -> None:
+    assert files
+    checked = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_has_least_permissions_and_runs_once_at_a_time(path: Path) -> None:
+    workflow = loaded(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "group" in workflow["concurrency"]
+    for name, job in workflow["jobs"].items():
+        assert "timeout-minutes" in job, name
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, *RECIPES, *ACTIONS], ids=lambda path: path.stem)
+def test_actions_are_pinned_by_major_version(path: Path) -> None:
+    for step in steps_in(loaded(path)):
+        used = step.get("uses")
+        if used is None:
+            continue
+        if used.startswith("./"):
+            assert (ROOT / used / "action.yml").exists(), used
+        else:
+            assert MAJOR_VERSION.fullmatch(used), used
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_commands_in_workflows_exist(path: Path) -> None:
+    for step in steps_in(loaded(path)):
+        command = step.get("run", "")
+        assert set(re.findall(r"\bmake ([a-z-]+)", command)) <= TARGETS, command
+        for script in re.findall(r"\bci/[\w.-]+", command):
+            assert (ROOT / script).exists(), command
+
+
+def test_every_stage_of_a_push_is_a_job() -> None:
+    check = loaded(ROOT / ".github" / "workflows" / "check.yml")
+    assert check["jobs"]["stage"]["strategy"]["matrix"]["stage"] == stages("every_push")
+
+
+def test_every_stage_has_a_command() -> None:
+    script = (ROOT / "ci" / "run.sh").read_text()
+    named = set(stages("every_push") + stages("every_night"))
+    assert named == set(re.findall(r"^ {8}([\w.-]+)\) ", script, re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z-]+)", script)) <= TARGETS
+
+
+def test_the_matrix_on_github_is_that_of_nox() -> None:
+    pythons, pysparks = constant_of_noxfile("PYTHONS"), constant_of_noxfile("PYSPARKS")
+    on_linux = [row for row in rows("matrix.yml", "tests") if row["os"] == "ubuntu-latest"]
+    assert [row["python"] for row in on_linux] == list(pythons)
+    assert {(row["python"], row["pyspark"]) for row in rows("matrix.yml", "spark")} == {
+        (python, pyspark) for pyspark, supported in pysparks.items() for python in supported
+    }
+
+
+def test_the_pyspark_of_make_test_is_in_the_matrix() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (pinned,) = (p for p in settings["dependency-groups"]["test"] if isinstance(p, str))
+    assert pinned.removeprefix("pyspark==") in constant_of_noxfile("PYSPARKS")
+
+
+def test_classifiers_name_the_pythons_of_the_matrix() -> None:
+    settings = (ROOT / "pyproject.toml").read_text()
+    declared = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', settings)
+    assert declared == sorted({row["python"] for row in rows("matrix.yml", "tests")})
+
+
+def test_commands_of_the_commit_hooks_exist() -> None:
+    (repository,) = loaded(ROOT / ".pre-commit-config.yaml")["repos"]
+    assert repository["repo"] == "local", "hooks from elsewhere need the network"
+    for hook in repository["hooks"]:
+        program, *arguments = hook["entry"].split()
+        if program == "make":
+            assert arguments[0] in TARGETS, hook["id"]
+        else:
+            assert shutil.which(ROOT / program), hook["id"]
