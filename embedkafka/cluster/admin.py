@@ -35,8 +35,10 @@ class Admin:
         request = CreateTopicsRequest(
             topics=[_topic(name, spec) for name, spec in topics.items()], timeout_ms=_TIMEOUT_MS
         )
-        response = self._call(lambda client: client.call(request, _CREATE_TOPICS))
+        response, is_repeated = self._call(lambda client: client.call(request, _CREATE_TOPICS))
         for topic in response.topics:
+            if is_repeated and topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                continue  # by the first request, whose answer was lost
             _check("create", topic.name, topic.error_code, topic.error_message)
 
     def create_partitions(self, topic: str, count: int) -> None:
@@ -45,7 +47,7 @@ class Admin:
         request = CreatePartitionsRequest(
             topics=[wanted], timeout_ms=_TIMEOUT_MS, validate_only=False
         )
-        response = self._call(lambda client: client.call(request, _CREATE_PARTITIONS))
+        response, _ = self._call(lambda client: client.call(request, _CREATE_PARTITIONS))
         for result in response.results:
             _check("grow", topic, result.error_code, result.error_message)
 
@@ -55,19 +57,24 @@ class Admin:
             topics=[DeleteTopicsRequest.Topic(name=name, topic_id=NO_UUID) for name in names],
             timeout_ms=_TIMEOUT_MS,
         )
-        response = self._call(lambda client: client.call(request, _DELETE_TOPICS))
+        response, is_repeated = self._call(lambda client: client.call(request, _DELETE_TOPICS))
         for topic in response.responses:
+            if is_repeated and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue  # by the first request, whose answer was lost
             _check("delete", str(topic.name), topic.error_code, topic.error_message)
 
-    def _call(self, ask: Callable[[BrokerClient], R]) -> R:
+    def _call(self, ask: Callable[[BrokerClient], R]) -> tuple[R, bool]:
+        """The answer, and whether an earlier broker may have done it and not answered."""
         failure: OSError | None = None
+        may_be_done = False
         for address in self._addresses():
             host, port = parse_address(address)
             client = BrokerClient(host, port, SystemClock(), "embedkafka-admin")
             try:
-                return ask(client)
+                return ask(client), may_be_done
             except OSError as error:
                 failure = error
+                may_be_done |= not isinstance(error, ConnectionRefusedError)
             finally:
                 client.close()
         raise ClusterClosed(f"no broker answers: {failure}") from failure

@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import KafkaError
 
-from embedkafka import AwaitTimeout, ConfigError
+from embedkafka import AwaitTimeout, ConfigError, EmbedKafkaError
 from embedkafka.faults.error_responses import _blank, can_fail, error_response
 from embedkafka.protocol import codec
 from embedkafka.protocol.errors import ErrorCode
@@ -59,6 +59,20 @@ def test_without_idempotence_a_lost_reply_writes_twice(kafka, topic):
     careless = make_producer(kafka, **{"enable.idempotence": False})
     assert send(careless, "orders", "twice")[0] is None
     assert [message.text for message in topic.read()] == ["twice", "twice"]
+
+
+def test_a_topic_is_made_and_deleted_though_the_answer_is_lost(kafka):
+    with kafka.faults.disconnect("CREATE_TOPICS", handled=True) as fault:
+        made = kafka.topic("made")
+    assert fault.hits == 1
+    made.send("one")
+    with pytest.raises(EmbedKafkaError, match="TOPIC_ALREADY_EXISTS"):
+        kafka.topic("made")
+    with kafka.faults.disconnect("DELETE_TOPICS", handled=True) as fault:
+        kafka.delete_topic("made")
+    assert fault.hits == 1
+    with pytest.raises(EmbedKafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        kafka.delete_topic("made")
 
 
 def test_a_late_request_is_handled_when_its_time_has_come(kafka, topic):
