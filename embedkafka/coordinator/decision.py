@@ -1,13 +1,17 @@
-"""What a shard wants done: answers, appends, and effects of its own kind, as one frozen value.
+"""A shard's decision as one frozen value: answers, appends, and effects.
 
-Invariants: a decision is complete, the shell adds nothing; carrying it out cannot fail half way,
-for appends report through `Write.on_stored`, which decides what follows.
+Functions that decide add to a `Decisions`; only a shard's entry points return a `Decision`. What
+follows an append is a frozen dataclass with `__call__`, not a closure, so tests can compare
+decisions.
+
+Invariants: a decision is complete, and `hosting.py` adds nothing to it. An append that fails
+reports through `Write.on_stored`, which decides the rest.
 Not here: sockets, threads, clocks; `hosting.py` carries decisions out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from embedkafka.protocol.errors import ErrorCode
 
@@ -20,7 +24,7 @@ TOO_LARGE: Final = (
     ErrorCode.INVALID_FETCH_SIZE,
 )
 
-# How an append that was refused looks to the client whose request it was for.
+# How a client sees the error of an append that its request led to.
 _REFUSALS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -30,11 +34,11 @@ _REFUSALS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     **dict.fromkeys(TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
 }
-_AS_ALWAYS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType({})
+_AS_USUAL: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType({})
 
 
-def refusal_of(error: ErrorCode, own: Mapping[ErrorCode, ErrorCode] = _AS_ALWAYS) -> ErrorCode:
-    """An append's error in a coordinator's words; `own` has those of one API."""
+def refusal_of(error: ErrorCode, own: Mapping[ErrorCode, ErrorCode] = _AS_USUAL) -> ErrorCode:
+    """Translates an append's error for the client; `own` overrides the codes for one API."""
     return own.get(error, _REFUSALS.get(error, error))
 
 
@@ -60,22 +64,28 @@ class TransactionalProducer(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """How an append ended: `base_offset` counts only without error."""
+    """How an append ended; `base_offset` is valid only without an error."""
 
     error: ErrorCode
     base_offset: int
     now_ms: int
 
-    def told_as(self, own: Mapping[ErrorCode, ErrorCode] = _AS_ALWAYS) -> ErrorCode:
-        """The error as a client hears it, see `refusal_of`."""
+    def told_as(self, own: Mapping[ErrorCode, ErrorCode] = _AS_USUAL) -> ErrorCode:
+        """The error as the client sees it; see `refusal_of`."""
         return refusal_of(self.error, own)
 
 
+class Sequel(Protocol[E]):
+    """Decides what follows an append, successful or not."""
+
+    def __call__(self, stored: Stored, out: "Decisions[E]", /) -> None: ...
+
+
 class Write(NamedTuple, Generic[E]):
-    """Records to append as one batch, and what to decide when it is stored or refused."""
+    """Records to append as one batch, and the sequel that runs when the append ends."""
 
     records: Sequence[LogRecord]
-    on_stored: "Callable[[Stored], Decision[E]]"
+    on_stored: Sequel[E]
     producer: TransactionalProducer | None = None
     delay_ms: int = 0
 
@@ -89,7 +99,7 @@ class Decision(NamedTuple, Generic[E]):
 
 
 class Decisions(Generic[E]):
-    """Collects one `Decision` while a rule runs its steps."""
+    """Collects one `Decision` while rules run."""
 
     __slots__ = ("_answers", "_effects", "_writes")
 
@@ -104,7 +114,7 @@ class Decisions(Generic[E]):
     def write(
         self,
         records: Sequence[LogRecord],
-        on_stored: Callable[[Stored], Decision[E]],
+        on_stored: Sequel[E],
         *,
         producer: TransactionalProducer | None = None,
         delay_ms: int = 0,
@@ -113,12 +123,6 @@ class Decisions(Generic[E]):
 
     def do(self, effect: E) -> None:
         self._effects.append(effect)
-
-    def include(self, decision: Decision[E]) -> None:
-        """Takes over everything that another rule has decided."""
-        self._answers += decision.answers
-        self._writes += decision.writes
-        self._effects += decision.effects
 
     def done(self) -> Decision[E]:
         return Decision(tuple(self._answers), tuple(self._writes), tuple(self._effects))

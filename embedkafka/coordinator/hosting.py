@@ -16,7 +16,13 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from embedkafka.coordinator.arrivals import Arrivals
-from embedkafka.coordinator.decision import Decision, Stored, TransactionalProducer, Write
+from embedkafka.coordinator.decision import (
+    Decision,
+    Decisions,
+    Stored,
+    TransactionalProducer,
+    Write,
+)
 from embedkafka.coordinator.ports import (
     CoordinatorLeaders,
     CoordinatorParts,
@@ -236,7 +242,7 @@ class ShardHost(Generic[S, E]):
         del self._hosted[hosted.topic_partition.partition]
         hosted.phase = _Phase.RELEASED
         self._effects.cancel(hosted.topic_partition.partition)
-        self.carry_out(hosted, hosted.shard.on_unloaded(now_ms=self._clock.now_ms()))
+        self.carry_out(hosted, hosted.shard.on_unloaded())
 
     # Decisions
 
@@ -284,4 +290,6 @@ class ShardHost(Generic[S, E]):
             # The records may count, but it is for the next coordinator to say so.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         stored = Stored(error, base_offset, self._clock.now_ms())
-        self.carry_out(hosted, write.on_stored(stored))
+        out: Decisions[E] = Decisions()
+        write.on_stored(stored, out)
+        self.carry_out(hosted, out.done())

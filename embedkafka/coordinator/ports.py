@@ -87,8 +87,8 @@ class CoordinatorShard(Protocol):
         """The log has been replayed to its end: the shard begins to answer."""
         ...
 
-    def on_unloaded(self, *, now_ms: int) -> Decision[Any]:
-        """This broker leads the partition no longer; only answers count."""
+    def on_unloaded(self) -> Decision[Any]:
+        """This broker no longer leads the partition; only answers are carried out."""
         ...
 
 

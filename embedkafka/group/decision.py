@@ -9,13 +9,13 @@ from embedkafka.coordinator import decision
 class TimerKind(Enum):
     """What happens when the timer fires."""
 
-    SESSION = "session"  # a member, or a pending one, has been silent
+    SESSION = "session"  # a member, or a pending one, was silent for too long
     JOIN = "join"  # the rebalance, or its initial delay, is over
     SYNC = "sync"  # members that joined have not synced
     CONSUMER_SESSION = "consumer-session"
-    CONSUMER_REBALANCE = "consumer-rebalance"  # it has not given up what it was asked to
-    CONSUMER_JOIN = "consumer-join"  # a classic member of a consumer group has not joined again
-    CONSUMER_SYNC = "consumer-sync"  # it has joined, and not synced
+    CONSUMER_REBALANCE = "consumer-rebalance"  # a member has not given up its partitions
+    CONSUMER_JOIN = "consumer-join"  # a classic member of a consumer group has not rejoined
+    CONSUMER_SYNC = "consumer-sync"  # a classic member of a consumer group has not synced
 
 
 class TimerKey(NamedTuple):
@@ -27,7 +27,7 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Starts a timer, anew unless `if_absent`, which leaves a running one alone."""
+    """Starts or restarts a timer; with `if_absent` a running one goes on."""
 
     key: TimerKey
     delay_ms: int
@@ -41,3 +41,4 @@ class CancelTimer(NamedTuple):
 TimerChange = SetTimer | CancelTimer
 Decision = decision.Decision[TimerChange]
 Decisions = decision.Decisions[TimerChange]
+Sequel = decision.Sequel[TimerChange]

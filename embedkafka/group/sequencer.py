@@ -1,50 +1,51 @@
-"""Turns of a group: while a batch of it is on its way to the log, whatever else happens waits.
+"""Keeps events of a group in order: while a batch is on its way to the log, the next events wait.
 
-It would be decided on state that is about to change. Groups that change with their records
-(consumer groups, and classic ones when they come and go) store through here.
+They would be decided on state that is about to change. Groups whose state changes with their
+records (consumer groups, and classic groups when they are created, deleted or migrated) store
+through here.
 
 Owner: the `coordinator` loop, through the shard.
-Invariants: at most one such batch of a group is on its way; its records are replayed when they
-are stored, and not at all when they are refused, so that memory and log stay in step.
-Not here: rules. A turn runs one.
+Invariants: at most one such batch of a group is in flight. Its records are replayed when they are
+stored, and dropped when they are refused, so memory and log agree.
+Not here: rules. The shard runs them.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from embedkafka.coordinator.decision import LogRecord, Stored
-from embedkafka.group.decision import Decision, Decisions
+from embedkafka.group.calls import GroupCall, refuse
+from embedkafka.group.decision import Decision, Decisions, Sequel, TimerKey
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.values import dataclass
 
-Rule = Callable[[Decisions, int], None]
-"""Decides something about a group, given where to put it and the time."""
-Refusal = Callable[[ErrorCode, Decisions], None]
-"""Tells whoever waits for a rule that its time does not come."""
-Sequel = Callable[[Stored, Decisions], None]
-"""What follows once a batch is stored or refused."""
+GroupEvent = GroupCall | TimerKey
 
 
 class Sequencer:
-    """Who waits for which group of one shard."""
+    """The events of one shard's groups, and those that wait."""
 
-    def __init__(self, replay: Callable[[LogRecord], None]) -> None:
+    def __init__(
+        self,
+        run: Callable[[GroupEvent, Decisions, int], None],
+        replay: Callable[[LogRecord], None],
+    ) -> None:
+        self._run = run
         self._replay = replay
-        self._waiting: dict[str, deque[tuple[Rule, Refusal | None]]] = {}
+        self._waiting: dict[str, deque[GroupEvent]] = {}
 
     def is_busy(self, group_id: str) -> bool:
-        """Whether something about the group is on its way to the log."""
+        """Whether a batch of the group is in flight."""
         return group_id in self._waiting
 
-    def take(
-        self, group_id: str, rule: Rule, *, now_ms: int, refuse: Refusal | None = None
-    ) -> Decision:
-        """Runs the rule, now or after what the group has on its way to the log."""
+    def decide(self, event: GroupEvent, *, now_ms: int) -> Decision:
+        """Runs the event now, or after the batch that its group has in flight."""
         out = Decisions()
-        if group_id in self._waiting:
-            self._waiting[group_id].append((rule, refuse))
+        waiting = self._waiting.get(event.group_id)
+        if waiting is None:
+            self._run(event, out, now_ms)
         else:
-            rule(out, now_ms)
+            waiting.append(event)
         return out.done()
 
     def store(
@@ -56,36 +57,44 @@ class Sequencer:
         *,
         now_ms: int,
     ) -> None:
-        """Appends, replays, runs `then`, and lets the next rule have its turn."""
+        """Appends the records, replays them, runs `then`, and lets the waiting events run."""
         if not records:
             then(Stored(ErrorCode.NONE, -1, now_ms), out)
             return
         assert group_id not in self._waiting, f"two batches of group {group_id} at a time"
         self._waiting[group_id] = deque()
-        out.write(records, partial(self._on_stored, group_id, records, then))
+        out.write(
+            records, BatchStored(sequencer=self, group_id=group_id, records=records, then=then)
+        )
 
-    def _on_stored(
-        self, group_id: str, records: Sequence[LogRecord], then: Sequel, stored: Stored
-    ) -> Decision:
-        out = Decisions()
+    def on_stored(self, batch: "BatchStored", stored: Stored, out: Decisions) -> None:
         if stored.error is ErrorCode.NONE:
-            for record in records:
+            for record in batch.records:
                 self._replay(record)
-        waiting = self._waiting.pop(group_id, None)
-        then(stored, out)
-        while waiting and group_id not in self._waiting:
-            rule, _ = waiting.popleft()
-            rule(out, stored.now_ms)
+        waiting = self._waiting.pop(batch.group_id, None)
+        batch.then(stored, out)
+        while waiting and batch.group_id not in self._waiting:
+            self._run(waiting.popleft(), out, stored.now_ms)
         if waiting:
-            self._waiting[group_id].extend(waiting)
-        return out.done()
+            self._waiting[batch.group_id].extend(waiting)
 
-    def on_unloaded(self) -> Decision:
-        """Another broker leads now: whoever waits for a turn must look for it."""
-        out = Decisions()
+    def on_unloaded(self, out: Decisions) -> None:
+        """Another broker leads the shard: sends waiting clients to it."""
         waiting, self._waiting = self._waiting, {}
-        for turns in waiting.values():
-            for _, refuse in turns:
-                if refuse is not None:
-                    refuse(ErrorCode.NOT_COORDINATOR, out)
-        return out.done()
+        for events in waiting.values():
+            for event in events:
+                if not isinstance(event, TimerKey):
+                    refuse(event, ErrorCode.NOT_COORDINATOR, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStored:
+    """Continues after a batch of a group."""
+
+    sequencer: Sequencer
+    group_id: str
+    records: Sequence[LogRecord]
+    then: Sequel
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        self.sequencer.on_stored(self, stored, out)

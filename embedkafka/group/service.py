@@ -10,28 +10,28 @@ cache: whether topics exist, topic ids for names, authorized operations. Handler
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from random import Random
-from typing import TypeVar
 from uuid import UUID
 
 from embedkafka.coordinator.decision import TransactionalProducer
 from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.ports import CoordinatorLeaders, CoordinatorParts
 from embedkafka.coordinator.runtime import CoordinatorRuntime
-from embedkafka.group.admin import (
-    describe,
-    describe_consumer,
-    describe_consumer_error,
-    describe_error,
-    list_classic,
-    list_consumer,
+from embedkafka.group.admin import list_groups
+from embedkafka.group.calls import (
+    Committer,
+    GroupCall,
+    HeartbeatCall,
+    JoinCall,
+    LeaveCall,
+    SyncCall,
 )
-from embedkafka.group.classic.messages import JoinAttempt, join_error, sync_error
+from embedkafka.group.classic.describe import describe, describe_error
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer.heartbeat import heartbeat_error
+from embedkafka.group.consumer.describe import describe_consumer, describe_consumer_error
+from embedkafka.group.consumer.heartbeat import ConsumerHeartbeatCall
 from embedkafka.group.decision import Decision, TimerChange, TimerKey
-from embedkafka.group.offsets.commits import Committer
+from embedkafka.group.offsets.commits import CommitCall
 from embedkafka.group.offsets.messages import (
     commit_response,
     delete_response,
@@ -45,10 +45,12 @@ from embedkafka.group.offsets.messages import (
     txn_commit_response,
     txn_offsets_to_commit,
 )
+from embedkafka.group.offsets.removal import GroupDeleteCall, OffsetDeleteCall
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.records import OFFSETS_TOPIC
-from embedkafka.group.shard import Shard
-from embedkafka.group.timers import Timers
+from embedkafka.group.sequencer import GroupEvent
+from embedkafka.group.shard import GroupShard
+from embedkafka.group.timers import GroupTimers
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (
@@ -85,8 +87,6 @@ from embedkafka.protocol.messages.transactions import (
 )
 from embedkafka.runtime.ids import TopicPartition
 
-R = TypeVar("R")
-
 
 class GroupService:
     """Answers group requests for the shards this broker leads."""
@@ -105,12 +105,12 @@ class GroupService:
         self._topics = topics
         self._overrides = overrides
         self._random = random
-        host: ShardHost[Shard, TimerChange] = ShardHost(
+        host: ShardHost[GroupShard, TimerChange] = ShardHost(
             OFFSETS_TOPIC,
             parts,
             leaders=leaders,
             new_shard=self._new_shard,
-            effects=Timers(parts, self._on_timer),
+            effects=GroupTimers(parts, self._on_timer),
             is_bound_to_epoch=False,
             compression=config.offsets_topic_compression,
         )
@@ -141,21 +141,15 @@ class GroupService:
         reply: Callable[[JoinGroupResponse], None],
     ) -> None:
         answer = reply if version >= 7 else partial(_answer_join_before_v7, reply)
-        attempt = JoinAttempt(
-            request=request,
-            client_id=client_id,
-            client_host=client_host,
-            version=version,
-            reply=answer,
+        self._submit(
+            JoinCall(
+                request=request,
+                client_id=client_id,
+                client_host=client_host,
+                version=version,
+                reply=answer,
+            )
         )
-
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            return shard.join(attempt, now_ms=now_ms)
-
-        def refuse(error: ErrorCode) -> JoinGroupResponse:
-            return join_error(error, request.member_id)
-
-        self._submit(request.group_id, decide, answer, refuse)
 
     def sync_group(
         self,
@@ -163,28 +157,12 @@ class GroupService:
         version: int,
         reply: Callable[[SyncGroupResponse], None],
     ) -> None:
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            return shard.sync(request, version=version, reply=reply, now_ms=now_ms)
-
-        def refuse(error: ErrorCode) -> SyncGroupResponse:
-            # The rebalance was lost with the former coordinator: the member must join again, and
-            # need not look for the coordinator. Older clients do not expect the loading error.
-            is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
-
-        self._submit(request.group_id, decide, reply, refuse, may_wait=False)
+        self._submit(SyncCall(request=request, version=version, reply=reply), may_wait=False)
 
     def heartbeat(
         self, request: HeartbeatRequest, reply: Callable[[HeartbeatResponse], None]
     ) -> None:
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            return shard.heartbeat(request, reply=reply, now_ms=now_ms)
-
-        def refuse(error: ErrorCode) -> HeartbeatResponse:
-            is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
-
-        self._submit(request.group_id, decide, reply, refuse, may_wait=False)
+        self._submit(HeartbeatCall(request=request, reply=reply), may_wait=False)
 
     def leave_group(
         self,
@@ -192,13 +170,7 @@ class GroupService:
         version: int,
         reply: Callable[[LeaveGroupResponse], None],
     ) -> None:
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            return shard.leave(request, version=version, reply=reply, now_ms=now_ms)
-
-        def refuse(error: ErrorCode) -> LeaveGroupResponse:
-            return LeaveGroupResponse(error_code=error)
-
-        self._submit(request.group_id, decide, reply, refuse)
+        self._submit(LeaveCall(request=request, version=version, reply=reply))
 
     def consumer_group_heartbeat(
         self,
@@ -208,19 +180,15 @@ class GroupService:
         version: int,
         reply: Callable[[ConsumerGroupHeartbeatResponse], None],
     ) -> None:
-        """Joins, keeps in, or leaves a consumer group."""
-
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            return shard.consumers.heartbeat(
-                request,
-                client_id=client_id,
-                client_host=client_host,
-                version=version,
-                reply=reply,
-                now_ms=now_ms,
-            )
-
-        self._submit(request.group_id, decide, reply, heartbeat_error, allow_empty_id=True)
+        """Lets a member join, stay in, or leave a consumer group."""
+        call = ConsumerHeartbeatCall(
+            request=request,
+            client_id=client_id,
+            client_host=client_host,
+            version=version,
+            reply=reply,
+        )
+        self._submit(call, allow_empty_id=True)
 
     # Offsets
 
@@ -235,21 +203,16 @@ class GroupService:
         def answer(errors: Sequence[ErrorCode]) -> None:
             reply(commit_response(request, errors))
 
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            committer = Committer(
-                group_id=request.group_id,
-                member_id=request.member_id,
-                group_instance_id=request.group_instance_id,
-                generation_id=request.generation_id_or_member_epoch,
-                version=version,
-            )
-            offsets = offsets_to_commit(request, now_ms)
-            return shard.commits.commit(committer, offsets, reply=answer, now_ms=now_ms)
-
-        def refuse(error: ErrorCode) -> Sequence[ErrorCode]:
-            return [error] * sum(len(topic.partitions) for topic in request.topics)
-
-        self._submit(request.group_id, decide, answer, refuse, allow_empty_id=True)
+        committer = Committer(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation_id=request.generation_id_or_member_epoch,
+            version=version,
+        )
+        offsets = offsets_to_commit(request)
+        call = CommitCall(committer=committer, offsets=offsets, reply=answer)
+        self._submit(call, allow_empty_id=True)
 
     def offset_fetch(
         self,
@@ -278,7 +241,7 @@ class GroupService:
             shard = self.coordinator.require(asked.group_id)
         except ApiError as error:
             return fetch_error(asked, error=error.code)
-        stale = shard.commits.fetch_error(asked.group_id, asked.member_id, asked.member_epoch)
+        stale = shard.commits.find_fetch_error(asked.group_id, asked.member_id, asked.member_epoch)
         if stale is not None:
             return fetch_error(asked, error=stale)
         fetched = shard.commits.fetch(
@@ -300,25 +263,16 @@ class GroupService:
         def answer(errors: Sequence[ErrorCode]) -> None:
             reply(txn_commit_response(request, errors))
 
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            committer = Committer(
-                group_id=request.group_id,
-                member_id=request.member_id,
-                group_instance_id=request.group_instance_id,
-                generation_id=request.generation_id,
-                producer=TransactionalProducer(request.producer_id, request.producer_epoch),
-                version=version,
-            )
-            offsets = txn_offsets_to_commit(request, now_ms)
-            return shard.commits.commit(committer, offsets, reply=answer, now_ms=now_ms)
-
-        def refuse(error: ErrorCode) -> Sequence[ErrorCode]:
-            # Producers older than v2 fall over the loading error (KAFKA-7296).
-            if version < 2 and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            return [error] * sum(len(topic.partitions) for topic in request.topics)
-
-        self._submit(request.group_id, decide, answer, refuse)
+        committer = Committer(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation_id=request.generation_id,
+            producer=TransactionalProducer(request.producer_id, request.producer_epoch),
+            version=version,
+        )
+        offsets = txn_offsets_to_commit(request)
+        self._submit(CommitCall(committer=committer, offsets=offsets, reply=answer))
 
     def on_transaction_completed(
         self, partition: int, producer_id: int, *, committed: bool
@@ -339,21 +293,17 @@ class GroupService:
         def answer(answer: tuple[ErrorCode, Sequence[ErrorCode]]) -> None:
             reply(delete_response(request, *answer))
 
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            partitions = partitions_to_delete(request)
-            return shard.removal.delete(request.group_id, partitions, reply=answer)
-
-        def refuse(error: ErrorCode) -> tuple[ErrorCode, Sequence[ErrorCode]]:
-            return error, ()
-
-        self._submit(request.group_id, decide, answer, refuse)
+        call = OffsetDeleteCall(
+            group_id=request.group_id, partitions=partitions_to_delete(request), reply=answer
+        )
+        self._submit(call, lambda shard, now_ms: shard.delete_offsets(call))
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
-        """The partitions exist no longer: offsets for them are deleted in every group."""
+        """The partitions are gone: deletes their offsets in every group."""
         doomed = tuple(partitions)
 
-        def forget(shard: Shard, now_ms: int) -> Decision:
-            return shard.removal.forget(doomed)
+        def forget(shard: GroupShard, now_ms: int) -> Decision:
+            return shard.forget_partitions(doomed)
 
         self.coordinator.post(partial(self.coordinator.decide_all, forget))
 
@@ -379,7 +329,7 @@ class GroupService:
             shard = self.coordinator.require(group_id)
         except ApiError as error:
             return describe_error(group_id, error.code)
-        return describe(group_id, shard.groups.get(group_id), version=version)
+        return describe(group_id, shard.classic.groups.get(group_id), version=version)
 
     def list_groups(
         self, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]
@@ -398,17 +348,10 @@ class GroupService:
         groups = [
             listed
             for shard in self.coordinator.active_shards()
-            for listed in chain(
-                list_classic(
-                    shard.groups.values(),
-                    states=request.states_filter,
-                    types=request.types_filter,
-                ),
-                list_consumer(
-                    shard.consumer_groups.values(),
-                    states=request.states_filter,
-                    types=request.types_filter,
-                ),
+            for listed in list_groups(
+                shard.kinds.all_groups(),
+                states=request.states_filter,
+                types=request.types_filter,
             )
         ]
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE
@@ -435,9 +378,10 @@ class GroupService:
             shard = self.coordinator.require(group_id)
         except ApiError as error:
             return describe_consumer_error(group_id, error.code)
-        group = shard.consumer_groups.get(group_id)
+        group = shard.consumer.groups.get(group_id)
         if group is None:
-            what = "is not a consumer group." if group_id in shard.groups else "not found."
+            is_other = shard.kinds.find_group(group_id) is not None
+            what = "is not a consumer group." if is_other else "not found."
             return describe_consumer_error(
                 group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}"
             )
@@ -468,44 +412,46 @@ class GroupService:
             self._delete_group(group_id, partial(note, group_id))
 
     def _delete_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            return shard.removal.delete_group(group_id, reply=reply, now_ms=now_ms)
-
-        self._submit(group_id, decide, reply, lambda error: error, allow_empty_id=True)
+        self._submit(GroupDeleteCall(group_id=group_id, reply=reply), allow_empty_id=True)
 
     # The shell
 
     def _submit(
         self,
-        group_id: str,
-        decide: Callable[[Shard, int], Decision],
-        reply: Callable[[R], None],
-        refuse: Callable[[ErrorCode], R],
+        call: GroupCall,
+        decide: Callable[[GroupShard, int], Decision] | None = None,
         *,
         allow_empty_id: bool = False,
         may_wait: bool = True,
     ) -> None:
-        """`decide` on the loop, or an answer why not; most requests need a group id."""
-        if group_id or allow_empty_id:
-            self.coordinator.submit(group_id, decide, reply, refuse, may_wait=may_wait)
+        """Decides the call on the loop, or refuses it; most requests need a group id."""
+        if call.group_id or allow_empty_id:
+            self.coordinator.submit(
+                call.group_id,
+                decide or partial(_decide, call),
+                call.reply,
+                call.refusal,
+                may_wait=may_wait,
+            )
         else:
-            reply(refuse(ErrorCode.INVALID_GROUP_ID))
+            call.reply(call.refusal(ErrorCode.INVALID_GROUP_ID))
 
     def _on_timer(self, partition: int, key: TimerKey) -> None:
-        def decide(shard: Shard, now_ms: int) -> Decision:
-            return shard.on_timer(key, now_ms=now_ms)
+        self.coordinator.decide(partition, partial(_decide, key))
 
-        self.coordinator.decide(partition, decide)
-
-    def _new_shard(self, partition: int, epoch: int) -> Shard:
-        return Shard(partition, self._config, self._new_uuid, self._topics, self._overrides)
+    def _new_shard(self, partition: int, epoch: int) -> GroupShard:
+        return GroupShard(partition, self._config, self._new_uuid, self._topics, self._overrides)
 
     def _new_uuid(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)
 
 
-def _expire(shard: Shard, now_ms: int) -> Decision:
-    return shard.removal.expire(now_ms=now_ms)
+def _decide(event: GroupEvent, shard: GroupShard, now_ms: int) -> Decision:
+    return shard.decide(event, now_ms=now_ms)
+
+
+def _expire(shard: GroupShard, now_ms: int) -> Decision:
+    return shard.expire_offsets(now_ms=now_ms)
 
 
 def _answer_join_before_v7(

@@ -14,7 +14,7 @@ from embedkafka.group.decision import CancelTimer, SetTimer, TimerChange, TimerK
 from embedkafka.runtime.scheduler import Cancellable
 
 
-class Timers:
+class GroupTimers:
     """`coordinator.ports.Effects`: sets and cancels timers, by partition and key."""
 
     def __init__(self, parts: CoordinatorParts, on_due: Callable[[int, TimerKey], None]) -> None:

@@ -14,3 +14,4 @@ class SendMarkers(NamedTuple):
 
 Decision = decision.Decision[SendMarkers]
 Decisions = decision.Decisions[SendMarkers]
+Sequel = decision.Sequel[SendMarkers]

@@ -10,17 +10,17 @@ Not here: the way of markers to their partitions (`markers.py`), shapes of reque
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Final, NamedTuple
 
-from embedkafka.coordinator.decision import Stored
+from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.protocol.codec import leading_version
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
 from embedkafka.txn.config import TxnConfig
-from embedkafka.txn.decision import Decision, Decisions, SendMarkers
+from embedkafka.txn.decision import Decision, Decisions, SendMarkers, Sequel
 from embedkafka.txn.metadata import (
     EPOCH_BUMP_VERSION,
     LAST_CLIENT_EPOCH,
@@ -59,7 +59,7 @@ ResultReply = Callable[[Result], None]
 ErrorReply = Callable[[ErrorCode], None]
 
 
-class _Entry:
+class Entry:
     """A transactional id: its stored state, and the state it is on its way to."""
 
     __slots__ = ("current", "pending")
@@ -67,6 +67,10 @@ class _Entry:
     def __init__(self, current: Transaction) -> None:
         self.current = current
         self.pending: TxnState | None = None
+
+    def reach(self, target: Transaction) -> None:
+        self.current = target
+        self.pending = None
 
     def is_owned_by(self, producer: ProducerIdAndEpoch) -> bool:
         return producer == (self.current.producer_id, self.current.producer_epoch)
@@ -86,7 +90,7 @@ class TxnShard:
         self.coordinator_epoch = coordinator_epoch
         self._config = config
         self._new_producer_id = new_producer_id
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
 
     def find(self, transactional_id: str) -> Transaction | None:
         entry = self._entries.get(transactional_id)
@@ -115,16 +119,15 @@ class TxnShard:
             entry = self._require_or_create(transactional_id, timeout_ms, now_ms)
             if entry.current.state is TxnState.ONGOING:
                 self._refuse_init(entry, expected)
-                after = partial(_answer_come_again, reply)
-                self._abort(entry, after, out, now_ms)
+                self._abort(entry, AnswerComeAgain(reply=reply), out, now_ms)
             else:
                 target = self._initialized(entry, expected, timeout_ms, now_ms)
-                self._step(entry, target, partial(_answer_producer, reply, entry), out)
+                self._step(entry, target, AnswerProducer(entry=entry, reply=reply), out)
         except ApiError as error:
             out.answer(reply, Result(error.code))
         return out.done()
 
-    def _require_or_create(self, transactional_id: str, timeout_ms: int, now_ms: int) -> _Entry:
+    def _require_or_create(self, transactional_id: str, timeout_ms: int, now_ms: int) -> Entry:
         entry = self._entries.get(transactional_id)
         if entry is None:
             created = new_transaction(
@@ -133,10 +136,10 @@ class TxnShard:
                 timeout_ms=timeout_ms,
                 now_ms=now_ms,
             )
-            entry = self._entries[transactional_id] = _Entry(created)
+            entry = self._entries[transactional_id] = Entry(created)
         return entry
 
-    def _refuse_init(self, entry: _Entry, expected: ProducerIdAndEpoch | None) -> None:
+    def _refuse_init(self, entry: Entry, expected: ProducerIdAndEpoch | None) -> None:
         if entry.pending is not None:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if expected is not None and not _may_recover(entry.current, expected):
@@ -146,7 +149,7 @@ class TxnShard:
 
     def _initialized(
         self,
-        entry: _Entry,
+        entry: Entry,
         expected: ProducerIdAndEpoch | None,
         timeout_ms: int,
         now_ms: int,
@@ -195,7 +198,7 @@ class TxnShard:
             out.answer(reply, ErrorCode.NONE)
             return out.done()
         target = current.with_partitions(partitions, client_version=client_version, now_ms=now_ms)
-        self._step(entry, target, partial(_answer_error, reply), out)
+        self._step(entry, target, AnswerError(reply=reply), out)
         return out.done()
 
     def verify_partitions(
@@ -221,7 +224,7 @@ class TxnShard:
         if entry is not None and entry.pending is not None:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
-    def _require_owned(self, transactional_id: str, producer: ProducerIdAndEpoch) -> _Entry:
+    def _require_owned(self, transactional_id: str, producer: ProducerIdAndEpoch) -> Entry:
         entry = self._entries.get(transactional_id)
         if entry is None or entry.current.producer_id != producer.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -263,12 +266,12 @@ class TxnShard:
             next_producer_id=next_id,
             now_ms=now_ms,
         )
-        self._step(entry, target, partial(self._on_prepared, entry, reply), out)
+        self._step(entry, target, Prepared(entry=entry, reply=reply), out)
         return out.done()
 
     def _end_without_bump(
         self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
-    ) -> tuple[_Entry, bool]:
+    ) -> tuple[Entry, bool]:
         """The entry to prepare, or, with True, the one that has ended just so already."""
         entry = self._require_owned(transactional_id, producer)
         if entry.pending is not None:
@@ -279,7 +282,7 @@ class TxnShard:
 
     def _end_with_bump(
         self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
-    ) -> tuple[_Entry, bool]:
+    ) -> tuple[Entry, bool]:
         """As above. A retry is known by its epoch: the one before the current."""
         self._refuse_step_under_way(transactional_id)
         entry = self._entries.get(transactional_id)
@@ -299,52 +302,23 @@ class TxnShard:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
         return entry, _is_known_end(current.state, committed)
 
-    def _abort(
-        self, entry: _Entry, after: Callable[[Stored], Decision], out: Decisions, now_ms: int
-    ) -> None:
-        """Aborts at the coordinator's own wish, under a new epoch."""
+    def _abort(self, entry: Entry, then: Sequel, out: Decisions, now_ms: int) -> None:
+        """Aborts on the coordinator's initiative, under a new epoch."""
         target = entry.current.fenced(
             client_version=self._config.transaction_version, now_ms=now_ms
         )
-
-        def on_stored(stored: Stored) -> Decision:
-            out = Decisions()
-            out.include(after(stored))
-            out.include(self._on_prepared(entry, None, stored))
-            return out.done()
-
-        self._step(entry, target, on_stored, out)
-
-    def _on_prepared(self, entry: _Entry, reply: ResultReply | None, stored: Stored) -> Decision:
-        out = Decisions()
-        if stored.error is not ErrorCode.NONE:
-            if reply is not None:
-                out.answer(reply, Result(stored.told_as()))
-            return out.done()
-        completed = entry.current.completed(now_ms=stored.now_ms)
-        entry.pending = completed.state
-        if reply is not None:
-            out.answer(reply, Result(ErrorCode.NONE, _producer_of(completed)))
-        out.do(SendMarkers(entry.current))
-        return out.done()
+        self._step(entry, target, Aborted(entry=entry, then=then), out)
 
     def on_marked(self, transactional_id: str, *, now_ms: int) -> Decision:
-        """Every partition has its marker: the transaction is over, once that is stored."""
+        """Every partition has its marker: the transaction ends when that is stored."""
         out = Decisions()
         entry = self._entries[transactional_id]
         target = entry.current.completed(now_ms=now_ms)
         record = transaction_record(target, transaction_version=self._config.transaction_version)
-
-        def on_stored(stored: Stored) -> Decision:
-            after = Decisions()
-            if stored.error is ErrorCode.NONE:
-                self._reach(entry, target)
-            elif stored.told_as() is not ErrorCode.NOT_COORDINATOR:
-                # The markers are written, so there is no way back. Nothing waits for an answer.
-                after.write([record], on_stored, delay_ms=self._config.retry_backoff_ms)
-            return after.done()
-
-        out.write([record], on_stored)
+        step = Completed(
+            entry=entry, target=target, record=record, retry_ms=self._config.retry_backoff_ms
+        )
+        out.write([record], step)
         return out.done()
 
     # Time
@@ -357,7 +331,7 @@ class TxnShard:
             is_open = current.state is TxnState.ONGOING and entry.pending is None
             if is_open and current.start_timestamp_ms + current.timeout_ms < now_ms:
                 _LOG.info("transaction %s has timed out", current.transactional_id)
-                self._abort(entry, lambda stored: Decision(), out, now_ms)
+                self._abort(entry, _nothing, out, now_ms)
         return out.done()
 
     def expire(self, *, now_ms: int) -> Decision:
@@ -375,41 +349,16 @@ class TxnShard:
             entry.pending = TxnState.DEAD
         if doomed:
             records = [tombstone(entry.current.transactional_id) for entry in doomed]
-            out.write(records, partial(self._on_expired, doomed))
+            out.write(records, Expired(entries=self._entries, doomed=doomed))
         return out.done()
-
-    def _on_expired(self, doomed: list[_Entry], stored: Stored) -> Decision:
-        for entry in doomed:
-            entry.pending = None
-            if stored.error is ErrorCode.NONE:
-                del self._entries[entry.current.transactional_id]
-        return Decision()
 
     # Steps
 
-    def _step(
-        self,
-        entry: _Entry,
-        target: Transaction,
-        after: Callable[[Stored], Decision],
-        out: Decisions,
-    ) -> None:
-        """Stores `target`; then it counts, and `after` decides on."""
+    def _step(self, entry: Entry, target: Transaction, then: Sequel, out: Decisions) -> None:
+        """Stores `target`, which takes effect when it is stored; then `then` decides."""
         entry.pending = target.state
         record = transaction_record(target, transaction_version=self._config.transaction_version)
-
-        def on_stored(stored: Stored) -> Decision:
-            if stored.error is ErrorCode.NONE:
-                self._reach(entry, target)
-            else:
-                entry.pending = None
-            return after(stored)
-
-        out.write([record], on_stored)
-
-    def _reach(self, entry: _Entry, target: Transaction) -> None:
-        entry.current = target
-        entry.pending = None
+        out.write([record], StepStored(entry=entry, target=target, then=then))
 
     # Loading
 
@@ -431,7 +380,7 @@ class TxnShard:
                 self._entries.pop(transactional_id, None)
             else:
                 loaded = read_transaction(transactional_id, record.value)
-                self._entries[transactional_id] = _Entry(loaded)
+                self._entries[transactional_id] = Entry(loaded)
 
     def on_loaded(self, *, now_ms: int) -> Decision:
         """Completes what the former coordinator had only prepared."""
@@ -442,9 +391,128 @@ class TxnShard:
                 out.do(SendMarkers(entry.current))
         return out.done()
 
-    def on_unloaded(self, *, now_ms: int) -> Decision:
-        """Nobody waits but for appends, whose ends are told anyway."""
+    def on_unloaded(self) -> Decision:
+        """Requests wait for appends only, and the end of an append answers them."""
         return Decision()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStored:
+    """Continues after the record of a step: the id reaches `target`, or stays where it is."""
+
+    entry: Entry
+    target: Transaction
+    then: Sequel
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is ErrorCode.NONE:
+            self.entry.reach(self.target)
+        else:
+            self.entry.pending = None
+        self.then(stored, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Continues when an outcome is stored: answers EndTxn, if one waits, and sends markers."""
+
+    entry: Entry
+    reply: ResultReply | None
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is not ErrorCode.NONE:
+            if self.reply is not None:
+                out.answer(self.reply, Result(stored.told_as()))
+            return
+        completed = self.entry.current.completed(now_ms=stored.now_ms)
+        self.entry.pending = completed.state
+        if self.reply is not None:
+            out.answer(self.reply, Result(ErrorCode.NONE, _producer_of(completed)))
+        out.do(SendMarkers(self.entry.current))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aborted:
+    """Continues when an abort that no EndTxn asked for is stored."""
+
+    entry: Entry
+    then: Sequel
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        self.then(stored, out)
+        Prepared(entry=self.entry, reply=None)(stored, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """Continues when the end of a transaction is stored; tries again if it was not.
+
+    The markers are written, so there is no way back, and no client waits for an answer.
+    """
+
+    entry: Entry
+    target: Transaction
+    record: LogRecord
+    retry_ms: int
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is ErrorCode.NONE:
+            self.entry.reach(self.target)
+        elif stored.told_as() is not ErrorCode.NOT_COORDINATOR:
+            out.write([self.record], self, delay_ms=self.retry_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """Continues after the tombstones of transactional ids."""
+
+    entries: MutableMapping[str, Entry]
+    doomed: Sequence[Entry]
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        for entry in self.doomed:
+            entry.pending = None
+            if stored.error is ErrorCode.NONE:
+                del self.entries[entry.current.transactional_id]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerProducer:
+    """Answers InitProducerId with the id and epoch that the entry has reached."""
+
+    entry: Entry
+    reply: ResultReply
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        is_good = stored.error is ErrorCode.NONE
+        producer = _producer_of(self.entry.current) if is_good else ProducerIdAndEpoch()
+        out.answer(self.reply, Result(stored.told_as(), producer))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerComeAgain:
+    """Answers InitProducerId during an open transaction: the client retries after the abort."""
+
+    reply: ResultReply
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        is_good = stored.error is ErrorCode.NONE
+        error = ErrorCode.CONCURRENT_TRANSACTIONS if is_good else stored.told_as()
+        out.answer(self.reply, Result(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerError:
+    """Answers with the error of the append, or with none."""
+
+    reply: ErrorReply
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        out.answer(self.reply, stored.told_as())
+
+
+def _nothing(stored: Stored, out: Decisions) -> None:
+    """No client waits."""
 
 
 def _producer_of(transaction: Transaction) -> ProducerIdAndEpoch:
@@ -487,24 +555,3 @@ def _is_known_end(state: TxnState, committed: bool) -> bool:
     if state is not completed:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     return True
-
-
-def _answer_producer(reply: ResultReply, entry: _Entry, stored: Stored) -> Decision:
-    out = Decisions()
-    is_good = stored.error is ErrorCode.NONE
-    producer = _producer_of(entry.current) if is_good else ProducerIdAndEpoch()
-    out.answer(reply, Result(stored.told_as(), producer))
-    return out.done()
-
-
-def _answer_come_again(reply: ResultReply, stored: Stored) -> Decision:
-    out = Decisions()
-    is_good = stored.error is ErrorCode.NONE
-    out.answer(reply, Result(ErrorCode.CONCURRENT_TRANSACTIONS if is_good else stored.told_as()))
-    return out.done()
-
-
-def _answer_error(reply: ErrorReply, stored: Stored) -> Decision:
-    out = Decisions()
-    out.answer(reply, stored.told_as())
-    return out.done()

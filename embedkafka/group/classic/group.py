@@ -7,15 +7,20 @@ Not here: answers, timers and records (`groups.py`); committed offsets (`offsets
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from embedkafka.group.classic.member import ClassicMember, JoinReply
+from embedkafka.coordinator.decision import LogRecord
+from embedkafka.group.calls import UNKNOWN_MEMBER_ID, Committer, JoinReply
+from embedkafka.group.classic.member import ClassicMember
 from embedkafka.group.classic.states import ClassicGroupState, can_move, move
 from embedkafka.group.embedded_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicProtocol,
     subscribed_topics,
 )
+from embedkafka.group.kinds import GroupType, OffsetRetention
+from embedkafka.group.records import group_record
+from embedkafka.protocol.errors import ErrorCode
 
 
 class ClassicGroup:
@@ -68,6 +73,10 @@ class ClassicGroup:
     def move_to(self, state: ClassicGroupState, *, now_ms: int) -> None:
         self.state = move(self.state, state)
         self.current_state_timestamp_ms = now_ms
+
+    def die(self) -> None:
+        """The group is gone from this coordinator; what is still in flight must not change it."""
+        self.state = move(self.state, ClassicGroupState.DEAD)
 
     def is_in(self, *states: ClassicGroupState) -> bool:
         return self.state in states
@@ -202,3 +211,91 @@ class ClassicGroup:
             self.subscribed_topics = subscribed_topics(
                 member.metadata_for(name) for member in self.members.values()
             )
+
+    # As `kinds.Group`
+
+    @property
+    def group_type(self) -> GroupType:
+        return GroupType.CLASSIC
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return self.protocol_type or ""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is ClassicGroupState.EMPTY
+
+    @property
+    def expects_members(self) -> bool:
+        return bool(self.pending_members)
+
+    @property
+    def _is_of_consumers(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def find_member_error(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """Whether the two ids name a present member; a replaced static member is fenced."""
+        if instance_id is not None:
+            current_id = self.static_members.get(instance_id)
+            if current_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current_id != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def find_commit_error(self, committer: Committer) -> ErrorCode | None:
+        if committer.generation_id < 0 and self.is_empty:
+            return None
+        names_member = (
+            committer.generation_id >= 0
+            or committer.member_id != UNKNOWN_MEMBER_ID
+            or committer.group_instance_id is not None
+        )
+        if not names_member:
+            # Before v3, transactional commits could not name the member.
+            return None if committer.is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
+        error = self.find_member_error(committer.member_id, committer.group_instance_id)
+        if error is None and committer.generation_id != self.generation_id:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is None and not committer.is_transactional:
+            # The member knows the new generation, but not yet its assignment: the partitions
+            # that it commits may belong to another member.
+            is_completing = self.state is ClassicGroupState.COMPLETING_REBALANCE
+            error = ErrorCode.REBALANCE_IN_PROGRESS if is_completing else None
+        return error
+
+    def find_fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode | None:
+        return None
+
+    def find_offset_delete_error(self) -> ErrorCode | None:
+        is_opaque = not self.is_empty and not self._is_of_consumers
+        return ErrorCode.NON_EMPTY_GROUP if is_opaque else None
+
+    def subscribed_among(self, topics: Iterable[str]) -> frozenset[str]:
+        """All of them if a subscription cannot be read."""
+        if self.is_empty:
+            return frozenset()
+        if self.subscribed_topics is None:
+            return frozenset(topics)
+        return self.subscribed_topics.intersection(topics)
+
+    def find_offset_retention(self) -> OffsetRetention | None:
+        """Offsets age from the day the last member left, or, without members ever, the commit."""
+        if self.protocol_type is None:
+            return OffsetRetention(subscribed=frozenset())
+        if self.is_empty:
+            since_ms = self.current_state_timestamp_ms
+            return OffsetRetention(subscribed=frozenset(), since_ms=since_ms)
+        is_settled = self.state is ClassicGroupState.STABLE and self._is_of_consumers
+        if not is_settled or self.subscribed_topics is None:
+            return None
+        return OffsetRetention(subscribed=self.subscribed_topics)
+
+    def tombstones(self, *, now_ms: int) -> list[LogRecord]:
+        """A group that never had a generation has no record to delete."""
+        return [group_record(self.group_id, None)] if self.generation_id > 0 else []

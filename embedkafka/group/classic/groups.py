@@ -10,48 +10,43 @@ Not here: offsets (`offsets/commits.py`), the admin view (`admin.py`), leadershi
 """
 
 import logging
-from collections.abc import Callable, Mapping, MutableMapping
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import Stored
-from embedkafka.group.classic.group import ClassicGroup
-from embedkafka.group.classic.member import ClassicMember, SyncReply
-from embedkafka.group.classic.messages import (
+from embedkafka.group.calls import (
     UNKNOWN_MEMBER_ID,
-    JoinAttempt,
+    Committer,
+    HeartbeatCall,
+    JoinCall,
+    LeaveCall,
+    SyncCall,
+    join_error,
+    refuse,
+    sync_error,
+)
+from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.member import ClassicMember
+from embedkafka.group.classic.messages import (
     assignment_response,
     find_heartbeat_error,
-    find_member_error,
     find_sync_error,
     generation_response,
-    join_error,
-    leave_response,
-    leaving_members,
     metadata_record,
-    sync_error,
+    new_member,
+    read_group,
 )
 from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.decision import (
-    CancelTimer,
-    Decision,
-    Decisions,
-    SetTimer,
-    TimerKey,
-    TimerKind,
-)
+from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKey, TimerKind
 from embedkafka.group.embedded_protocol import ClassicProtocol
+from embedkafka.group.records import read_key
+from embedkafka.protocol.codec import decode_versioned
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
-from embedkafka.protocol.messages.groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-)
+from embedkafka.protocol.messages.groups import HeartbeatResponse, LeaveGroupRequest
+from embedkafka.protocol.messages.internal import GroupMetadataKey, GroupMetadataValue
 from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
@@ -64,54 +59,49 @@ NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 _STORE_ERRORS: Final = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
 
 
+_TIMERS: Final = (TimerKind.SESSION, TimerKind.JOIN, TimerKind.SYNC)
+
+
 class ClassicGroups:
     """Decides membership events for the groups of one shard."""
 
-    def __init__(
-        self,
-        groups: MutableMapping[str, ClassicGroup],
-        config: GroupConfig,
-        new_uuid: Callable[[], UUID],
-    ) -> None:
-        self._groups = groups
+    def __init__(self, config: GroupConfig, new_uuid: Callable[[], UUID]) -> None:
+        self.groups: dict[str, ClassicGroup] = {}
         self._config = config
         self._new_uuid = new_uuid
 
     # Join
 
-    def join(self, attempt: JoinAttempt, *, now_ms: int) -> Decision:
+    def join(self, call: JoinCall, out: Decisions, now_ms: int) -> None:
         """Lets a consumer in, or back in; the answer may wait for the others to join."""
-        out = Decisions()
-        request = attempt.request
+        request = call.request
         is_unknown = request.member_id == UNKNOWN_MEMBER_ID
-        group = self._groups.get(request.group_id)
-        error = self.find_join_error(attempt)
+        error = self.find_join_error(call)
         if error is not None:
-            out.answer(attempt.reply, join_error(error, request.member_id))
-            return out.done()
+            refuse(call, error, out)
+            return
+        group = self.groups.get(request.group_id)
         if group is None:
-            group = self._groups[request.group_id] = ClassicGroup(request.group_id, now_ms=now_ms)
+            group = self.groups[request.group_id] = ClassicGroup(request.group_id, now_ms=now_ms)
         if not self._has_room_for(group, request.member_id):
             self._drop(group, request.member_id, out)
-            out.answer(attempt.reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        elif not group.supports(request.protocol_type, attempt.protocols):
-            error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            out.answer(attempt.reply, join_error(error, request.member_id))
+            out.answer(call.reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        elif not group.supports(request.protocol_type, call.protocols):
+            refuse(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, out)
         elif is_unknown:
-            self._join_new(group, attempt, out, now_ms)
+            self._join_new(group, call, out, now_ms)
         elif request.member_id in group.pending_members:
-            self._add_and_rebalance(group, attempt, request.member_id, out, now_ms)
+            self._add_and_rebalance(group, call, request.member_id, out, now_ms)
         else:
-            self._join_known(group, attempt, out, now_ms)
+            self._join_known(group, call, out, now_ms)
         self._try_complete_join(group, out, now_ms)
-        return out.done()
 
-    def find_join_error(self, attempt: JoinAttempt) -> ErrorCode | None:
+    def find_join_error(self, call: JoinCall) -> ErrorCode | None:
         """What is wrong with joining whatever the group is like."""
-        request = attempt.request
-        error = find_session_error(attempt, self._config)
+        request = call.request
+        error = call.find_session_error(self._config)
         is_known = request.member_id != UNKNOWN_MEMBER_ID
-        if error is None and is_known and request.group_id not in self._groups:
+        if error is None and is_known and request.group_id not in self.groups:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return error
 
@@ -125,33 +115,29 @@ class ClassicGroups:
             return is_waiting or group.awaiting_join_count < self._config.group_max_size
         return member is not None or len(group.members) < self._config.group_max_size
 
-    def _join_new(
-        self, group: ClassicGroup, attempt: JoinAttempt, out: Decisions, now_ms: int
-    ) -> None:
-        instance_id = attempt.request.group_instance_id
-        prefix = attempt.client_id if instance_id is None else instance_id
+    def _join_new(self, group: ClassicGroup, call: JoinCall, out: Decisions, now_ms: int) -> None:
+        instance_id = call.request.group_instance_id
+        prefix = call.client_id if instance_id is None else instance_id
         member_id = f"{prefix}-{self._new_uuid()}"
         if instance_id is not None and instance_id in group.static_members:
-            self._replace_static(group, attempt, member_id, out, now_ms)
-        elif attempt.requires_known_member_id:
+            self._replace_static(group, call, member_id, out, now_ms)
+        elif call.requires_known_member_id:
             group.pending_members.add(member_id)
-            out.do(SetTimer(_session(group, member_id), attempt.request.session_timeout_ms))
-            out.answer(attempt.reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            out.do(SetTimer(_session(group, member_id), call.request.session_timeout_ms))
+            out.answer(call.reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
-            self._add_and_rebalance(group, attempt, member_id, out, now_ms)
+            self._add_and_rebalance(group, call, member_id, out, now_ms)
 
-    def _join_known(
-        self, group: ClassicGroup, attempt: JoinAttempt, out: Decisions, now_ms: int
-    ) -> None:
-        request = attempt.request
-        error = find_member_error(group, request.member_id, request.group_instance_id)
+    def _join_known(self, group: ClassicGroup, call: JoinCall, out: Decisions, now_ms: int) -> None:
+        request = call.request
+        error = group.find_member_error(request.member_id, request.group_instance_id)
         if error is None and group.state is ClassicGroupState.EMPTY:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not None:
-            out.answer(attempt.reply, join_error(error, request.member_id))
+            refuse(call, error, out)
             return
         member = group.members[request.member_id]
-        is_same = member.matches(attempt.protocols)
+        is_same = member.matches(call.protocols)
         is_leader = member.member_id == group.leader_id
         # A leader that joins a stable group asks for a rebalance: what it saw (a new partition)
         # need not show in its subscription. During a rebalance its join is only a retry.
@@ -159,41 +145,41 @@ class ClassicGroups:
             group.state is ClassicGroupState.STABLE and not is_leader
         )
         if is_retry and is_same:
-            out.answer(attempt.reply, generation_response(group, member))
+            out.answer(call.reply, generation_response(group, member))
         else:
             # A second join of a member that waits: its first connection is gone.
             _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
-            self._update(member, attempt)
+            self._update(member, call)
             self._rebalance_if_possible(group, out, now_ms)
 
-    def _update(self, member: ClassicMember, attempt: JoinAttempt) -> None:
-        member.protocols = attempt.protocols
-        member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
-        member.session_timeout_ms = attempt.request.session_timeout_ms
-        member.awaiting_join = attempt.reply
+    def _update(self, member: ClassicMember, call: JoinCall) -> None:
+        member.protocols = call.protocols
+        member.rebalance_timeout_ms = call.rebalance_timeout_ms
+        member.session_timeout_ms = call.request.session_timeout_ms
+        member.awaiting_join = call.reply
 
     def _add_and_rebalance(
-        self, group: ClassicGroup, attempt: JoinAttempt, member_id: str, out: Decisions, now_ms: int
+        self, group: ClassicGroup, call: JoinCall, member_id: str, out: Decisions, now_ms: int
     ) -> None:
-        member = attempt.new_member(member_id)
+        member = new_member(call, member_id)
         member.is_new = True
         if group.state is ClassicGroupState.PREPARING_REBALANCE and group.generation_id == 0:
             group.new_member_added = True
-        group.add(member, attempt.request.protocol_type, attempt.reply)
+        group.add(member, call.request.protocol_type, call.reply)
         out.do(SetTimer(_session(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS))
         self._rebalance_if_possible(group, out, now_ms)
 
     # Static members
 
     def _replace_static(
-        self, group: ClassicGroup, attempt: JoinAttempt, new_id: str, out: Decisions, now_ms: int
+        self, group: ClassicGroup, call: JoinCall, new_id: str, out: Decisions, now_ms: int
     ) -> None:
         """A static member is back under a new id: its predecessor is fenced, its place is kept."""
-        instance_id = attempt.request.group_instance_id
+        instance_id = call.request.group_instance_id
         assert instance_id is not None
         old_id = group.static_members[instance_id]
         member = group.members[old_id]
-        before = _Replaced(
+        before = ReplacedMember(
             instance_id=instance_id,
             member_id=old_id,
             protocols=member.protocols,
@@ -204,54 +190,50 @@ class ClassicGroups:
         _answer_waiting(member, ErrorCode.FENCED_INSTANCE_ID, out)
         group.replace_static_member(instance_id, old_id, new_id)
         out.do(CancelTimer(_session(group, old_id)))
-        out.do(SetTimer(_session(group, new_id), attempt.request.session_timeout_ms))
-        self._update(member, attempt)
+        out.do(SetTimer(_session(group, new_id), call.request.session_timeout_ms))
+        self._update(member, call)
         if (
             group.state is ClassicGroupState.STABLE
             and group.select_protocol() == group.protocol_name
         ):
             group.refresh_subscribed_topics()
             assignment = {m.member_id: m.assignment for m in group.members.values()}
-            on_stored = partial(self._on_static_member_stored, group, member, attempt, before)
-            out.write([metadata_record(group, assignment)], on_stored)
+            then = StaticMemberStored(
+                rules=self, group=group, member=member, call=call, before=before
+            )
+            out.write([metadata_record(group, assignment)], then)
         elif group.state is not ClassicGroupState.PREPARING_REBALANCE:
             # In CompletingRebalance too: the leader may have assigned to the old id already.
             self._rebalance_if_possible(group, out, now_ms)
 
-    def _on_static_member_stored(
-        self,
-        group: ClassicGroup,
-        member: ClassicMember,
-        attempt: JoinAttempt,
-        before: "_Replaced",
-        stored: Stored,
-    ) -> Decision:
-        out = Decisions()
+    def on_static_member_stored(
+        self, step: "StaticMemberStored", stored: Stored, out: Decisions
+    ) -> None:
+        group, member, call = step.group, step.member, step.call
         error = stored.told_as(_STORE_ERRORS)
         if error is not ErrorCode.NONE:
             if group.members.get(member.member_id) is member and member.awaiting_join is not None:
-                self._restore_static(group, member, before, error, out)
-            return out.done()
-        if member.awaiting_join is not attempt.reply or group.state is not ClassicGroupState.STABLE:
-            return out.done()  # Fenced, or a rebalance began: that answers the join.
-        if attempt.can_skip_assignment:
+                self._restore_static(group, member, step.before, error, out)
+            return
+        if member.awaiting_join is not call.reply or group.state is not ClassicGroupState.STABLE:
+            return  # Fenced, or a rebalance began: that answers the join.
+        if call.can_skip_assignment:
             is_leader = member.member_id == group.leader_id
             response = replace(generation_response(group, member), skip_assignment=is_leader)
         else:
-            # An older leader must not assign in a stable group: it is told that the id it had
-            # before leads, and asks for the assignment as a follower does.
+            # An older leader must not assign in a stable group. Naming its former id as the leader
+            # makes it ask for the assignment as a follower does.
             response = replace(
-                generation_response(group, member), leader=before.leader_id or "", members=[]
+                generation_response(group, member), leader=step.before.leader_id or "", members=[]
             )
         member.awaiting_join = None
-        out.answer(attempt.reply, response)
-        return out.done()
+        out.answer(call.reply, response)
 
     def _restore_static(
         self,
         group: ClassicGroup,
         member: ClassicMember,
-        before: "_Replaced",
+        before: "ReplacedMember",
         error: ErrorCode,
         out: Decisions,
     ) -> None:
@@ -263,7 +245,7 @@ class ClassicGroups:
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
         member.session_timeout_ms = before.session_timeout_ms
         group.refresh_subscribed_topics()
-        out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
+        _restart_session(group, member, out)
         if reply is not None:
             out.answer(reply, join_error(error))
 
@@ -297,12 +279,10 @@ class ClassicGroups:
         if is_waiting and group.initial_delay_left_ms is None and group.all_members_joined:
             self._complete_join(group, out, now_ms)
 
-    def on_join_timeout(self, group_id: str, *, now_ms: int) -> Decision:
+    def _on_join_timeout(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
         """The rebalance has waited long enough, or its initial delay is over."""
-        out = Decisions()
-        group = self._groups.get(group_id)
-        if group is None or group.state is not ClassicGroupState.PREPARING_REBALANCE:
-            return out.done()
+        if group.state is not ClassicGroupState.PREPARING_REBALANCE:
+            return
         left_ms = group.initial_delay_left_ms
         if left_ms and group.new_member_added:
             delay_ms = min(self._config.group_initial_rebalance_delay_ms, left_ms)
@@ -311,7 +291,6 @@ class ClassicGroups:
             out.do(SetTimer(_join_timer(group), delay_ms))
         else:
             self._complete_join(group, out, now_ms)
-        return out.done()
 
     def _complete_join(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
         """Begins the generation with the members that have joined, and answers them."""
@@ -327,118 +306,96 @@ class ClassicGroups:
         out.do(CancelTimer(_join_timer(group)))
         group.next_generation(now_ms=now_ms)
         if group.state is ClassicGroupState.EMPTY:
-            out.write([metadata_record(group, {})], partial(_on_empty_group_stored, group))
+            out.write([metadata_record(group, {})], EmptyGroupStored(group_id=group.group_id))
             return
         for member in group.members.values():
             if member.awaiting_join is not None:
                 out.answer(member.awaiting_join, generation_response(group, member))
                 member.awaiting_join = None
-            out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
+            _restart_session(group, member, out)
             member.is_new = False
             group.pending_sync_members.add(member.member_id)
         out.do(SetTimer(_sync_timer(group), group.rebalance_timeout_ms))
 
     # Sync
 
-    def sync(
-        self, request: SyncGroupRequest, *, version: int, reply: SyncReply, now_ms: int
-    ) -> Decision:
+    def sync(self, call: SyncCall, out: Decisions) -> None:
         """Takes the leader's assignment, and gives each member its part once it is stored."""
-        out = Decisions()
-        group = self._groups.get(request.group_id)
-        error = find_sync_error(group, request, version)
+        group = self.groups.get(call.group_id)
+        error = find_sync_error(group, call)
         if group is None or error is not None:
-            out.answer(reply, sync_error(error or ErrorCode.UNKNOWN_MEMBER_ID))
-            return out.done()
-        member = group.members[request.member_id]
+            refuse(call, error or ErrorCode.UNKNOWN_MEMBER_ID, out)
+            return
+        member = group.members[call.request.member_id]
         group.pending_sync_members.discard(member.member_id)
         if not group.pending_sync_members:
             out.do(CancelTimer(_sync_timer(group)))
         if group.state is ClassicGroupState.STABLE:
-            out.answer(reply, assignment_response(group, member))
-            out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
-            return out.done()
+            out.answer(call.reply, assignment_response(group, member))
+            _restart_session(group, member, out)
+            return
         _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
-        member.awaiting_sync = reply
+        member.awaiting_sync = call.reply
         if member.member_id == group.leader_id:
-            given = {a.member_id: bytes(a.assignment) for a in request.assignments}
+            given = {a.member_id: bytes(a.assignment) for a in call.request.assignments}
             assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
-            on_stored = partial(self._on_assignment_stored, group, group.generation_id, assignment)
-            out.write([metadata_record(group, assignment)], on_stored)
-        return out.done()
+            then = AssignmentStored(
+                rules=self,
+                group=group,
+                generation_id=group.generation_id,
+                assignment=assignment,
+            )
+            out.write([metadata_record(group, assignment)], then)
 
-    def _on_assignment_stored(
-        self,
-        group: ClassicGroup,
-        generation_id: int,
-        assignment: Mapping[str, bytes],
-        stored: Stored,
-    ) -> Decision:
-        out = Decisions()
-        is_current = group.generation_id == generation_id
+    def on_assignment_stored(
+        self, step: "AssignmentStored", stored: Stored, out: Decisions
+    ) -> None:
+        group = step.group
+        is_current = group.generation_id == step.generation_id
         if group.state is not ClassicGroupState.COMPLETING_REBALANCE or not is_current:
-            return out.done()  # Another rebalance began meanwhile, and answered those who waited.
+            return  # Another rebalance began, and answered the waiting members.
         error = stored.told_as(_STORE_ERRORS)
         if error is not ErrorCode.NONE:
             for member in group.members.values():
                 member.assignment = b""
             _answer_syncs(group, error, out)
             self._rebalance_if_possible(group, out, stored.now_ms)
-            return out.done()
+            return
         for member in group.members.values():
-            member.assignment = assignment.get(member.member_id, b"")
+            member.assignment = step.assignment.get(member.member_id, b"")
         _answer_syncs(group, ErrorCode.NONE, out)
         group.move_to(ClassicGroupState.STABLE, now_ms=stored.now_ms)
-        return out.done()
 
-    def on_sync_timeout(self, group_id: str, *, now_ms: int) -> Decision:
-        """Members that joined and never synced are out, and the others join again."""
-        out = Decisions()
-        group = self._groups.get(group_id)
-        if group is None or not group.pending_sync_members:
-            return out.done()
-        if group.is_in(ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
+    def _on_sync_timeout(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
+        """Removes members that joined and never synced; the others join again."""
+        is_open = group.is_in(ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE)
+        if is_open and group.pending_sync_members:
             for member_id in list(group.pending_sync_members):
                 self._drop(group, member_id, out)
             self._rebalance(group, out, now_ms)
-        return out.done()
 
     # Heartbeat, leave, session timeout
 
-    def heartbeat(
-        self, request: HeartbeatRequest, *, reply: Callable[[HeartbeatResponse], None]
-    ) -> Decision:
-        out = Decisions()
-        group = self._groups.get(request.group_id)
-        error = find_heartbeat_error(group, request)
+    def heartbeat(self, call: HeartbeatCall, out: Decisions) -> None:
+        group = self.groups.get(call.group_id)
+        error = find_heartbeat_error(group, call)
         if group is not None and error is None:
-            self.touch(group, request.member_id, out)
+            _restart_session(group, group.members[call.request.member_id], out)
             if group.state is ClassicGroupState.PREPARING_REBALANCE:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
-        out.answer(reply, HeartbeatResponse(error_code=error or ErrorCode.NONE))
-        return out.done()
+        out.answer(call.reply, HeartbeatResponse(error_code=error or ErrorCode.NONE))
 
-    def touch(self, group: ClassicGroup, member_id: str, out: Decisions) -> None:
-        """The member has shown that it lives: its session begins anew."""
-        out.do(SetTimer(_session(group, member_id), group.members[member_id].session_timeout_ms))
+    def on_commit(self, committer: Committer, out: Decisions) -> None:
+        """A member that commits is alive, as if it had sent a heartbeat."""
+        group = self.groups[committer.group_id]
+        if group.state is not ClassicGroupState.EMPTY and not committer.is_transactional:
+            _restart_session(group, group.members[committer.member_id], out)
 
-    def leave(
-        self,
-        request: LeaveGroupRequest,
-        *,
-        version: int,
-        reply: Callable[[LeaveGroupResponse], None],
-        now_ms: int,
-    ) -> Decision:
-        """Removes members at their own wish, or static ones at an admin's (no member id)."""
-        out = Decisions()
-        group = self._groups.get(request.group_id)
-        errors = [
-            self._leave_one(group, member, out, now_ms)
-            for member in leaving_members(request, version)
-        ]
-        out.answer(reply, leave_response(request, errors, version))
-        return out.done()
+    def leave(self, call: LeaveCall, out: Decisions, now_ms: int) -> None:
+        """Removes members that leave, or static ones that an admin names (no member id)."""
+        group = self.groups.get(call.group_id)
+        errors = [self._leave_one(group, member, out, now_ms) for member in call.members]
+        out.answer(call.reply, call.response(errors))
 
     def _leave_one(
         self,
@@ -455,24 +412,21 @@ class ClassicGroups:
         if member_id in group.pending_members:
             self._remove_pending(group, member_id, out, now_ms)
             return ErrorCode.NONE
-        error = find_member_error(group, member_id, instance_id)
+        error = group.find_member_error(member_id, instance_id)
         if error is None:
             self._remove(group, member_id, out, now_ms)
         return error or ErrorCode.NONE
 
-    def on_session_timeout(self, group_id: str, member_id: str, *, now_ms: int) -> Decision:
-        """A member, or one that was to come back with its id, has not been heard of."""
-        out = Decisions()
-        group = self._groups.get(group_id)
-        if group is None:
-            return out.done()
+    def _on_session_timeout(
+        self, group: ClassicGroup, member_id: str, out: Decisions, now_ms: int
+    ) -> None:
+        """A member, or a client that was to come back with its new id, was silent for too long."""
         member = group.members.get(member_id)
         if member_id in group.pending_members:
             self._remove_pending(group, member_id, out, now_ms)
         elif member is not None and not member.is_excused:
-            _LOG.info("member %s of group %s has timed out", member_id, group_id)
+            _LOG.info("member %s of group %s has timed out", member_id, group.group_id)
             self._remove(group, member_id, out, now_ms)
-        return out.done()
 
     def _remove_pending(
         self, group: ClassicGroup, member_id: str, out: Decisions, now_ms: int
@@ -496,57 +450,95 @@ class ClassicGroups:
             _answer_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
         out.do(CancelTimer(_session(group, member_id)))
 
+    # Timers
+
+    @property
+    def timers(self) -> Collection[TimerKind]:
+        return _TIMERS
+
+    def on_timer(self, key: TimerKey, out: Decisions, now_ms: int) -> None:
+        group = self.groups.get(key.group_id)
+        if group is None:
+            return
+        match key.kind:
+            case TimerKind.JOIN:
+                self._on_join_timeout(group, out, now_ms)
+            case TimerKind.SYNC:
+                self._on_sync_timeout(group, out, now_ms)
+            case _:
+                self._on_session_timeout(group, key.member_id, out, now_ms)
+
+    # Groups without members
+
+    def add_simple_group(self, group_id: str, *, now_ms: int) -> ClassicGroup:
+        """A group that only keeps offsets. It has no record, and no members."""
+        group = self.groups[group_id] = ClassicGroup(group_id, now_ms=now_ms)
+        return group
+
+    def on_deleted(self, group_id: str) -> None:
+        """Drops a group that has no record, and so no tombstone."""
+        self._forget(group_id)
+
     # Migration
 
     def interrupt(self, group: ClassicGroup, out: Decisions) -> None:
-        """The group is about to be a consumer group: whoever waits joins again, and joins that."""
+        """The group is about to be a consumer group: waiting members join again, and join that."""
         for member in group.members.values():
             _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
 
     def release(self, group: ClassicGroup, out: Decisions) -> None:
-        """The group is a consumer group now, with timers of its own."""
+        """The group is a consumer group now, with other timers."""
         out.do(CancelTimer(_join_timer(group)))
         out.do(CancelTimer(_sync_timer(group)))
         for member_id in (*group.members, *group.pending_members):
             out.do(CancelTimer(_session(group, member_id)))
 
     def adopt(self, group: ClassicGroup, out: Decisions, *, now_ms: int, rebalances: bool) -> None:
-        """The group was a consumer group until now."""
-        for member_id in group.members:
-            self.touch(group, member_id, out)
+        """Takes over a group that was a consumer group until now.
+
+        The replayed group knows one protocol of each member; this one knows all.
+        """
+        self.groups[group.group_id] = group
+        for member in group.members.values():
+            _restart_session(group, member, out)
         if rebalances:
             self._rebalance(group, out, now_ms)
 
-    # Leadership of the shard
+    # The log
 
-    def on_loaded(self, *, now_ms: int) -> Decision:
-        """Sessions begin when the shard is loaded; groups that are too large rebalance."""
-        out = Decisions()
-        for group in self._groups.values():
+    def replay(self, key: bytes, value: bytes | None) -> bool:
+        group_key = read_key(key)
+        if not isinstance(group_key, GroupMetadataKey):
+            return False
+        if value is None:
+            self._forget(group_key.group)
+        else:
+            read = decode_versioned(GroupMetadataValue, value)
+            self.groups[group_key.group] = read_group(group_key.group, read)
+        return True
+
+    def on_loaded(self, out: Decisions, now_ms: int) -> None:
+        """Starts all sessions. Groups that are too large rebalance."""
+        for group in self.groups.values():
             for member in group.members.values():
-                out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
+                _restart_session(group, member, out)
             if len(group.members) > self._config.group_max_size:
                 self._rebalance_if_possible(group, out, now_ms)
-        return out.done()
 
-    def on_unloaded(self, *, now_ms: int) -> Decision:
-        """Another broker leads now: whoever waits here must look for it."""
-        out = Decisions()
-        for group in self._groups.values():
+    def on_unloaded(self, out: Decisions) -> None:
+        for group in self.groups.values():
             for member in group.members.values():
                 _answer_waiting(member, ErrorCode.NOT_COORDINATOR, out)
-            group.move_to(ClassicGroupState.DEAD, now_ms=now_ms)
-        return out.done()
+            group.die()
 
-
-def find_session_error(attempt: JoinAttempt, config: GroupConfig) -> ErrorCode | None:
-    low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    is_good = low <= attempt.request.session_timeout_ms <= high
-    return None if is_good else ErrorCode.INVALID_SESSION_TIMEOUT
+    def _forget(self, group_id: str) -> None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            group.die()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Replaced:
+class ReplacedMember:
     """A static member as it was before its id was replaced."""
 
     instance_id: str
@@ -555,6 +547,46 @@ class _Replaced:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     leader_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticMemberStored:
+    """Continues after the record with a static member's new id."""
+
+    rules: ClassicGroups
+    group: ClassicGroup
+    member: ClassicMember
+    call: JoinCall
+    before: ReplacedMember
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        self.rules.on_static_member_stored(self, stored, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentStored:
+    """Continues after the record with the leader's assignment."""
+
+    rules: ClassicGroups
+    group: ClassicGroup
+    generation_id: int
+    assignment: Mapping[str, bytes]
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        self.rules.on_assignment_stored(self, stored, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyGroupStored:
+    """Continues after the record of a group that its last member has left."""
+
+    group_id: str
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is not ErrorCode.NONE:
+            # The next coordinator loads the last generation, and its members time out. A cluster
+            # that is closing has no next coordinator.
+            _LOG.info("empty group %s was not stored: %s", self.group_id, stored.error.name)
 
 
 def _answer_waiting(member: ClassicMember, error: ErrorCode, out: Decisions) -> None:
@@ -578,15 +610,12 @@ def _answer_syncs(group: ClassicGroup, error: ErrorCode, out: Decisions) -> None
         response = assignment_response(group, member) if is_good else sync_error(error)
         out.answer(member.awaiting_sync, response)
         member.awaiting_sync = None
-        out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
+        _restart_session(group, member, out)
 
 
-def _on_empty_group_stored(group: ClassicGroup, stored: Stored) -> Decision:
-    if stored.error is not ErrorCode.NONE:
-        # The next coordinator would load the last generation, whose members then time out. When
-        # the cluster is being closed there is none, and nobody need worry.
-        _LOG.info("empty group %s was not stored: %s", group.group_id, stored.error.name)
-    return Decision()
+def _restart_session(group: ClassicGroup, member: ClassicMember, out: Decisions) -> None:
+    """The member has shown that it is alive, or must show it from now on."""
+    out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
 
 
 def _session(group: ClassicGroup, member_id: str) -> TimerKey:

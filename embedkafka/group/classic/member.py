@@ -5,13 +5,10 @@ Invariants: a member waits for a join or for a sync, never for both.
 Not here: when a member is removed; see `groups.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from embedkafka.group.calls import JoinReply, SyncReply
 from embedkafka.group.embedded_protocol import ClassicProtocol
-from embedkafka.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
-
-JoinReply = Callable[[JoinGroupResponse], None]
-SyncReply = Callable[[SyncGroupResponse], None]
 
 
 class ClassicMember:

@@ -1,99 +1,42 @@
-"""Membership requests as values, what is wrong with them, and the answers and records they lead to.
+"""Checks of classic requests against a group, and the answers and records they lead to.
 
 Everything here looks at a request and a group; nothing changes.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
 
 from embedkafka.coordinator.decision import LogRecord
+from embedkafka.group.calls import HeartbeatCall, JoinCall, SyncCall
 from embedkafka.group.classic.group import ClassicGroup
-from embedkafka.group.classic.member import ClassicMember, JoinReply
+from embedkafka.group.classic.member import ClassicMember
 from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.embedded_protocol import ClassicProtocol
 from embedkafka.group.records import group_record
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from embedkafka.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from embedkafka.protocol.messages.internal import GroupMetadataValue
-from embedkafka.runtime.values import dataclass
-
-UNKNOWN_MEMBER_ID: Final = ""
-UNKNOWN_GENERATION_ID: Final = -1
-_FIRST_BATCHED_LEAVE: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinAttempt:
-    """A JoinGroup request with what its connection and version say about it."""
-
-    request: JoinGroupRequest
-    client_id: str
-    client_host: str
-    version: int
-    reply: JoinReply
-
-    @property
-    def requires_known_member_id(self) -> bool:
-        """From v4 on (KIP-394) a dynamic member must come back with the id it is given."""
-        return self.version >= 4 and self.request.group_instance_id is None
-
-    @property
-    def can_skip_assignment(self) -> bool:
-        """From v9 on a static leader that returns is told to keep the assignment (KIP-814)."""
-        return self.version >= 9
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        if self.version == 0:
-            return self.request.session_timeout_ms
-        return self.request.rebalance_timeout_ms
-
-    @property
-    def protocols(self) -> tuple[ClassicProtocol, ...]:
-        return tuple(ClassicProtocol(p.name, bytes(p.metadata)) for p in self.request.protocols)
-
-    def new_member(self, member_id: str) -> ClassicMember:
-        return ClassicMember(
-            member_id=member_id,
-            group_instance_id=self.request.group_instance_id,
-            client_id=self.client_id,
-            client_host=self.client_host,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            session_timeout_ms=self.request.session_timeout_ms,
-            protocols=self.protocols,
-        )
+def new_member(call: JoinCall, member_id: str) -> ClassicMember:
+    return ClassicMember(
+        member_id=member_id,
+        group_instance_id=call.request.group_instance_id,
+        client_id=call.client_id,
+        client_host=call.client_host,
+        rebalance_timeout_ms=call.rebalance_timeout_ms,
+        session_timeout_ms=call.request.session_timeout_ms,
+        protocols=call.protocols,
+    )
 
 
-def find_member_error(
-    group: ClassicGroup, member_id: str, instance_id: str | None
-) -> ErrorCode | None:
-    """Whether the two ids are those of a present member; a replaced static member is fenced."""
-    if instance_id is not None:
-        current_id = group.static_members.get(instance_id)
-        if current_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if current_id != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-    return None if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def find_sync_error(
-    group: ClassicGroup | None, request: SyncGroupRequest, version: int
-) -> ErrorCode | None:
+def find_sync_error(group: ClassicGroup | None, call: SyncCall) -> ErrorCode | None:
+    request = call.request
     protocol_type, protocol_name = request.protocol_type, request.protocol_name
-    if version >= 5 and (protocol_type is None or protocol_name is None):
+    if call.version >= 5 and (protocol_type is None or protocol_name is None):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = find_member_error(group, request.member_id, request.group_instance_id)
+    error = group.find_member_error(request.member_id, request.group_instance_id)
     if error is not None:
         return error
     if request.generation_id != group.generation_id:
@@ -107,57 +50,18 @@ def find_sync_error(
     return ErrorCode.UNKNOWN_MEMBER_ID if group.state is ClassicGroupState.EMPTY else None
 
 
-def find_heartbeat_error(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode | None:
+def find_heartbeat_error(group: ClassicGroup | None, call: HeartbeatCall) -> ErrorCode | None:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = find_member_error(group, request.member_id, request.group_instance_id)
+    request = call.request
+    error = group.find_member_error(request.member_id, request.group_instance_id)
     if error is None and request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     return error
 
 
-def join_error(error: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
-    return JoinGroupResponse(
-        error_code=error,
-        generation_id=UNKNOWN_GENERATION_ID,
-        protocol_type=None,
-        protocol_name=None,
-        leader="",
-        member_id=member_id,
-        members=[],
-    )
-
-
-def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    return SyncGroupResponse(error_code=error, assignment=b"")
-
-
-def leaving_members(request: LeaveGroupRequest, version: int) -> Sequence[LeaveGroupRequest.Member]:
-    """Before v3 a member could only leave by itself."""
-    if version < _FIRST_BATCHED_LEAVE:
-        return [LeaveGroupRequest.Member(member_id=request.member_id)]
-    return request.members
-
-
-def leave_response(
-    request: LeaveGroupRequest, errors: Sequence[ErrorCode], version: int
-) -> LeaveGroupResponse:
-    """One code for each of `leaving_members`, in their order."""
-    if version < _FIRST_BATCHED_LEAVE:
-        return LeaveGroupResponse(error_code=errors[0])
-    members = [
-        LeaveGroupResponse.Member(
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            error_code=error,
-        )
-        for member, error in zip(request.members, errors, strict=True)
-    ]
-    return LeaveGroupResponse(members=members)
-
-
 def generation_response(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
-    """The group's generation as `member` sees it: only the leader is shown the members."""
+    """The group's generation as `member` sees it: only the leader sees the members."""
     is_leader = member.member_id == group.leader_id
     assert group.protocol_name is not None
     name = group.protocol_name
@@ -189,6 +93,7 @@ def assignment_response(group: ClassicGroup, member: ClassicMember) -> SyncGroup
 
 
 def metadata_record(group: ClassicGroup, assignment: Mapping[str, bytes]) -> LogRecord:
+    """The group as it is, with `assignment` by member id."""
     timestamp_ms = group.current_state_timestamp_ms
     members = [
         GroupMetadataValue.Member(
@@ -212,3 +117,35 @@ def metadata_record(group: ClassicGroup, assignment: Mapping[str, bytes]) -> Log
         members=members,
     )
     return group_record(group.group_id, value)
+
+
+def read_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """The group that a record describes."""
+    timestamp_ms = value.current_state_timestamp
+    group = ClassicGroup(
+        group_id,
+        now_ms=None if timestamp_ms == -1 else timestamp_ms,
+        state=ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY,
+    )
+    group.generation_id = value.generation
+    group.protocol_name = value.protocol
+    group.leader_id = value.leader
+    for member in value.members:
+        group.add(_read_member(member, value.protocol or ""), value.protocol_type)
+    group.protocol_type = value.protocol_type or None
+    group.refresh_subscribed_topics()
+    return group
+
+
+def _read_member(value: GroupMetadataValue.Member, protocol_name: str) -> ClassicMember:
+    has_own_timeout = value.rebalance_timeout != -1
+    return ClassicMember(
+        member_id=value.member_id,
+        group_instance_id=value.group_instance_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        rebalance_timeout_ms=value.rebalance_timeout if has_own_timeout else value.session_timeout,
+        session_timeout_ms=value.session_timeout,
+        protocols=[ClassicProtocol(protocol_name, value.subscription)],
+        assignment=value.assignment,
+    )

@@ -16,15 +16,15 @@ from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
-from embedkafka.group.classic.groups import find_session_error
-from embedkafka.group.classic.member import SyncReply
-from embedkafka.group.classic.messages import (
+from embedkafka.group.calls import (
     UNKNOWN_MEMBER_ID,
-    JoinAttempt,
+    AnswerWhenStored,
+    HeartbeatCall,
+    JoinCall,
+    LeaveCall,
+    SyncCall,
     join_error,
-    leave_response,
-    leaving_members,
-    sync_error,
+    refuse,
 )
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.assignment import (
@@ -35,27 +35,27 @@ from embedkafka.group.consumer.assignment import (
 )
 from embedkafka.group.consumer.group import ConsumerGroup
 from embedkafka.group.consumer.heartbeat import require_member, require_static
-from embedkafka.group.consumer.migration import identified, may_downgrade, named
+from embedkafka.group.consumer.migration import Migration, identified, may_downgrade, named
 from embedkafka.group.consumer.planning import replace_static_member
-from embedkafka.group.consumer.steps import ConsumerSteps, timer_key
+from embedkafka.group.consumer.steps import ConsumerSteps
+from embedkafka.group.consumer.timers import MemberTimers, timer_key
 from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKind
 from embedkafka.group.embedded_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     read_subscription,
     write_assignment,
 )
+from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.protocol.messages.groups import (
-    HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupRequest,
-    LeaveGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
 from embedkafka.protocol.messages.internal import ConsumerProtocolSubscription
-from embedkafka.runtime.values import replace
+from embedkafka.runtime.values import dataclass, replace
 
 _FIRST_SYNC_WITH_PROTOCOL: Final = 5
 
@@ -64,37 +64,44 @@ class ClassicMembers:
     """Decides classic requests for consumer groups of one shard."""
 
     def __init__(
-        self, steps: ConsumerSteps, config: GroupConfig, new_uuid: Callable[[], UUID]
+        self,
+        steps: ConsumerSteps,
+        migration: Migration,
+        member_timers: MemberTimers,
+        sequencer: Sequencer,
+        config: GroupConfig,
+        new_uuid: Callable[[], UUID],
     ) -> None:
         self._steps = steps
+        self._migration = migration
+        self._member_timers = member_timers
+        self._sequencer = sequencer
         self._config = config
         self._new_uuid = new_uuid
 
     # Join
 
-    def join(self, group: ConsumerGroup, attempt: JoinAttempt, out: Decisions, now_ms: int) -> None:
+    def join(self, group: ConsumerGroup, call: JoinCall, out: Decisions, now_ms: int) -> None:
         """Lets a consumer in, or back in; it is told its epoch as the generation."""
         try:
-            self._join(group, attempt, out, now_ms)
+            self._join(group, call, out, now_ms)
         except ApiError as error:
-            out.answer(attempt.reply, join_error(error.code, attempt.request.member_id))
+            refuse(call, error.code, out)
 
-    def _join(
-        self, group: ConsumerGroup, attempt: JoinAttempt, out: Decisions, now_ms: int
-    ) -> None:
-        request = attempt.request
+    def _join(self, group: ConsumerGroup, call: JoinCall, out: Decisions, now_ms: int) -> None:
+        request = call.request
         is_unknown = request.member_id == UNKNOWN_MEMBER_ID
         member_id = str(self._new_uuid()) if is_unknown else request.member_id
-        self._refuse(group, attempt, member_id)
-        if is_unknown and attempt.requires_known_member_id:
+        self._refuse(group, call, member_id)
+        if is_unknown and call.requires_known_member_id:
             # Nobody remembers the id: any will do when it comes back.
-            out.answer(attempt.reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            out.answer(call.reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
             return
         records: list[LogRecord] = []
-        subscription = _subscription(attempt)
-        replaced = self._find_replaced(group, attempt)
-        member = self._member(group, attempt, member_id, replaced, records)
-        updated = _updated(member, attempt, subscription)
+        subscription = _subscription(call)
+        replaced = self._find_replaced(group, call)
+        member = self._member(group, call, member_id, replaced, records)
+        updated = _updated(member, call, subscription)
         stepped = self._steps.advance(
             group,
             member,
@@ -108,87 +115,69 @@ class ClassicMembers:
             group, [replaced.member_id], self._config, joining=1
         ):
             members = {**group.members, replaced.member_id: stepped}
-            then = _answer_join(attempt, stepped)
-            self._steps.downgrade(group, members, then, out, now_ms=now_ms, rebalances=False)
+            then = AnswerWhenStored(call=call, response=_join_response(stepped))
+            self._migration.downgrade(group, members, then, out, now_ms=now_ms, rebalances=False)
         else:
-            then = self._answer_join_and_watch(attempt, stepped)
-            self._steps.sequencer.store(group.group_id, records, then, out, now_ms=now_ms)
+            joined = ClassicMemberJoined(
+                timers=self._member_timers,
+                call=call,
+                member=stepped,
+                response=_join_response(stepped),
+            )
+            self._sequencer.store(group.group_id, records, joined, out, now_ms=now_ms)
 
-    def _refuse(self, group: ConsumerGroup, attempt: JoinAttempt, member_id: str) -> None:
-        error = find_session_error(attempt, self._config)
+    def _refuse(self, group: ConsumerGroup, call: JoinCall, member_id: str) -> None:
+        error = call.find_session_error(self._config)
         if error is not None:
             raise ApiError(error)
         self._steps.refuse_when_full(group, member_id)
-        if not group.supports(attempt.request.protocol_type, attempt.protocols):
+        if not group.supports(call.request.protocol_type, call.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def _find_replaced(self, group: ConsumerGroup, attempt: JoinAttempt) -> ConsumerMember | None:
+    def _find_replaced(self, group: ConsumerGroup, call: JoinCall) -> ConsumerMember | None:
         """The static member whose place the joining one takes."""
-        instance_id = attempt.request.group_instance_id
-        if instance_id is None or attempt.request.member_id != UNKNOWN_MEMBER_ID:
+        instance_id = call.request.group_instance_id
+        if instance_id is None or call.request.member_id != UNKNOWN_MEMBER_ID:
             return None
         return group.find_static_member(instance_id)
 
     def _member(
         self,
         group: ConsumerGroup,
-        attempt: JoinAttempt,
+        call: JoinCall,
         member_id: str,
         replaced: ConsumerMember | None,
         records: list[LogRecord],
     ) -> ConsumerMember:
         if replaced is not None:
             return replace_static_member(group, replaced, member_id, records)
-        instance_id = attempt.request.group_instance_id
-        if instance_id is not None and attempt.request.member_id != UNKNOWN_MEMBER_ID:
+        instance_id = call.request.group_instance_id
+        if instance_id is not None and call.request.member_id != UNKNOWN_MEMBER_ID:
             return require_static(group, instance_id, member_id)
         return group.members.get(member_id, ConsumerMember(member_id=member_id))
 
-    def _answer_join_and_watch(
-        self, attempt: JoinAttempt, member: ConsumerMember
-    ) -> Callable[[Stored, Decisions], None]:
-        answer = _answer_join(attempt, member)
-        group_id = attempt.request.group_id
-
-        def then(stored: Stored, out: Decisions) -> None:
-            if stored.error is ErrorCode.NONE:
-                out.do(CancelTimer(timer_key(TimerKind.CONSUMER_JOIN, group_id, member)))
-                self._steps.restart_session(group_id, member, out)
-                sync_key = timer_key(TimerKind.CONSUMER_SYNC, group_id, member)
-                out.do(SetTimer(sync_key, attempt.rebalance_timeout_ms))
-            answer(stored, out)
-
-        return then
-
     # Sync
 
-    def sync(
-        self,
-        group: ConsumerGroup,
-        request: SyncGroupRequest,
-        *,
-        version: int,
-        reply: SyncReply,
-        out: Decisions,
-    ) -> None:
-        """Gives a member what the coordinator has assigned to it."""
+    def sync(self, group: ConsumerGroup, call: SyncCall, out: Decisions) -> None:
+        """Gives a member the partitions that the coordinator has assigned to it."""
+        request = call.request
         try:
             member, classic = _require(group, request.member_id, request.group_instance_id)
             _refuse_generation(member, request.generation_id)
-            _refuse_protocol(classic, request, version)
+            _refuse_protocol(classic, request, call.version)
             self._refuse_outdated(group, member, out)
         except ApiError as error:
-            out.answer(reply, sync_error(error.code))
+            refuse(call, error.code, out)
             return
         out.do(CancelTimer(timer_key(TimerKind.CONSUMER_SYNC, group.group_id, member)))
-        self._steps.restart_session(group.group_id, member, out)
+        self._member_timers.restart_session(group.group_id, member, out)
         assigned = named(member.assigned, self._steps.topics())
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=write_assignment(assigned, classic.protocol.metadata),
         )
-        out.answer(reply, response)
+        out.answer(call.reply, response)
 
     def _refuse_outdated(
         self, group: ConsumerGroup, member: ConsumerMember, out: Decisions
@@ -201,93 +190,92 @@ class ClassicMembers:
 
     # Heartbeat
 
-    def heartbeat(
-        self,
-        group: ConsumerGroup,
-        request: HeartbeatRequest,
-        *,
-        reply: Callable[[HeartbeatResponse], None],
-        out: Decisions,
-    ) -> None:
+    def heartbeat(self, group: ConsumerGroup, call: HeartbeatCall, out: Decisions) -> None:
+        request = call.request
         try:
             member, _ = _require(group, request.member_id, request.group_instance_id)
             _refuse_generation(member, request.generation_id)
         except ApiError as error:
-            out.answer(reply, HeartbeatResponse(error_code=error.code))
+            refuse(call, error.code, out)
             return
-        self._steps.restart_session(group.group_id, member, out)
+        self._member_timers.restart_session(group.group_id, member, out)
         error_code = ErrorCode.NONE
         if _should_join(group, member):
             _expect_join(group.group_id, member, out)
             error_code = ErrorCode.REBALANCE_IN_PROGRESS
-        out.answer(reply, HeartbeatResponse(error_code=error_code))
+        out.answer(call.reply, HeartbeatResponse(error_code=error_code))
 
     # Leave
 
-    def leave(
-        self,
-        group: ConsumerGroup,
-        request: LeaveGroupRequest,
-        *,
-        version: int,
-        reply: Callable[[LeaveGroupResponse], None],
-        out: Decisions,
-        now_ms: int,
-    ) -> None:
-        """Removes members, of either protocol: an admin does not ask which one they speak."""
+    def leave(self, group: ConsumerGroup, call: LeaveCall, out: Decisions, now_ms: int) -> None:
+        """Removes members of either protocol: an admin does not know which one they speak."""
         leaving: list[str] = []
         errors: list[ErrorCode] = []
-        for one in leaving_members(request, version):
+        for one in call.members:
             try:
                 leaving.append(_require_leaving(group, one).member_id)
                 errors.append(ErrorCode.NONE)
             except ApiError as error:
                 errors.append(error.code)
-
-        def answer(stored: Stored, out: Decisions) -> None:
-            if stored.error is ErrorCode.NONE:
-                out.answer(reply, leave_response(request, errors, version))
-            else:
-                code = stored.told_as()
-                out.answer(reply, LeaveGroupResponse(error_code=code))
-
+        response = call.response(errors)
         if leaving:
-            self._steps.fence(group, list(dict.fromkeys(leaving)), answer, out, now_ms=now_ms)
+            then = AnswerWhenStored(call=call, response=response)
+            self._steps.fence(group, list(dict.fromkeys(leaving)), then, out, now_ms=now_ms)
         else:
-            out.answer(reply, leave_response(request, errors, version))
+            out.answer(call.reply, response)
 
 
-def _subscription(attempt: JoinAttempt) -> ConsumerProtocolSubscription:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMemberJoined:
+    """Continues after the records of a join: the member must sync in time."""
+
+    timers: MemberTimers
+    call: JoinCall
+    member: ConsumerMember
+    response: JoinGroupResponse
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is not ErrorCode.NONE:
+            refuse(self.call, stored.told_as(), out)
+            return
+        group_id, member = self.call.group_id, self.member
+        out.do(CancelTimer(timer_key(TimerKind.CONSUMER_JOIN, group_id, member)))
+        self.timers.restart_session(group_id, member, out)
+        sync_key = timer_key(TimerKind.CONSUMER_SYNC, group_id, member)
+        out.do(SetTimer(sync_key, self.call.rebalance_timeout_ms))
+        out.answer(self.call.reply, self.response)
+
+
+def _subscription(call: JoinCall) -> ConsumerProtocolSubscription:
     """All protocols of a consumer come with the same subscription."""
     try:
-        return read_subscription(attempt.protocols[0].metadata)
+        return read_subscription(call.protocols[0].metadata)
     except ProtocolError as error:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
 
 def _updated(
-    member: ConsumerMember, attempt: JoinAttempt, subscription: ConsumerProtocolSubscription
+    member: ConsumerMember, call: JoinCall, subscription: ConsumerProtocolSubscription
 ) -> ConsumerMember:
     return replace(
         member,
-        instance_id=attempt.request.group_instance_id or member.instance_id,
+        instance_id=call.request.group_instance_id or member.instance_id,
         rack_id=subscription.rack_id or member.rack_id,
-        client_id=attempt.client_id,
-        client_host=attempt.client_host,
-        rebalance_timeout_ms=attempt.rebalance_timeout_ms,
+        client_id=call.client_id,
+        client_host=call.client_host,
+        rebalance_timeout_ms=call.rebalance_timeout_ms,
         subscribed_topic_names=frozenset(subscription.topics),
         subscribed_topic_regex="",
         classic=ClassicSide(
-            session_timeout_ms=attempt.request.session_timeout_ms, protocols=attempt.protocols
+            session_timeout_ms=call.request.session_timeout_ms, protocols=call.protocols
         ),
     )
 
 
-def _answer_join(
-    attempt: JoinAttempt, member: ConsumerMember
-) -> Callable[[Stored, Decisions], None]:
+def _join_response(member: ConsumerMember) -> JoinGroupResponse:
+    """The member's epoch as a generation; it follows, for the coordinator leads."""
     assert member.classic is not None
-    response = JoinGroupResponse(
+    return JoinGroupResponse(
         generation_id=member.member_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=member.classic.protocol.name,
@@ -295,15 +283,6 @@ def _answer_join(
         member_id=member.member_id,
         members=[],
     )
-
-    def then(stored: Stored, out: Decisions) -> None:
-        if stored.error is ErrorCode.NONE:
-            out.answer(attempt.reply, response)
-        else:
-            code = stored.told_as()
-            out.answer(attempt.reply, join_error(code, attempt.request.member_id))
-
-    return then
 
 
 def _require(

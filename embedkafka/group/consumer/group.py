@@ -14,9 +14,12 @@ States, which follow from the records:
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Final
 from uuid import UUID
 
+from embedkafka.coordinator.decision import LogRecord
 from embedkafka.coordinator.re2 import compile_re2
+from embedkafka.group.calls import Committer
 from embedkafka.group.consumer.assignment import (
     LEAVING_EPOCH,
     NOTHING,
@@ -24,9 +27,22 @@ from embedkafka.group.consumer.assignment import (
     ConsumerMember,
     MemberState,
 )
-from embedkafka.group.consumer.records import ConsumerKey, read_classic, read_topics
+from embedkafka.group.consumer.records import (
+    ConsumerKey,
+    current_record,
+    epoch_record,
+    member_record,
+    read_classic,
+    read_topics,
+    regex_record,
+    subscription_metadata_record,
+    target_epoch_record,
+    target_record,
+)
 from embedkafka.group.embedded_protocol import CONSUMER_PROTOCOL_TYPE, ClassicProtocol
+from embedkafka.group.kinds import GroupType, OffsetRetention
 from embedkafka.protocol.codec import decode_versioned
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -44,6 +60,8 @@ from embedkafka.protocol.messages.internal import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from embedkafka.runtime.values import replace
+
+_FIRST_COMMIT_WITH_MEMBER_EPOCH: Final = 9
 
 TopicMetadata = tuple[UUID, int]
 """Id and partition count of a topic."""
@@ -124,6 +142,76 @@ class ConsumerGroup:
             all(offered.name in {p.name for p in side.protocols} for side in classic)
             for offered in protocols
         )
+
+    # As `kinds.Group`
+
+    @property
+    def group_type(self) -> GroupType:
+        return GroupType.CONSUMER
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def expects_members(self) -> bool:
+        return False
+
+    def find_commit_error(self, committer: Committer) -> ErrorCode | None:
+        is_anonymous = committer.generation_id < 0 and not committer.member_id
+        if committer.generation_id < 0 and self.is_empty:
+            return None
+        is_transactional = committer.is_transactional
+        if is_transactional and is_anonymous and committer.group_instance_id is None:
+            return None
+        member = self.members.get(committer.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        is_old = committer.version < _FIRST_COMMIT_WITH_MEMBER_EPOCH
+        if is_old and not is_transactional and member.classic is None:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if member.member_epoch == committer.generation_id:
+            return None
+        # Producers know no member epochs.
+        return ErrorCode.ILLEGAL_GENERATION if is_transactional else _stale_error(member)
+
+    def find_fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode | None:
+        if member_id is None and member_epoch < 0:
+            return None
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return None if member.member_epoch == member_epoch else _stale_error(member)
+
+    def find_offset_delete_error(self) -> ErrorCode | None:
+        return None
+
+    def subscribed_among(self, topics: Iterable[str]) -> frozenset[str]:
+        return self.subscribed_topics().intersection(topics)
+
+    def find_offset_retention(self) -> OffsetRetention | None:
+        return OffsetRetention(subscribed=self.subscribed_topics())
+
+    def tombstones(self, *, now_ms: int) -> list[LogRecord]:
+        """Deletes the group, members and all. The last record is the epoch's."""
+        group_id = self.group_id
+        return [
+            *(current_record(group_id, member_id, None) for member_id in self.members),
+            *(target_record(group_id, member_id, None) for member_id in self.targets),
+            target_epoch_record(group_id, None),
+            *(member_record(group_id, member_id, None) for member_id in self.members),
+            *(regex_record(group_id, regex, None, now_ms=now_ms) for regex in self.resolved),
+            subscription_metadata_record(group_id, None),
+            epoch_record(group_id, None),
+        ]
 
     # Replay
 
@@ -207,6 +295,12 @@ class ConsumerGroup:
         else:
             read = decode_versioned(ConsumerGroupRegularExpressionValue, value)
             self.resolved[regex] = frozenset(read.topics)
+
+
+def _stale_error(member: ConsumerMember) -> ErrorCode:
+    """A member that speaks the classic protocol knows its epoch as a generation."""
+    is_classic = member.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def resolve(regex: str, topics: Iterable[str]) -> frozenset[str]:

@@ -9,14 +9,19 @@ Not here: what records mean (`group.py`), single steps (`steps.py`), members
 that speak the classic protocol (`classic_members.py`).
 """
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection
 from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
-from embedkafka.group.classic.group import ClassicGroup
-from embedkafka.group.classic.groups import ClassicGroups
-from embedkafka.group.classic.states import ClassicGroupState
+from embedkafka.group.calls import (
+    AnswerWhenStored,
+    Committer,
+    HeartbeatCall,
+    JoinCall,
+    LeaveCall,
+    SyncCall,
+)
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.assignment import (
     NOTHING,
@@ -24,10 +29,10 @@ from embedkafka.group.consumer.assignment import (
     ConsumerMember,
     MemberState,
 )
+from embedkafka.group.consumer.classic_members import ClassicMembers
 from embedkafka.group.consumer.group import ConsumerGroup
 from embedkafka.group.consumer.heartbeat import (
-    Heartbeat,
-    HeartbeatReply,
+    ConsumerHeartbeatCall,
     heartbeat_assignment,
     heartbeat_error,
     refuse_invalid,
@@ -37,85 +42,86 @@ from embedkafka.group.consumer.heartbeat import (
     require_static,
     updated_member,
 )
-from embedkafka.group.consumer.migration import refuse_upgrade, upgrade_records
+from embedkafka.group.consumer.migration import GroupUpgraded, Migration
 from embedkafka.group.consumer.planning import replace_static_member
 from embedkafka.group.consumer.records import current_record, find_consumer_key
 from embedkafka.group.consumer.steps import ConsumerSteps
-from embedkafka.group.decision import Decision, Decisions, SetTimer, TimerKey
+from embedkafka.group.consumer.timers import CONSUMER_TIMERS, MemberTimers
+from embedkafka.group.decision import Decisions, Sequel, SetTimer, TimerKey, TimerKind
 from embedkafka.group.records import group_record
-from embedkafka.group.sequencer import Sequel
+from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.messages.consumer_groups import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from embedkafka.runtime.values import replace
+from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from embedkafka.protocol.messages.internal import ConsumerGroupMetadataKey
+from embedkafka.runtime.values import dataclass, replace
 
-# A member that has timed out and whose removal was refused is removed later.
+# Delay before the next attempt to remove a member, when the log has refused its removal.
 _RETRY_MS: Final = 500
 
 
 class ConsumerGroups:
-    """Decides consumer group events for one shard."""
+    """`kinds.GroupKind`: decides consumer group events for one shard."""
 
     def __init__(
         self,
-        groups: MutableMapping[str, ConsumerGroup],
-        classic_groups: MutableMapping[str, ClassicGroup],
-        membership: ClassicGroups,
+        migration: Migration,
         steps: ConsumerSteps,
+        member_timers: MemberTimers,
+        classic_members: ClassicMembers,
+        sequencer: Sequencer,
         config: GroupConfig,
         new_uuid: Callable[[], UUID],
     ) -> None:
-        self._groups = groups
-        self._classic_groups = classic_groups
-        self._membership = membership
+        self.groups: dict[str, ConsumerGroup] = {}
+        self._migration = migration
         self._steps = steps
+        self._member_timers = member_timers
+        self._classic_members = classic_members
+        self._sequencer = sequencer
         self._config = config
         self._new_uuid = new_uuid
 
-    def heartbeat(
-        self,
-        request: ConsumerGroupHeartbeatRequest,
-        *,
-        client_id: str,
-        client_host: str,
-        version: int,
-        reply: HeartbeatReply,
-        now_ms: int,
-    ) -> Decision:
-        """One heartbeat: it joins, keeps in, or leaves."""
-        heartbeat = Heartbeat(
-            request=request,
-            client_id=client_id,
-            client_host=client_host,
-            version=version,
-            reply=reply,
-        )
+    # The classic protocol
+
+    def join(self, call: JoinCall, out: Decisions, now_ms: int) -> None:
+        group = self.groups[call.group_id]
+        if group.is_empty:
+            self._migration.join_instead(group, call, out, now_ms)
+        else:
+            self._classic_members.join(group, call, out, now_ms)
+
+    def sync(self, call: SyncCall, out: Decisions) -> None:
+        self._classic_members.sync(self.groups[call.group_id], call, out)
+
+    def heartbeat(self, call: HeartbeatCall, out: Decisions) -> None:
+        self._classic_members.heartbeat(self.groups[call.group_id], call, out)
+
+    def leave(self, call: LeaveCall, out: Decisions, now_ms: int) -> None:
+        self._classic_members.leave(self.groups[call.group_id], call, out, now_ms)
+
+    # Heartbeats of the consumer protocol
+
+    def consumer_heartbeat(
+        self, heartbeat: ConsumerHeartbeatCall, out: Decisions, now_ms: int
+    ) -> None:
+        """Lets a member join, stay or leave."""
         rule = self._leave if heartbeat.is_leaving else self._stay
+        try:
+            refuse_invalid(heartbeat, self._config.consumer_assignors)
+            rule(heartbeat, out, now_ms)
+        except ApiError as error:
+            out.answer(heartbeat.reply, heartbeat_error(error.code, error.message))
 
-        def run(out: Decisions, now_ms: int) -> None:
-            try:
-                refuse_invalid(heartbeat, self._config.consumer_assignors)
-                rule(heartbeat, out, now_ms)
-            except ApiError as error:
-                out.answer(reply, heartbeat_error(error.code, error.message))
-
-        def refuse(error: ErrorCode, out: Decisions) -> None:
-            out.answer(reply, heartbeat_error(error))
-
-        return self._steps.sequencer.take(request.group_id, run, now_ms=now_ms, refuse=refuse)
-
-    # Joining and staying
-
-    def _stay(self, heartbeat: Heartbeat, out: Decisions, now_ms: int) -> None:
+    def _stay(self, heartbeat: ConsumerHeartbeatCall, out: Decisions, now_ms: int) -> None:
         records: list[LogRecord] = []
-        upgraded = self._find_group_to_upgrade(heartbeat)
-        group = (
-            self._require_or_new(heartbeat, records)
-            if upgraded is None
-            else self._upgrade(upgraded, heartbeat.request.member_id, records, out)
-        )
+        group_id = heartbeat.group_id
+        upgraded = self._migration.find_group_to_upgrade(group_id) if heartbeat.is_joining else None
+        if upgraded is None:
+            group = self._require_or_new(heartbeat, records)
+        else:
+            group = self._migration.upgraded(upgraded, records)
+            self._steps.refuse_when_full(group, heartbeat.request.member_id)
+            self._migration.on_upgrading(upgraded, out)
         member = self._require_or_new_member(group, heartbeat, records)
         updated = updated_member(member, heartbeat)
         stepped = self._steps.advance(
@@ -127,27 +133,31 @@ class ConsumerGroups:
             out=out,
             now_ms=now_ms,
         )
-        self._steps.restart_session(group.group_id, stepped, out)
+        self._member_timers.restart_session(group_id, stepped, out)
         has_news = heartbeat.is_full or stepped.assigned != member.assigned
         response = ConsumerGroupHeartbeatResponse(
             member_id=stepped.member_id,
             member_epoch=stepped.member_epoch,
-            heartbeat_interval_ms=self._steps.heartbeat_interval_ms(group.group_id),
+            heartbeat_interval_ms=self._member_timers.heartbeat_interval_ms(group_id),
             assignment=heartbeat_assignment(stepped.assigned) if has_news else None,
         )
-        then = _answer(heartbeat.reply, response)
+        then: Sequel = AnswerWhenStored(call=heartbeat, response=response)
         if upgraded is not None:
-            then = self._take_over_timers(upgraded, then)
-        self._steps.sequencer.store(group.group_id, records, then, out, now_ms=now_ms)
+            then = GroupUpgraded(
+                migration=self._migration, groups=self.groups, classic=upgraded, then=then
+            )
+        self._sequencer.store(group_id, records, then, out, now_ms=now_ms)
 
-    def _require_or_new(self, heartbeat: Heartbeat, records: list[LogRecord]) -> ConsumerGroup:
+    def _require_or_new(
+        self, heartbeat: ConsumerHeartbeatCall, records: list[LogRecord]
+    ) -> ConsumerGroup:
         """The group; the first member makes it, in the place of a classic one that is empty."""
         group_id = heartbeat.request.group_id
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         if group is not None:
             self._steps.refuse_when_full(group, heartbeat.request.member_id)
             return group
-        is_classic = group_id in self._classic_groups
+        is_classic = self._migration.has_classic_group(group_id)
         if not heartbeat.is_joining:
             what = "is not a consumer group." if is_classic else "not found."
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}")
@@ -156,7 +166,7 @@ class ConsumerGroups:
         return ConsumerGroup(group_id)
 
     def _require_or_new_member(
-        self, group: ConsumerGroup, heartbeat: Heartbeat, records: list[LogRecord]
+        self, group: ConsumerGroup, heartbeat: ConsumerHeartbeatCall, records: list[LogRecord]
     ) -> ConsumerMember:
         request = heartbeat.request
         member_id = request.member_id or str(self._new_uuid())
@@ -176,44 +186,9 @@ class ConsumerGroups:
         refuse_wrong_epoch(member, request.member_epoch, heartbeat.owned)
         return member
 
-    # Upgrading
-
-    def _find_group_to_upgrade(self, heartbeat: Heartbeat) -> ClassicGroup | None:
-        """The classic group with members that the joining one turns into a consumer group."""
-        classic = self._classic_groups.get(heartbeat.request.group_id)
-        if classic is None or classic.state is ClassicGroupState.EMPTY or not heartbeat.is_joining:
-            return None
-        refuse_upgrade(classic, self._config)
-        return classic
-
-    def _upgrade(
-        self, classic: ClassicGroup, member_id: str, records: list[LogRecord], out: Decisions
-    ) -> ConsumerGroup:
-        """The group as it will be when the records are stored."""
-        records += upgrade_records(classic, self._steps.topics())
-        group = ConsumerGroup(classic.group_id)
-        for record in records:
-            key = find_consumer_key(record.key)
-            if key is not None:
-                group.replay(key, record.value)
-        self._steps.refuse_when_full(group, member_id)
-        self._membership.interrupt(classic, out)
-        return group
-
-    def _take_over_timers(self, classic: ClassicGroup, then: Sequel) -> Sequel:
-        def take_over(stored: Stored, out: Decisions) -> None:
-            if stored.error is ErrorCode.NONE:
-                self._membership.release(classic, out)
-                self._steps.start_timers(self._groups[classic.group_id], out)
-            then(stored, out)
-
-        return take_over
-
-    # Leaving
-
-    def _leave(self, heartbeat: Heartbeat, out: Decisions, now_ms: int) -> None:
+    def _leave(self, heartbeat: ConsumerHeartbeatCall, out: Decisions, now_ms: int) -> None:
         request = heartbeat.request
-        group = self._groups.get(request.group_id)
+        group = self.groups.get(request.group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
         if request.instance_id is None:
@@ -223,55 +198,69 @@ class ConsumerGroups:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
         )
-        then = _answer(heartbeat.reply, response)
+        then = AnswerWhenStored(call=heartbeat, response=response)
         if request.member_epoch == STATIC_LEAVING_EPOCH:
             gone = replace(member, member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NOTHING)
             record = current_record(group.group_id, member.member_id, gone)
-            self._steps.sequencer.store(group.group_id, [record], then, out, now_ms=now_ms)
+            self._sequencer.store(group.group_id, [record], then, out, now_ms=now_ms)
         else:
             self._steps.fence(group, [member.member_id], then, out, now_ms=now_ms)
 
-    def on_timeout(self, key: TimerKey, *, now_ms: int) -> Decision:
-        """The member has been silent, or has not joined or synced in time."""
-        return self._fence_if(key, lambda member: True, now_ms)
+    # Events
 
-    def on_rebalance_timeout(self, key: TimerKey, *, now_ms: int) -> Decision:
-        """The member has not given up what it was asked to."""
+    @property
+    def timers(self) -> Collection[TimerKind]:
+        return CONSUMER_TIMERS
 
-        def is_late(member: ConsumerMember) -> bool:
-            return member.state is MemberState.UNREVOKED_PARTITIONS
+    def on_timer(self, key: TimerKey, out: Decisions, now_ms: int) -> None:
+        """Removes a member that was silent, or has not joined, synced or revoked in time."""
+        group = self.groups.get(key.group_id)
+        member = None if group is None else group.members.get(key.member_id)
+        if group is None or member is None:
+            return
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+        if key.kind is not TimerKind.CONSUMER_REBALANCE or is_revoking:
+            self._steps.fence(group, [key.member_id], RetryTimer(key=key), out, now_ms=now_ms)
 
-        return self._fence_if(key, is_late, now_ms)
+    def on_commit(self, committer: Committer, out: Decisions) -> None:
+        """Only heartbeats keep a member of a consumer group alive."""
 
-    def _fence_if(
-        self, key: TimerKey, condition: Callable[[ConsumerMember], bool], now_ms: int
-    ) -> Decision:
-        def run(out: Decisions, now_ms: int) -> None:
-            group = self._groups.get(key.group_id)
-            member = None if group is None else group.members.get(key.member_id)
-            if group is not None and member is not None and condition(member):
-                self._steps.fence(group, [key.member_id], retry, out, now_ms=now_ms)
+    def on_deleted(self, group_id: str) -> None:
+        """The tombstones have deleted the group: it always has records."""
 
-        def retry(stored: Stored, out: Decisions) -> None:
-            if stored.error is not ErrorCode.NONE:
-                out.do(SetTimer(key, _RETRY_MS))
+    # The log
 
-        return self._steps.sequencer.take(key.group_id, run, now_ms=now_ms)
-
-    def on_loaded(self) -> Decision:
-        """Sessions begin when the shard is loaded."""
-        out = Decisions()
-        for group in self._groups.values():
-            self._steps.start_timers(group, out)
-        return out.done()
-
-
-def _answer(reply: HeartbeatReply, response: ConsumerGroupHeartbeatResponse) -> Sequel:
-    def then(stored: Stored, out: Decisions) -> None:
-        if stored.error is ErrorCode.NONE:
-            out.answer(reply, response)
+    def replay(self, key: bytes, value: bytes | None) -> bool:
+        """Ignores tombstones of groups that are gone; the epoch's is the last one of a group."""
+        consumer_key = find_consumer_key(key)
+        if consumer_key is None:
+            return False
+        group_id = consumer_key.group_id
+        group = self.groups.get(group_id)
+        if group is None:
+            if value is None:
+                return True
+            group = self.groups[group_id] = ConsumerGroup(group_id)
+        if value is None and isinstance(consumer_key, ConsumerGroupMetadataKey):
+            del self.groups[group_id]
         else:
-            code = stored.told_as()
-            out.answer(reply, heartbeat_error(code))
+            group.replay(consumer_key, value)
+        return True
 
-    return then
+    def on_loaded(self, out: Decisions, now_ms: int) -> None:
+        for group in self.groups.values():
+            self._member_timers.start(group, out)
+
+    def on_unloaded(self, out: Decisions) -> None:
+        """Members wait for appends only, and the end of an append answers them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryTimer:
+    """Continues after the removal of a member that has timed out: tries again if it failed."""
+
+    key: TimerKey
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is not ErrorCode.NONE:
+            out.do(SetTimer(self.key, _RETRY_MS))

@@ -24,20 +24,25 @@ from embedkafka.protocol.messages.consumer_groups import (
 )
 from embedkafka.runtime.values import dataclass, replace
 
-HeartbeatReply = Callable[[ConsumerGroupHeartbeatResponse], None]
-
 _FIRST_WITH_OWN_MEMBER_IDS: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
-    """A heartbeat with what its connection and version say about it."""
+class ConsumerHeartbeatCall:
+    """A ConsumerGroupHeartbeat request, with its client and version."""
 
     request: ConsumerGroupHeartbeatRequest
     client_id: str
     client_host: str
     version: int
-    reply: HeartbeatReply
+    reply: Callable[[ConsumerGroupHeartbeatResponse], None]
+
+    @property
+    def group_id(self) -> str:
+        return self.request.group_id
+
+    def refusal(self, error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+        return heartbeat_error(error)
 
     @property
     def owned(self) -> Assignment | None:
@@ -90,7 +95,7 @@ def heartbeat_assignment(assigned: Assignment) -> ConsumerGroupHeartbeatResponse
     )
 
 
-def refuse_invalid(heartbeat: Heartbeat, assignors: Sequence[str]) -> None:
+def refuse_invalid(heartbeat: ConsumerHeartbeatCall, assignors: Sequence[str]) -> None:
     """What no client would send; INVALID_REQUEST unless it has a code of its own."""
     request = heartbeat.request
     epoch = request.member_epoch
@@ -149,7 +154,7 @@ def _refuse_bad_regex(regex: str | None) -> None:
         ) from error
 
 
-def updated_member(member: ConsumerMember, heartbeat: Heartbeat) -> ConsumerMember:
+def updated_member(member: ConsumerMember, heartbeat: ConsumerHeartbeatCall) -> ConsumerMember:
     """The member as its heartbeat describes it; null means unchanged."""
     request = heartbeat.request
     changes: dict[str, object] = {

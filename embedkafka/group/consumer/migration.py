@@ -4,15 +4,18 @@ Members go over one by one (KIP-848). The first that speaks the consumer protoco
 group into a consumer group in which the others still speak the classic one; when the last of
 those with the consumer protocol leaves, the group is a classic one again.
 
-Pure: what a group would be, and why not.
+The only module of this room that knows classic groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
-from embedkafka.coordinator.decision import LogRecord
+from embedkafka.coordinator.decision import LogRecord, Stored
+from embedkafka.group.calls import JoinCall, refuse
 from embedkafka.group.classic.group import ClassicGroup
+from embedkafka.group.classic.groups import ClassicGroups
 from embedkafka.group.classic.member import ClassicMember
+from embedkafka.group.classic.messages import metadata_record
 from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.assignment import (
@@ -27,40 +30,173 @@ from embedkafka.group.consumer.planning import Topics, metadata_of
 from embedkafka.group.consumer.records import (
     current_record,
     epoch_record,
+    find_consumer_key,
     member_record,
     subscription_metadata_record,
     target_epoch_record,
     target_record,
 )
+from embedkafka.group.consumer.timers import MemberTimers, cancel_timers
+from embedkafka.group.decision import Decisions, Sequel
 from embedkafka.group.embedded_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     read_assignment,
     read_subscription,
     write_assignment,
 )
+from embedkafka.group.ports import TopicCatalog
 from embedkafka.group.records import group_record
+from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from embedkafka.runtime.values import dataclass
 
 PartitionsByName = Iterable[
     ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSubscription.TopicPartition
 ]
 
 
-def refuse_upgrade(group: ClassicGroup, config: GroupConfig) -> None:
-    """Raises GROUP_ID_NOT_FOUND with the reason why the group stays a classic one."""
-    if not config.consumer_migration_policy.allows_upgrade:
-        reason = "online upgrade is disabled"
-    elif group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        reason = "the group does not use the consumer embedded protocol"
-    elif len(group.members) > config.consumer_group_max_size:
-        reason = "the group size exceeds the consumer group maximum size"
-    else:
-        return
-    raise _cannot_upgrade(group, reason)
+class Migration:
+    """Turns the groups of one shard from one kind into the other."""
+
+    def __init__(
+        self,
+        classic: ClassicGroups,
+        timers: MemberTimers,
+        config: GroupConfig,
+        catalog: TopicCatalog,
+        sequencer: Sequencer,
+    ) -> None:
+        self._classic = classic
+        self._timers = timers
+        self._config = config
+        self._catalog = catalog
+        self._sequencer = sequencer
+
+    # To a consumer group
+
+    def has_classic_group(self, group_id: str) -> bool:
+        return group_id in self._classic.groups
+
+    def find_group_to_upgrade(self, group_id: str) -> ClassicGroup | None:
+        """The classic group with members that a joining consumer turns into a consumer group.
+
+        Raises GROUP_ID_NOT_FOUND with the reason if the group must stay a classic one.
+        """
+        classic = self._classic.groups.get(group_id)
+        if classic is None or classic.is_empty:
+            return None
+        if not self._config.consumer_migration_policy.allows_upgrade:
+            raise _cannot_upgrade(classic, "online upgrade is disabled")
+        if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol")
+        if len(classic.members) > self._config.consumer_group_max_size:
+            raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size")
+        return classic
+
+    def upgraded(self, classic: ClassicGroup, records: list[LogRecord]) -> ConsumerGroup:
+        """The consumer group as it will be when `records`, to which this adds, are stored."""
+        records += upgrade_records(classic, self._catalog.topics())
+        group = ConsumerGroup(classic.group_id)
+        for record in records:
+            key = find_consumer_key(record.key)
+            if key is not None:
+                group.replay(key, record.value)
+        return group
+
+    def on_upgrading(self, classic: ClassicGroup, out: Decisions) -> None:
+        """The records of the upgrade are about to be stored."""
+        self._classic.interrupt(classic, out)
+
+    def on_upgraded(self, classic: ClassicGroup, group: ConsumerGroup, out: Decisions) -> None:
+        self._classic.release(classic, out)
+        self._timers.start(group, out)
+
+    # To a classic group
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        members: Mapping[str, ConsumerMember],
+        then: Sequel,
+        out: Decisions,
+        *,
+        now_ms: int,
+        rebalances: bool,
+    ) -> None:
+        """Makes a classic group of it, with `members` under the ids of their targets."""
+        classic = downgraded(group, members, self._catalog.topics(), now_ms=now_ms)
+        assignments = {m.member_id: m.assignment for m in classic.members.values()}
+        adopt = GroupDowngraded(
+            migration=self, group=group, classic=classic, rebalances=rebalances, then=then
+        )
+        records = [*group.tombstones(now_ms=now_ms), metadata_record(classic, assignments)]
+        self._sequencer.store(group.group_id, records, adopt, out, now_ms=now_ms)
+
+    def on_downgraded(self, step: "GroupDowngraded", stored: Stored, out: Decisions) -> None:
+        cancel_timers(step.group.group_id, step.group.members, out)
+        self._classic.adopt(step.classic, out, now_ms=stored.now_ms, rebalances=step.rebalances)
+
+    def join_instead(
+        self, group: ConsumerGroup, call: JoinCall, out: Decisions, now_ms: int
+    ) -> None:
+        """Lets a classic member in by replacing an empty consumer group with a classic one."""
+        error = self._classic.find_join_error(call)
+        if error is None:
+            tombstones = group.tombstones(now_ms=now_ms)
+            then = GroupReplaced(classic=self._classic, call=call)
+            self._sequencer.store(group.group_id, tombstones, then, out, now_ms=now_ms)
+        else:
+            refuse(call, error, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUpgraded:
+    """Continues after the records that turn a classic group into a consumer group."""
+
+    migration: Migration
+    groups: Mapping[str, ConsumerGroup]
+    classic: ClassicGroup
+    then: Sequel
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is ErrorCode.NONE:
+            group = self.groups[self.classic.group_id]
+            self.migration.on_upgraded(self.classic, group, out)
+        self.then(stored, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDowngraded:
+    """Continues after the records that turn a consumer group into a classic group."""
+
+    migration: Migration
+    group: ConsumerGroup
+    classic: ClassicGroup
+    rebalances: bool
+    then: Sequel
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is ErrorCode.NONE:
+            self.migration.on_downgraded(self, stored, out)
+        self.then(stored, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReplaced:
+    """Continues after the tombstones of an empty consumer group: the member joins."""
+
+    classic: ClassicGroups
+    call: JoinCall
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is ErrorCode.NONE:
+            self.classic.join(self.call, out, stored.now_ms)
+        else:
+            refuse(self.call, stored.told_as(), out)
 
 
 def upgrade_records(group: ClassicGroup, topics: Topics) -> list[LogRecord]:
@@ -88,9 +224,9 @@ def upgrade_records(group: ClassicGroup, topics: Topics) -> list[LogRecord]:
 def may_downgrade(
     group: ConsumerGroup, leaving: Collection[str], config: GroupConfig, *, joining: int = 0
 ) -> bool:
-    """Whether everybody speaks the classic protocol once these have left.
+    """Whether only classic members stay once `leaving` have left.
 
-    `joining` counts those who do, and come in their places.
+    `joining` counts the classic members that replace them.
     """
     staying = [m for m in group.members.values() if m.member_id not in leaving]
     return (

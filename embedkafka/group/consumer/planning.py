@@ -105,20 +105,6 @@ def replace_static_member(
     return member
 
 
-def group_tombstones(group: ConsumerGroup, *, now_ms: int) -> list[LogRecord]:
-    """Deletes a group, members and all."""
-    group_id = group.group_id
-    return [
-        *(current_record(group_id, member_id, None) for member_id in group.members),
-        *(target_record(group_id, member_id, None) for member_id in group.targets),
-        target_epoch_record(group_id, None),
-        *(member_record(group_id, member_id, None) for member_id in group.members),
-        *(regex_record(group_id, regex, None, now_ms=now_ms) for regex in group.resolved),
-        subscription_metadata_record(group_id, None),
-        epoch_record(group_id, None),
-    ]
-
-
 def find_predecessor(group: ConsumerGroup, member: ConsumerMember) -> ConsumerMember | None:
     """The static member's entry in the group, under its former id or this one."""
     return None if member.instance_id is None else group.find_static_member(member.instance_id)

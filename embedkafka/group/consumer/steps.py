@@ -1,44 +1,25 @@
-"""The steps that heartbeats and classic requests take in a consumer group, and its timers.
+"""Steps that heartbeats and classic requests have in common: advance a member, or remove some.
 
 Owner: the `coordinator` loop, through the shard.
 Not here: which request leads to which step (`groups.py`, `classic_members.py`).
 """
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
-from embedkafka.group.classic.group import ClassicGroup
-from embedkafka.group.classic.groups import ClassicGroups
-from embedkafka.group.classic.messages import metadata_record
 from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer.assignment import (
-    Assignment,
-    ConsumerMember,
-    MemberState,
-    reconcile,
-)
+from embedkafka.group.consumer.assignment import Assignment, ConsumerMember, reconcile
 from embedkafka.group.consumer.group import ConsumerGroup, TopicMetadata
-from embedkafka.group.consumer.migration import downgraded, may_downgrade
-from embedkafka.group.consumer.planning import (
-    Plan,
-    find_predecessor,
-    group_tombstones,
-    plan,
-    remove_members,
-)
+from embedkafka.group.consumer.migration import Migration, may_downgrade
+from embedkafka.group.consumer.planning import Plan, find_predecessor, plan, remove_members
 from embedkafka.group.consumer.records import current_record, member_record
-from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKey, TimerKind
-from embedkafka.group.ports import GroupOverrides, TopicCatalog
-from embedkafka.group.sequencer import Sequel, Sequencer
+from embedkafka.group.consumer.timers import cancel_timers, watch_revocation
+from embedkafka.group.decision import Decisions, Sequel
+from embedkafka.group.ports import TopicCatalog
+from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ApiError, ErrorCode
-
-_MEMBER_TIMERS = (
-    TimerKind.CONSUMER_SESSION,
-    TimerKind.CONSUMER_REBALANCE,
-    TimerKind.CONSUMER_JOIN,
-    TimerKind.CONSUMER_SYNC,
-)
+from embedkafka.runtime.values import dataclass
 
 
 class ConsumerSteps:
@@ -46,19 +27,15 @@ class ConsumerSteps:
 
     def __init__(
         self,
-        classic_groups: MutableMapping[str, ClassicGroup],
-        membership: ClassicGroups,
+        migration: Migration,
         config: GroupConfig,
         catalog: TopicCatalog,
-        overrides: GroupOverrides,
         sequencer: Sequencer,
     ) -> None:
-        self._classic_groups = classic_groups
-        self._membership = membership
+        self._migration = migration
         self._config = config
         self._catalog = catalog
-        self._overrides = overrides
-        self.sequencer = sequencer
+        self._sequencer = sequencer
 
     def topics(self) -> Mapping[str, TopicMetadata]:
         return self._catalog.topics()
@@ -71,8 +48,6 @@ class ConsumerSteps:
                 f"The consumer group has reached its maximum capacity of {limit} members.",
             )
 
-    # On
-
     def advance(
         self,
         group: ConsumerGroup,
@@ -84,7 +59,7 @@ class ConsumerSteps:
         out: Decisions,
         now_ms: int,
     ) -> ConsumerMember:
-        """Assigns anew if the member or the topics have changed, and takes the member's next step.
+        """Makes a new assignment if the member or the topics changed, and advances the member.
 
         `before` and `after` are the member as it was and as its request describes it.
         """
@@ -104,10 +79,8 @@ class ConsumerSteps:
         stepped = _reconciled(group, after, goal, owned)
         if stepped != after:
             records.append(current_record(group.group_id, stepped.member_id, stepped))
-            _watch_revocation(group.group_id, stepped, out)
+            watch_revocation(group.group_id, stepped, out)
         return stepped
-
-    # Out
 
     def fence(
         self,
@@ -118,76 +91,28 @@ class ConsumerSteps:
         *,
         now_ms: int,
     ) -> None:
-        """Takes members out; if all others speak the classic protocol, the group does from now."""
+        """Removes members; if only classic members stay, the group becomes a classic one."""
         if may_downgrade(group, leaving, self._config):
             staying = {m: member for m, member in group.members.items() if m not in leaving}
-            self.downgrade(group, staying, then, out, now_ms=now_ms, rebalances=True)
+            self._migration.downgrade(group, staying, then, out, now_ms=now_ms, rebalances=True)
             return
-
-        def cancel_timers(stored: Stored, out: Decisions) -> None:
-            if stored.error is ErrorCode.NONE:
-                for member_id in leaving:
-                    _cancel_timers(group.group_id, member_id, out)
-            then(stored, out)
-
         records = remove_members(group, leaving, self.topics(), now_ms=now_ms)
-        self.sequencer.store(group.group_id, records, cancel_timers, out, now_ms=now_ms)
-
-    def downgrade(
-        self,
-        group: ConsumerGroup,
-        members: Mapping[str, ConsumerMember],
-        then: Sequel,
-        out: Decisions,
-        *,
-        now_ms: int,
-        rebalances: bool,
-    ) -> None:
-        """Makes a classic group of it, with `members` under the ids of their targets."""
-        classic = downgraded(group, members, self.topics(), now_ms=now_ms)
-        assignments = {m.member_id: m.assignment for m in classic.members.values()}
-
-        def adopt(stored: Stored, out: Decisions) -> None:
-            if stored.error is ErrorCode.NONE:
-                for member_id in group.members:
-                    _cancel_timers(group.group_id, member_id, out)
-                # What was replayed knows one protocol of each member; this one knows all.
-                self._classic_groups[group.group_id] = classic
-                self._membership.adopt(classic, out, now_ms=stored.now_ms, rebalances=rebalances)
-            then(stored, out)
-
-        records = [*group_tombstones(group, now_ms=now_ms), metadata_record(classic, assignments)]
-        self.sequencer.store(group.group_id, records, adopt, out, now_ms=now_ms)
-
-    # Timers
-
-    def restart_session(self, group_id: str, member: ConsumerMember, out: Decisions) -> None:
-        """The member has shown that it lives."""
-        if member.classic is None:
-            default_ms = self._config.consumer_session_timeout_ms
-            timeout_ms = self._setting(group_id, "consumer.session.timeout.ms", default_ms)
-        else:
-            timeout_ms = member.classic.session_timeout_ms
-        out.do(SetTimer(timer_key(TimerKind.CONSUMER_SESSION, group_id, member), timeout_ms))
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often members of the group are to be heard of."""
-        default_ms = self._config.consumer_heartbeat_interval_ms
-        return self._setting(group_id, "consumer.heartbeat.interval.ms", default_ms)
-
-    def _setting(self, group_id: str, name: str, default: int) -> int:
-        value = self._overrides.find_group_value(group_id, name)
-        return default if value is None else value
-
-    def start_timers(self, group: ConsumerGroup, out: Decisions) -> None:
-        """Sessions begin, and what members were asked to give up is waited for."""
-        for member in group.members.values():
-            self.restart_session(group.group_id, member, out)
-            _watch_revocation(group.group_id, member, out)
+        fenced = MembersFenced(group_id=group.group_id, member_ids=tuple(leaving), then=then)
+        self._sequencer.store(group.group_id, records, fenced, out, now_ms=now_ms)
 
 
-def timer_key(kind: TimerKind, group_id: str, member: ConsumerMember) -> TimerKey:
-    return TimerKey(kind, group_id, member.member_id)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersFenced:
+    """Continues after the records that remove members."""
+
+    group_id: str
+    member_ids: tuple[str, ...]
+    then: Sequel
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is ErrorCode.NONE:
+            cancel_timers(self.group_id, self.member_ids, out)
+        self.then(stored, out)
 
 
 def _reconciled(
@@ -203,20 +128,3 @@ def _reconciled(
     return reconcile(
         member, target=goal.target, target_epoch=goal.epoch, owned=owned, is_taken=is_taken
     )
-
-
-def _watch_revocation(group_id: str, member: ConsumerMember, out: Decisions) -> None:
-    """A member that must give partitions up has its rebalance timeout for it.
-
-    One that speaks the classic protocol has that long to join, and to sync.
-    """
-    key = timer_key(TimerKind.CONSUMER_REBALANCE, group_id, member)
-    if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-        out.do(SetTimer(key, member.rebalance_timeout_ms))
-    else:
-        out.do(CancelTimer(key))
-
-
-def _cancel_timers(group_id: str, member_id: str, out: Decisions) -> None:
-    for kind in _MEMBER_TIMERS:
-        out.do(CancelTimer(TimerKey(kind, group_id, member_id)))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from embedkafka.group.offsets.commits import INVALID_OFFSET, FetchedOffset, OffsetToCommit
-from embedkafka.group.offsets.store import NO_EXPIRY
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import (
     OffsetCommitRequest,
@@ -21,10 +20,9 @@ from embedkafka.protocol.wire_types import NO_UUID
 from embedkafka.runtime.ids import TopicPartition
 
 
-def offsets_to_commit(request: OffsetCommitRequest, now_ms: int) -> list[OffsetToCommit]:
+def offsets_to_commit(request: OffsetCommitRequest) -> list[OffsetToCommit]:
     """The request's offsets; v1 names a commit time, v2 to v4 a time to keep them."""
-    has_retention = request.retention_time_ms != -1
-    expire_ms = now_ms + request.retention_time_ms if has_retention else NO_EXPIRY
+    retention_ms = request.retention_time_ms
     return [
         OffsetToCommit(
             topic_partition=TopicPartition(topic.name, partition.partition_index),
@@ -32,9 +30,9 @@ def offsets_to_commit(request: OffsetCommitRequest, now_ms: int) -> list[OffsetT
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             commit_timestamp_ms=(
-                now_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
+                None if partition.commit_timestamp == -1 else partition.commit_timestamp
             ),
-            expire_timestamp_ms=expire_ms,
+            retention_ms=None if retention_ms == -1 else retention_ms,
         )
         for topic in request.topics
         for partition in topic.partitions
@@ -62,14 +60,13 @@ def commit_response(
     )
 
 
-def txn_offsets_to_commit(request: TxnOffsetCommitRequest, now_ms: int) -> list[OffsetToCommit]:
+def txn_offsets_to_commit(request: TxnOffsetCommitRequest) -> list[OffsetToCommit]:
     return [
         OffsetToCommit(
             topic_partition=TopicPartition(topic.name, partition.partition_index),
             offset=partition.committed_offset,
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
-            commit_timestamp_ms=now_ms,
         )
         for topic in request.topics
         for partition in topic.partitions

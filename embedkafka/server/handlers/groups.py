@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from embedkafka.group.admin import describe_consumer_error
+from embedkafka.group.consumer.describe import describe_consumer_error
 from embedkafka.group.consumer.heartbeat import heartbeat_error
 from embedkafka.group.offsets.messages import commit_response
 from embedkafka.protocol.errors import ErrorCode

@@ -36,7 +36,7 @@ class Shard:
     def on_loaded(self, *, now_ms):
         return Decision(effects=["loaded"])
 
-    def on_unloaded(self, *, now_ms):
+    def on_unloaded(self):
         out = Decisions()
         for reply in self.waiting:
             out.answer(reply, ErrorCode.NOT_COORDINATOR)
@@ -44,13 +44,11 @@ class Shard:
         return out.done()
 
     def add(self, reply, *, key=b"k", **how):
-        def on_stored(stored):
-            after = Decisions()
+        def on_stored(stored, after):
             if stored.error is ErrorCode.NONE:
                 self.count += 1
                 after.do("added")
             after.answer(reply, stored.told_as())
-            return after.done()
 
         out = Decisions()
         out.write([LogRecord(key, b"v")], on_stored, **how)

@@ -153,9 +153,9 @@ def test_loading_equals_living(new_coordinator, script):
     loaded = new_coordinator(log=live.log, clock=live.clock).lead()
     assert loaded.shard().offsets._committed == live.shard().offsets._committed
     assert loaded.shard().offsets._pending == live.shard().offsets._pending
-    for group_id, group in live.shard().groups.items():
+    for group_id, group in live.shard().classic.groups.items():
         if group.state is ClassicGroupState.STABLE or (
             group.state is ClassicGroupState.EMPTY and group.generation_id > 0
         ):
-            assert durable(loaded.shard().groups[group_id]) == durable(group)
-    assert loaded.shard().groups.keys() <= live.shard().groups.keys()
+            assert durable(loaded.shard().classic.groups[group_id]) == durable(group)
+    assert loaded.shard().classic.groups.keys() <= live.shard().classic.groups.keys()

@@ -163,7 +163,7 @@ def test_the_protocol_with_most_votes_wins_among_the_common_ones(coordinator):
     third, reply = coordinator.joined(protocols=(b, a))
     coordinator.join(member=first, protocols=(c, a, b))
     assert reply.response.protocol_name == "b"
-    assert {second, third} <= set(coordinator.shard().groups["g"].members)
+    assert {second, third} <= set(coordinator.shard().classic.groups["g"].members)
 
 
 def test_a_member_with_no_protocol_in_common_is_refused(coordinator):

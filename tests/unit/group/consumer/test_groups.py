@@ -99,7 +99,7 @@ def settle(*consumers, rounds=6):
 
 
 def group_of(coordinator):
-    return coordinator.shard().consumer_groups[GROUP]
+    return coordinator.shard().consumer.groups[GROUP]
 
 
 def test_a_lone_member_gets_everything_with_its_first_heartbeat(topics):
@@ -352,7 +352,7 @@ def test_what_is_not_stored_has_not_happened(topics):
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     consumer = Consumer(topics, "m1")
     assert consumer.send().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert GROUP not in topics.shard().consumer_groups
+    assert GROUP not in topics.shard().consumer.groups
     assert consumer.beat().has() == {0, 1, 2, 3}
 
 
@@ -487,7 +487,7 @@ def test_consumer_groups_are_listed_and_deleted(topics, new_coordinator):
     consumer.leave()
     assert delete() == ErrorCode.NONE
     loaded = new_coordinator(log=topics.log).lead()
-    assert (loaded.shard().consumer_groups, loaded.committed()) == ({}, {})
+    assert (loaded.shard().consumer.groups, loaded.committed()) == ({}, {})
 
 
 def test_an_empty_consumer_group_expires_with_its_offsets(topics):
@@ -496,24 +496,24 @@ def test_an_empty_consumer_group_expires_with_its_offsets(topics):
     topics.commit({("t", 0): 5}, member="m1", generation=1, version=9)
     consumer.leave()
     topics.advance(8 * 24 * 60 * 60 * 1000)
-    assert topics.shard().consumer_groups == {}
+    assert topics.shard().consumer.groups == {}
     assert topics.committed() == {}
 
 
 def test_an_empty_group_changes_its_kind(topics, new_coordinator):
     topics.commit({("t", 0): 5})
     consumer = Consumer(topics, "m1").beat()
-    assert topics.shard().groups == {}
+    assert topics.shard().classic.groups == {}
     assert topics.committed() == {("t", 0): 5}
     consumer.leave()
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert topics.join(GROUP).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert set(topics.shard().consumer_groups) == {GROUP}
+    assert set(topics.shard().consumer.groups) == {GROUP}
     member = topics.stable(GROUP)
-    assert topics.shard().consumer_groups == {}
+    assert topics.shard().consumer.groups == {}
     loaded = new_coordinator(log=topics.log).lead()
-    assert set(loaded.shard().groups[GROUP].members) == {member}
-    assert loaded.shard().consumer_groups == {}
+    assert set(loaded.shard().classic.groups[GROUP].members) == {member}
+    assert loaded.shard().consumer.groups == {}
 
 
 actions = st.one_of(
@@ -555,7 +555,7 @@ def test_no_partition_has_two_owners_and_loading_equals_living(new_coordinator, 
             coordinator.catalog.counts[arguments[0]] += 1
         else:
             coordinator.advance(arguments[0])
-        group = coordinator.shard().consumer_groups.get(GROUP)
+        group = coordinator.shard().consumer.groups.get(GROUP)
         held = [
             (topic_id, partition)
             for member in (group.members.values() if group else ())

@@ -186,7 +186,7 @@ def rounds(*members, count=6):
 
 
 def consumer_group(coordinator):
-    return coordinator.shard().consumer_groups[GROUP]
+    return coordinator.shard().consumer.groups[GROUP]
 
 
 def loaded(coordinator, new_coordinator):
@@ -201,7 +201,7 @@ def test_a_new_member_turns_a_classic_group_into_a_consumer_group(topics, new_co
     assert old.partitions == {0, 1, 2, 3}
     new = NewMember(topics, "new")
     assert new.beat() is ErrorCode.NONE
-    assert topics.shard().groups == {}
+    assert topics.shard().classic.groups == {}
     assert (new.epoch, new.partitions) == (2, set())
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     rounds(old, new)
@@ -209,9 +209,9 @@ def test_a_new_member_turns_a_classic_group_into_a_consumer_group(topics, new_co
     assert old.partitions | new.partitions == {0, 1, 2, 3}
     assert consumer_group(topics).state.value == "Stable"
     twin = loaded(topics, new_coordinator).shard()
-    assert twin.groups == {}
+    assert twin.classic.groups == {}
     for attribute in type(consumer_group(topics)).__slots__:
-        ours, theirs = consumer_group(topics), twin.consumer_groups[GROUP]
+        ours, theirs = consumer_group(topics), twin.consumer.groups[GROUP]
         assert getattr(ours, attribute) == getattr(theirs, attribute)
 
 
@@ -269,10 +269,10 @@ def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics):
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     new = NewMember(topics, "new")
     assert new.send().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert topics.shard().consumer_groups == {}
+    assert topics.shard().consumer.groups == {}
     assert old.heartbeat() is ErrorCode.NONE
     topics.advance(10_000)
-    assert topics.shard().groups[GROUP].state is ClassicGroupState.EMPTY
+    assert topics.shard().classic.groups[GROUP].state is ClassicGroupState.EMPTY
 
 
 def test_requests_during_the_upgrade_wait_for_it(topics):
@@ -489,12 +489,12 @@ def test_when_the_last_new_member_leaves_the_group_is_classic_again(topics, mixe
     new, old = mixed
     epoch = consumer_group(topics).group_epoch
     assert new.leave() is ErrorCode.NONE
-    assert topics.shard().consumer_groups == {}
-    group = topics.shard().groups[GROUP]
+    assert topics.shard().consumer.groups == {}
+    group = topics.shard().classic.groups[GROUP]
     assert (group.state, group.generation_id) == (ClassicGroupState.PREPARING_REBALANCE, epoch)
     twin = loaded(topics, new_coordinator).shard()
-    assert twin.consumer_groups == {}
-    assert set(twin.groups[GROUP].members) == {old.id}
+    assert twin.consumer.groups == {}
+    assert set(twin.classic.groups[GROUP].members) == {old.id}
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert old.join().response.leader == old.id
     old.sync()
@@ -509,14 +509,14 @@ def test_a_new_member_that_times_out_takes_the_consumer_group_with_it(topics, mi
     for _ in range(9):
         topics.advance(5_000)
         old.follow()
-    assert topics.shard().consumer_groups == {}
-    assert set(topics.shard().groups[GROUP].members) == {old.id}
+    assert topics.shard().consumer.groups == {}
+    assert set(topics.shard().classic.groups[GROUP].members) == {old.id}
 
 
 def test_a_new_member_that_an_admin_removes_takes_the_consumer_group_with_it(topics, mixed):
     new, _ = mixed
     assert topics.leave(new.id).response.members[0].error_code == ErrorCode.NONE
-    assert topics.shard().consumer_groups == {}
+    assert topics.shard().consumer.groups == {}
 
 
 def test_a_group_stays_a_consumer_group_while_one_new_member_is_left(topics, mixed):
@@ -540,7 +540,7 @@ def test_a_downgrade_that_the_log_refuses_has_not_happened(topics, mixed):
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert new.send(epoch=-1).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert set(consumer_group(topics).members) == {new.id, old.id}
-    assert topics.shard().groups == {}
+    assert topics.shard().classic.groups == {}
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
@@ -572,8 +572,8 @@ def test_a_static_member_moves_back_without_a_rebalance(topics):
     old = OldMember(topics, "old", instance="i")
     joined = old.join()
     assert (joined.response.generation_id, joined.response.leader) == (1, "")
-    assert topics.shard().consumer_groups == {}
-    assert topics.shard().groups[GROUP].state is ClassicGroupState.STABLE
+    assert topics.shard().consumer.groups == {}
+    assert topics.shard().classic.groups[GROUP].state is ClassicGroupState.STABLE
     old.sync()
     assert old.partitions == {0, 1, 2, 3}
     assert old.heartbeat() is ErrorCode.NONE
@@ -623,11 +623,11 @@ def test_members_of_both_kinds_come_and_go_and_loading_equals_living(new_coordin
         else:
             coordinator.advance(argument)
         shard = coordinator.shard()
-        assert not set(shard.groups) & set(shard.consumer_groups), "a group of both kinds"
+        assert not set(shard.classic.groups) & set(shard.consumer.groups), "a group of both kinds"
         twin = loaded(coordinator, new_coordinator).shard()
-        assert set(twin.consumer_groups) == set(shard.consumer_groups)
-        for group in shard.consumer_groups.values():
-            same = twin.consumer_groups[group.group_id]
+        assert set(twin.consumer.groups) == set(shard.consumer.groups)
+        for group in shard.consumer.groups.values():
+            same = twin.consumer.groups[group.group_id]
             for attribute in type(group).__slots__:
                 assert getattr(same, attribute) == getattr(group, attribute)
 

@@ -248,7 +248,7 @@ def test_only_empty_groups_are_deleted(coordinator, new_coordinator):
     assert delete_groups(coordinator, "busy") == {"busy": ErrorCode.NONE}
     assert delete_groups(coordinator, "busy") == {"busy": ErrorCode.GROUP_ID_NOT_FOUND}
     loaded = new_coordinator(log=coordinator.log).lead()
-    assert loaded.shard().groups == {}
+    assert loaded.shard().classic.groups == {}
     assert loaded.committed(group="idle") == {}
 
 
@@ -267,13 +267,13 @@ def test_a_group_whose_deletion_the_log_refuses_is_still_there(coordinator, new_
     coordinator.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert delete_groups(coordinator, "g") == {"g": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert coordinator.committed() == {T0: 5}
-    (group,) = coordinator.shard().groups.values()
-    loaded = new_coordinator(log=coordinator.log).lead().shard().groups["g"]
+    (group,) = coordinator.shard().classic.groups.values()
+    loaded = new_coordinator(log=coordinator.log).lead().shard().classic.groups["g"]
     assert (loaded.state, loaded.generation_id) == (group.state, group.generation_id)
     coordinator.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     coordinator.service.start()
     coordinator.advance(8 * 24 * 60 * 60 * 1000)
-    assert coordinator.shard().groups == {}
+    assert coordinator.shard().classic.groups == {}
     assert coordinator.committed() == {}
 
 
@@ -290,7 +290,7 @@ def test_who_joins_during_a_deletion_joins_what_comes_after(coordinator, new_coo
     coordinator.loop.run()
     assert deletion.response.results[0].error_code == ErrorCode.NONE
     assert join.error is ErrorCode.MEMBER_ID_REQUIRED
-    assert coordinator.shard().groups["g"].generation_id == 0
+    assert coordinator.shard().classic.groups["g"].generation_id == 0
     assert coordinator.committed() == {T0: 5}
     assert new_coordinator(log=coordinator.log).lead().committed() == {T0: 5}
 
@@ -335,7 +335,7 @@ def test_offsets_without_members_expire_after_their_commit(expiring):
     assert expiring.committed() == {T1: 1}
     expiring.advance(3 * DAY_MS)
     assert expiring.committed() == {}
-    assert expiring.shard().groups == {}
+    assert expiring.shard().classic.groups == {}
 
 
 def test_offsets_of_a_group_expire_after_its_last_member_left(expiring):
@@ -349,7 +349,7 @@ def test_offsets_of_a_group_expire_after_its_last_member_left(expiring):
     assert expiring.committed() == {T0: 1}
     expiring.advance(DAY_MS + 600_000)
     assert expiring.committed() == {}
-    assert expiring.shard().groups == {}
+    assert expiring.shard().classic.groups == {}
     assert expiring.log.records()[-1][1] is None
 
 
