@@ -24,10 +24,10 @@ from embedkafka.coordinator.decision import (
     Write,
 )
 from embedkafka.coordinator.ports import (
-    CoordinatorLeaders,
     CoordinatorParts,
     CoordinatorShard,
     Effects,
+    KnownLeaders,
 )
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import read_batches
@@ -81,7 +81,7 @@ class ShardHost(Generic[S, E]):
         topic: str,
         parts: CoordinatorParts,
         *,
-        leaders: CoordinatorLeaders,
+        leaders: KnownLeaders,
         new_shard: Callable[[int, int], S],
         effects: Effects[S, E],
         is_bound_to_epoch: bool,
@@ -93,7 +93,7 @@ class ShardHost(Generic[S, E]):
         """
         self._topic = topic
         self._loop, self._clock, self._timer = parts.loop, parts.clock, parts.timer
-        self._logs = parts.logs
+        self._logs, self._failures = parts.logs, parts.failures
         self._leaders = leaders
         self._new_shard = new_shard
         self._effects = effects
@@ -255,7 +255,11 @@ class ShardHost(Generic[S, E]):
         for write in decision.writes:
             self._append_in_time(hosted, write)
         for answer in decision.answers:
-            answer.to(answer.response)
+            try:
+                answer.to(answer.response)
+            except Exception as error:  # the other clients must hear too; it is recorded
+                where = f"{hosted.topic_partition} answering {type(answer.response).__name__}"
+                self._failures.record(where, error)
 
     def _append_in_time(self, hosted: HostedShard[S], write: Write[E]) -> None:
         append = partial(self._append, hosted, write)

@@ -7,6 +7,7 @@ from embedkafka.coordinator.decision import Decision
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.scheduler import Timer
 from embedkafka.runtime.values import dataclass
@@ -53,7 +54,7 @@ class CoordinatorLoop(Protocol):
     def assert_inside(self) -> None: ...
 
 
-class CoordinatorLeaders(Protocol):
+class KnownLeaders(Protocol):
     """Who leads the partitions of a coordinator's topic, as far as this broker has heard."""
 
     @property
@@ -74,6 +75,7 @@ class CoordinatorParts:
     clock: Clock
     timer: Timer
     logs: PartitionLogs
+    failures: Failures
 
 
 class CoordinatorShard(Protocol):

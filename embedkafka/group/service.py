@@ -15,7 +15,7 @@ from uuid import UUID
 
 from embedkafka.coordinator.decision import TransactionalProducer
 from embedkafka.coordinator.hosting import ShardHost
-from embedkafka.coordinator.ports import CoordinatorLeaders, CoordinatorParts
+from embedkafka.coordinator.ports import CoordinatorParts, KnownLeaders
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.group.admin import list_groups
 from embedkafka.group.calls import (
@@ -98,7 +98,7 @@ class GroupService:
         *,
         random: Random,
         topics: TopicCatalog,
-        leaders: CoordinatorLeaders,
+        leaders: KnownLeaders,
         overrides: GroupOverrides,
     ) -> None:
         self._config = config

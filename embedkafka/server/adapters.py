@@ -46,7 +46,7 @@ class CachedMetadata:
 
 
 class CoordinatorLeaders:
-    """`coordinator.ports.CoordinatorLeaders` for one internal topic."""
+    """`coordinator.ports.KnownLeaders` for one internal topic."""
 
     def __init__(
         self,

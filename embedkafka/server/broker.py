@@ -415,6 +415,7 @@ class Broker:
             logs=LocalPartitions(
                 lambda: self.replicas, append_timeout_ms=append_timeout_ms, load_bytes=load_bytes
             ),
+            failures=self._failures,
         )
 
     def _make_groups(self) -> GroupService:

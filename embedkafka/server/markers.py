@@ -1,4 +1,4 @@
-"""Brings transaction markers to the leaders of partitions (`txn.ports.MarkerSender`)."""
+"""Brings transaction markers to the leaders of partitions (`txn.ports.MarkerTransport`)."""
 
 import logging
 from collections.abc import Callable

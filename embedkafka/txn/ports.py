@@ -20,7 +20,7 @@ class ProducerIdBlocks(Protocol):
         ...
 
 
-class MarkerSender(Protocol):
+class MarkerTransport(Protocol):
     """Brings transaction markers to the leaders of partitions, this broker among them."""
 
     def find_leader(self, topic_partition: TopicPartition) -> BrokerId | None:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from embedkafka.coordinator.hosting import ShardHost
-from embedkafka.coordinator.ports import CoordinatorLeaders, CoordinatorParts
+from embedkafka.coordinator.ports import CoordinatorParts, KnownLeaders
 from embedkafka.coordinator.re2 import InvalidExpression
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -35,9 +35,9 @@ from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.admin import describe, describe_error, find_pattern, is_listed, listed
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.decision import Decision
-from embedkafka.txn.markers import MarkerOrder, Markers
+from embedkafka.txn.marker_delivery import MarkerDelivery, MarkerOrder
 from embedkafka.txn.metadata import EPOCH_BUMP_VERSION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from embedkafka.txn.ports import MarkerSender, ProducerIdBlocks
+from embedkafka.txn.ports import MarkerTransport, ProducerIdBlocks
 from embedkafka.txn.producer_ids import ProducerIds, init_error, init_idempotent_producer
 from embedkafka.txn.records import TRANSACTION_TOPIC
 from embedkafka.txn.shard import ProducerIdAndEpoch, Result, ResultReply, TxnShard
@@ -58,8 +58,8 @@ class TxnService:
         parts: CoordinatorParts,
         *,
         producer_id_blocks: ProducerIdBlocks,
-        markers: MarkerSender,
-        leaders: CoordinatorLeaders,
+        markers: MarkerTransport,
+        leaders: KnownLeaders,
     ) -> None:
         self._config = config
         self._clock = parts.clock
@@ -69,7 +69,7 @@ class TxnService:
             parts,
             leaders=leaders,
             new_shard=self._new_shard,
-            effects=Markers(
+            effects=MarkerDelivery(
                 markers,
                 parts,
                 retry_backoff_ms=config.retry_backoff_ms,

@@ -349,7 +349,7 @@ class TxnShard:
             entry.pending = TxnState.DEAD
         if doomed:
             records = [tombstone(entry.current.transactional_id) for entry in doomed]
-            out.write(records, Expired(entries=self._entries, doomed=doomed))
+            out.write(records, IdsExpired(entries=self._entries, doomed=doomed))
         return out.done()
 
     # Steps
@@ -463,7 +463,7 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
+class IdsExpired:
     """Continues after the tombstones of transactional ids."""
 
     entries: MutableMapping[str, Entry]

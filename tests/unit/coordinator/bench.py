@@ -10,6 +10,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.records.batch import RecordBatch
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.failures import Failures
 
 
 class QueueLoop:
@@ -170,8 +171,13 @@ class Bench:
         self.timer = ManualTimer(self.clock)
         self.log = log or ListLog()
         self.elsewhere = Elsewhere(elsewhere)
+        self.failures = Failures()
         self.parts = CoordinatorParts(
-            loop=self.loop, clock=self.clock, timer=self.timer, logs=self.log
+            loop=self.loop,
+            clock=self.clock,
+            timer=self.timer,
+            logs=self.log,
+            failures=self.failures,
         )
 
     def advance(self, ms):

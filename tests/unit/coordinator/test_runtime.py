@@ -15,6 +15,7 @@ from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import RecordBatch
+from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.runtime.hashing import coordinator_partition
 from tests.unit.coordinator.bench import Bench, Reply
 
@@ -128,6 +129,25 @@ def test_whoever_has_an_answer_finds_its_effects_at_work(counter):
     counter.coordinator.submit("key", decide, print, print)
     counter.loop.run()
     assert seen == ["loaded", "timer"]
+
+
+def test_an_answer_that_fails_is_recorded_and_the_others_are_sent(counter):
+    seen = []
+
+    def fail(response):
+        raise ValueError("no such response")
+
+    def decide(shard, now_ms):
+        out = Decisions()
+        out.answer(fail, None)
+        out.answer(seen.append, "second")
+        return out.done()
+
+    counter.coordinator.submit("key", decide, print, print)
+    counter.loop.run()
+    assert seen == ["second"]
+    with pytest.raises(BackgroundFailure, match=r"(?s)__counts-0.*no such response"):
+        counter.failures.check()
 
 
 def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter):

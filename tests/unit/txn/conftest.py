@@ -17,7 +17,7 @@ from tests.unit.coordinator.bench import Bench
 
 
 class Leaders:
-    """MarkerSender: every partition is led by broker 1 unless told otherwise."""
+    """MarkerTransport: every partition is led by broker 1 unless told otherwise."""
 
     def __init__(self):
         self.leaders = {}

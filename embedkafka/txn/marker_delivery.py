@@ -7,7 +7,7 @@ of that time, after a pause.
 Owner: the `coordinator` loop.
 Invariants: a transaction is reported as marked exactly once, when no partition of it is left, and
 not at all after its shard was let go; a coordinator that was replaced stops when it is told so.
-Not here: what follows when all markers are written (`shard.py`), connections (`MarkerSender`).
+Not here: what follows when all markers are written (`shard.py`), connections (`MarkerTransport`).
 """
 
 import logging
@@ -24,7 +24,7 @@ from embedkafka.protocol.messages.transactions import (
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.txn.decision import SendMarkers
 from embedkafka.txn.metadata import Transaction
-from embedkafka.txn.ports import MarkerSender
+from embedkafka.txn.ports import MarkerTransport
 from embedkafka.txn.shard import TxnShard
 from embedkafka.txn.states import TxnState
 
@@ -74,18 +74,18 @@ class MarkerOrder:
 _Batch = list[tuple[MarkerOrder, frozenset[TopicPartition]]]
 
 
-class Markers:
+class MarkerDelivery:
     """`coordinator.ports.Effects`: sends markers until each partition has one."""
 
     def __init__(
         self,
-        sender: MarkerSender,
+        transport: MarkerTransport,
         parts: CoordinatorParts,
         *,
         retry_backoff_ms: int,
         on_marked: Callable[[MarkerOrder], None],
     ) -> None:
-        self._sender = sender
+        self._transport = transport
         self._loop, self._timer = parts.loop, parts.timer
         self._retry_backoff_ms = retry_backoff_ms
         self._on_marked = on_marked
@@ -116,7 +116,7 @@ class Markers:
         leaderless: set[TopicPartition] = set()
         by_leader: dict[BrokerId, set[TopicPartition]] = {}
         for topic_partition in partitions:
-            leader = self._sender.find_leader(topic_partition)
+            leader = self._transport.find_leader(topic_partition)
             if leader is None:
                 order.left.discard(topic_partition)
             elif leader < 0:
@@ -152,7 +152,7 @@ class Markers:
         def on_done(response: WriteTxnMarkersResponse | None) -> None:
             self._loop.post(partial(self._on_response, broker_id, batch, response))
 
-        self._sender.send(broker_id, request, on_done)
+        self._transport.send(broker_id, request, on_done)
 
     def _on_response(
         self, broker_id: BrokerId, batch: _Batch, response: WriteTxnMarkersResponse | None
