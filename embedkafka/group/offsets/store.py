@@ -134,14 +134,13 @@ class Offsets:
             groups = self._pending.setdefault(producer_id, {})
             groups.setdefault(key.group, {})[topic_partition] = committed
 
-    def complete_transaction(self, producer_id: int, *, committed: bool) -> set[str]:
-        """The marker of a producer's transaction; returns the groups it had offsets for."""
+    def complete_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Applies the marker of a producer's transaction."""
         groups = self._pending.pop(producer_id, {})
         if committed:
             for group_id, offsets in groups.items():
                 for topic_partition, offset in offsets.items():
                     self._commit(group_id, topic_partition, offset)
-        return set(groups)
 
     def _commit(
         self, group_id: str, topic_partition: TopicPartition, committed: CommittedOffset
