@@ -73,11 +73,6 @@ class ControllerContext:
         self.brokers.pop(broker_id, None)
         self.broker_epochs.pop(broker_id, None)
 
-    @property
-    def live_or_shutting_down(self) -> list[int]:
-        """Every registered broker: all of them must hear of changes."""
-        return list(self.brokers)
-
     def is_live(self, broker_id: int) -> bool:
         """Registered, and not on its way out: such a broker may lead."""
         return broker_id in self.brokers and broker_id not in self.shutting_down

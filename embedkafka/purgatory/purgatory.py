@@ -88,15 +88,6 @@ class Purgatory(Generic[Op]):
         self._forget_completed(key, operations)
         return completed
 
-    def cancel_for_key(self, key: Hashable) -> list[Op]:
-        """Stops watching under `key` and returns what waited there, to be completed or dropped."""
-        with self._lock:
-            operations = self._watchers.pop(key, {})
-        waiting = [operation for operation in operations if not operation.is_completed]
-        for operation in waiting:
-            operation.cancel_timeout()
-        return waiting
-
     def shutdown(self, *, complete: bool = True) -> None:
         """Lets nothing wait any longer: completes every operation, or just drops it.
 

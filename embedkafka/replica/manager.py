@@ -36,7 +36,7 @@ from embedkafka.replica.isr_updates import IsrUpdates
 from embedkafka.replica.leader_endpoint import Connect
 from embedkafka.replica.leadership import Leadership
 from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_values import LogDirView, OffsetAnswer, PartitionView, ReplicaSize
+from embedkafka.replica.partition_values import OffsetAnswer, PartitionView
 from embedkafka.replica.ports import (
     IsrStore,
     LeadershipListener,
@@ -258,27 +258,6 @@ class ReplicaManager:
     def views(self) -> list[PartitionView]:
         """Every online partition at this moment, for reports."""
         return [partition.view() for partition in self.hosted.online()]
-
-    def log_dirs(self) -> list[LogDirView]:
-        """What DescribeLogDirs shows: every log directory and the replicas in it."""
-        online = set(self._logs.live_directories)
-        sizes: dict[Path, list[ReplicaSize]] = {}
-        for log in self._logs.all_logs():
-            sizes.setdefault(log.directory.parent, []).append(
-                ReplicaSize(
-                    topic_partition=log.topic_partition,
-                    size=log.size,
-                    offset_lag=max(0, log.high_watermark - log.log_end_offset),
-                )
-            )
-        return [
-            LogDirView(
-                directory=directory,
-                is_online=directory in online,
-                replicas=tuple(sizes.get(directory, ())),
-            )
-            for directory in self._logs.directories
-        ]
 
     # -- the controller
 

@@ -474,12 +474,7 @@ class Partition:
                 log_end_offset=log.log_end_offset if log else NO_OFFSET,
                 high_watermark=log.high_watermark if log else NO_OFFSET,
                 last_stable_offset=log.last_stable_offset if log else NO_OFFSET,
-                follower_end_offsets={
-                    broker: follower.log_end_offset
-                    for broker, follower in leading.followers.items()
-                }
-                if leading
-                else {},
+                follower_end_offsets=leading.follower_end_offsets() if leading else {},
             )
 
     # -- under the lock

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -79,21 +78,3 @@ class PartitionView:
     high_watermark: int
     last_stable_offset: int
     follower_end_offsets: Mapping[BrokerId, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaSize:
-    """What a replica takes on disk, and how far its log end is behind what is committed."""
-
-    topic_partition: TopicPartition
-    size: int
-    offset_lag: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirView:
-    """A log directory and the replicas in it; none when it has failed."""
-
-    directory: Path
-    is_online: bool
-    replicas: tuple[ReplicaSize, ...]

@@ -9,7 +9,3 @@ Progress = Callable[[str], None]
 def print_progress(line: str) -> None:
     """To stderr, as a line of its own: stdout belongs to the program."""
     print(f"embedkafka: {line}", file=sys.stderr, flush=True)
-
-
-def no_progress(line: str) -> None:
-    """For those who want silence."""

@@ -205,17 +205,6 @@ def test_completed_operations_are_purged_at_the_interval(timer, failures):
     assert purgatory.delayed == 1
 
 
-def test_cancelling_a_key_hands_its_operations_back(purgatory, timer):
-    waiting, done = Operation(), Operation()
-    for operation in (waiting, done):
-        purgatory.try_complete_else_watch(operation, ["a"])
-    done.force_complete()
-    assert purgatory.cancel_for_key("a") == [waiting]
-    assert waiting.completions == 0
-    assert (purgatory.watched, timer.pending) == (0, 0)
-    assert waiting.force_complete()
-
-
 def test_shutdown_completes_everything_once(purgatory, timer):
     operations = [Operation() for _ in range(3)]
     for operation in operations:

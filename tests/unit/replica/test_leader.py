@@ -335,15 +335,6 @@ def test_compacted_topics_keep_their_records(make_cluster):
 # -- reports
 
 
-def test_log_directories_list_their_replicas(single):
-    single.produce("a")
-    (directory,) = single.manager.log_dirs()
-    (replica,) = directory.replicas
-    assert directory.is_online
-    assert (replica.topic_partition, replica.offset_lag) == (TP, 0)
-    assert replica.size == single.log().size > 0
-
-
 def test_view_shows_the_partition_at_one_moment(single):
     single.produce("a")
     (view,) = single.manager.views()
