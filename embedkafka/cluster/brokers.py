@@ -29,6 +29,7 @@ from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
 from embedkafka.runtime.files import Files, SystemFiles
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.threads import PATIENCE_S as BUSY_S
 from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.server.broker import Broker, BrokerSpec, Handle
@@ -58,7 +59,7 @@ class Brokers:
         self.clock = clock
         self._failures = failures
         self._files: Files = SystemFiles()
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("brokers of a cluster", LEAF_RANK)
         self._handles: dict[BrokerId, BrokerLifecycle] = {}
         self._closed = False
         self._without_zookeeper: frozenset[BrokerId] = frozenset()

@@ -5,7 +5,6 @@ forked child makes another: the threads of the inherited one are the parent's.
 Not here: creating and deleting topics (`admin`).
 """
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from embedkafka.cluster.message import Message
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import AwaitTimeout, EmbedKafkaError
 from embedkafka.runtime.forks import after_fork
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
@@ -33,7 +33,7 @@ class Clients:
         """`cluster` is what must not be collected as long as these are used."""
         self._bootstrap_servers = bootstrap_servers
         self._cluster = cluster
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("clients", LEAF_RANK)
         self._producer: Any = None  # Any: confluent-kafka ships no types, and is imported late
         _all.add(self)
 
@@ -124,7 +124,7 @@ class Clients:
 
     def start_over(self) -> None:
         """In a forked child: the lock may be held for ever, and the producer waits for threads."""
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("clients", LEAF_RANK)
         _inherited.append(self._producer)
         self._producer = None
 

@@ -9,7 +9,6 @@ Not here: the brokers (`brokers`, `lifecycle`), closing a cluster that was never
 """
 
 import random
-import threading
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.faults.injection import Faults
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
+from embedkafka.runtime.locks import CLUSTER_RANK, ranked_lock
 from embedkafka.runtime.threads import run_whole
 from embedkafka.server.topics.delayed import has_leaders
 
@@ -78,7 +78,7 @@ class EmbeddedKafka:
         self.clock = SystemClock()
         self._failures = Failures()
         self._rng = random.Random(seed)
-        self._changing = threading.RLock()
+        self._changing = ranked_lock("cluster", CLUSTER_RANK)
         self._resources: ClusterResources | None = None
         self._snapshots: Snapshots | None = None
         self._clients: Clients | None = None

@@ -8,7 +8,6 @@ user sees of all this (`broker_handle`).
 """
 
 import errno
-import threading
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final, Protocol
@@ -19,6 +18,7 @@ from embedkafka.faults.session_link import Cut, SessionLink
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.locks import LIFE_RANK, Lock, ranked_lock
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker import Broker
 
@@ -89,7 +89,7 @@ class BrokerLifecycle:
         self._configured_port = port
         self._last_port = port
         self._state = BrokerState.NEW
-        self._lock = threading.RLock()
+        self._lock = ranked_lock(f"life of broker {broker_id}", LIFE_RANK)
         self._owner = Owner()
 
     def __repr__(self) -> str:
@@ -257,7 +257,7 @@ class BrokerLifecycle:
 
     # -- internals
 
-    def _changing(self) -> threading.RLock:
+    def _changing(self) -> Lock:
         """The lock, for the process that owns the broker; refuses forked children."""
         self._owner.require_here()
         return self._lock

@@ -12,7 +12,6 @@ Not here: how brokers end (`brokers`).
 
 import atexit
 import logging
-import threading
 import warnings
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.switch_interval import shorten_interval
 from embedkafka.runtime.failures import ClusterClosed, Failures
 from embedkafka.runtime.forks import Owner
+from embedkafka.runtime.locks import CLOSING_RANK, ranked_lock
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.runtime.threads import start_thread
 
@@ -37,7 +37,7 @@ class ClusterResources:
         self.brokers: Brokers | None = None
         self._keep = keep
         self._failures = failures
-        self._closing = threading.RLock()
+        self._closing = ranked_lock("closing of a cluster", CLOSING_RANK)
         self._put_interval_back: Callable[[], None] = _nothing
         self.directory = TemporaryDirectory()
         _live.add(self)

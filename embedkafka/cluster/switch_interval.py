@@ -9,12 +9,13 @@ Owner: `_lock` (leaf); the interval belongs to the process, so clusters share th
 """
 
 import sys
-import threading
 from collections.abc import Callable
+
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 INTERVAL_S = 0.001
 
-_lock = threading.Lock()
+_lock = ranked_lock("switch interval", LEAF_RANK)
 _clusters = 0
 _before = 0.0
 

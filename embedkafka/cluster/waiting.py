@@ -6,11 +6,11 @@ comes while it is looked at is not missed.
 Not here: what the facts are (`facts`).
 """
 
-import threading
 from collections.abc import Callable
 
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed
+from embedkafka.runtime.locks import leaf_condition
 
 Probe = Callable[[], str | None]
 """Looks for a fact: None when it is there, else what is there instead."""
@@ -27,7 +27,7 @@ class Waiting:
 
     def __init__(self, describe: Callable[[], str]) -> None:
         self._describe = describe
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = leaf_condition("cluster changes")
         self._changes = 0
         self._closed = False
 

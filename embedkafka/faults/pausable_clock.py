@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.locks import CLOCK_RANK, ranked_lock
 
 
 class PausableClock:
@@ -17,7 +18,7 @@ class PausableClock:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("threads that stand still", CLOCK_RANK)
         self._paused = False
         self._standing: set[threading.Condition] = set()
         # Bound here, for every request reads the time: no call in between.

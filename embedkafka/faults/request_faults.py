@@ -8,7 +8,6 @@ Invariants: a request meets one fault at most: the first that was set and still 
 Not here: brokers and networks that fail as a whole (`network`, `session`, `standstill`).
 """
 
-import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
@@ -26,6 +25,7 @@ from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.clock import Clock, SystemClock
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, Failures
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.locks import LEAF_RANK, leaf_condition, ranked_lock
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.values import dataclass
 
@@ -108,7 +108,7 @@ class Fault:
         self._passes_left = after
         self._hits_left = times
         self._hits = 0
-        self._met = threading.Condition(threading.Lock())
+        self._met = leaf_condition("hits of a fault")
 
     @property
     def hits(self) -> int:
@@ -160,7 +160,7 @@ class RequestFaults:
     """The faults of one cluster. Every `api` may be given by Kafka's name, in any case."""
 
     def __init__(self, clock: Clock, failures: Failures) -> None:
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("request faults", LEAF_RANK)
         self._faults: tuple[Fault, ...] = ()
         self._late = ThreadScheduler("ek-faults", clock, failures)
 

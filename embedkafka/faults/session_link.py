@@ -4,10 +4,10 @@ Owner: `_lock` guards the reasons; it is held while the session is told, so that
 state always follows from the reasons.
 """
 
-import threading
 from enum import Enum, auto
 from typing import Protocol
 
+from embedkafka.runtime.locks import SESSION_RANK, ranked_lock
 from embedkafka.zk.store import ZkStore
 
 
@@ -38,7 +38,7 @@ class SessionLink:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("cuts of a session", SESSION_RANK)
         self._reasons: set[Cut] = set()
 
     @property

@@ -18,7 +18,6 @@ Not here: which records stay (`compaction`), and threads (`cleaner_threads`).
 
 import logging
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -36,9 +35,12 @@ from embedkafka.records.batch import Batch, RecordBatch, read_batches
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
+
+CLEANER_CHECKPOINT_RANK: Final = 27
 
 # What an entry takes in Kafka's map, so that its buffer size means the same number of keys here.
 _BYTES_PER_KEY: Final = 24
@@ -119,8 +121,8 @@ class Cleaner:
         self.config = config
         """May be replaced at any time; the next pass obeys it."""
         self._on_storage_error = on_storage_error
-        self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self._lock = ranked_lock("cleaner", LEAF_RANK)
+        self._writing = ranked_lock("cleaner checkpoint", CLEANER_CHECKPOINT_RANK)
         self._checkpoints: dict[Path, dict[TopicPartition, int]] = {}
         self._under_way: set[Log] = set()
         self._uncleanable: set[Log] = set()

@@ -8,12 +8,12 @@ Owner: `_lock` (leaf) guards the rate; a worker's pass belongs to its thread.
 Not here: which log comes next, and what becomes of it (`cleaner`).
 """
 
-import threading
 from collections.abc import Callable
 
 from embedkafka.log.cleaner import Cleaner, CleanerConfig, Steps
 from embedkafka.log.throttle import Throttle
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 
 
@@ -32,7 +32,7 @@ class CleanerThreads:
         self._config = config
         self._clock = clock
         self._new_tasks = new_tasks
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("cleaner throttle", LEAF_RANK)
         self._throttle = Throttle(
             config.log_cleaner_io_max_bytes_per_second, now_ms=clock.monotonic_ms()
         )

@@ -9,7 +9,6 @@ Not here: what to do about lost logs; the broker is told through `on_dir_failure
 
 import logging
 import re
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import DirectoryLock, Files, is_disk_failure
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.locks import LOG_RANK, ranked_lock
+from embedkafka.runtime.locks import LEAF_RANK, LOG_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Cancellable, Scheduler
 from embedkafka.runtime.values import dataclass
 
@@ -95,7 +94,7 @@ class LogManager:
         self._on_dir_failure = on_dir_failure
         self._creation = ranked_lock("log creation", CREATION_RANK)
         self._checkpointing = ranked_lock("log checkpoints", CHECKPOINT_RANK)
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("logs", LEAF_RANK)
         self._offline: dict[Path, OSError] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._tasks: list[Cancellable] = []

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.threads import end_thread, start_thread
 
 IDLE_MS: Final = 1_000
@@ -58,7 +59,7 @@ class BrokerChannel(Generic[E, R]):
         self._connect = connect
         self._clock = clock
         self._failures = failures
-        self._condition = threading.Condition(threading.Lock())
+        self._condition = leaf_condition(name)
         self._queue: deque[R] = deque()
         self._open = True
         self._has_worker = False

@@ -7,12 +7,12 @@ once.
 Not here: threads that handle requests (`server.handler_pool`), decoding (`server.dispatch`).
 """
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.locks import leaf_condition
 
 QUEUED_MAX_REQUESTS = 500
 
@@ -109,7 +109,7 @@ class RequestChannel:
     ) -> None:
         self.capacity = capacity
         self.max_bytes = max_bytes
-        self._condition = threading.Condition(threading.Lock())
+        self._condition = leaf_condition("request channel")
         self._queue: deque[Request] = deque()
         self._queued_bytes = 0
         self._dismissals = 0

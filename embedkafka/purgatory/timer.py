@@ -13,6 +13,7 @@ from collections.abc import Callable
 from embedkafka.purgatory.timing_wheel import Bucket, TimingWheel
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.threads import end_thread, start_thread
 
 
@@ -41,7 +42,7 @@ class SystemTimer:
         self.name = name
         self._clock = clock
         self._failures = failures
-        self._condition = threading.Condition(threading.Lock())
+        self._condition = leaf_condition("timer")
         self._wheel: TimingWheel[TimerTask] = TimingWheel(math.floor(clock.monotonic_ms()))
         self._wakes_at_ms: float = 0
         self._open = True

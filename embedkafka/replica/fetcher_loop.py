@@ -22,6 +22,7 @@ from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.threads import PATIENCE_S, end_thread, start_thread
 
 
@@ -48,7 +49,7 @@ class FetcherLoop:
         self._on_progress = on_progress
         self._quota = quota
         self._threaded = threaded
-        self._condition = threading.Condition(threading.Lock())
+        self._condition = leaf_condition(name)
         self._inbox: dict[TopicPartition, tuple[BrokerId, Followed] | None] = {}
         self._news: set[TopicPartition] = set()
         self._open = True

@@ -10,12 +10,18 @@ before the lock was made; the tests of this project do so.
 
 import threading
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
+CLUSTER_RANK = 1
+CLOSING_RANK = 2
+LIFE_RANK = 3
 OPERATION_RANK = 10
 PARTITION_RANK = 20
 LOG_RANK = 30
+SESSION_RANK = 40
 LEAF_RANK = 50
+CLOCK_RANK = 60
+"""A clock waits on any condition, leaf or not, so its locks come last."""
 
 _checking = False
 _held = threading.local()
@@ -49,6 +55,16 @@ def ranked_lock(name: str, rank: int) -> Lock:
     if _checking:
         return RankedLock(name, rank)
     return threading.RLock()
+
+
+def leaf_condition(name: str) -> threading.Condition:
+    """A condition on a leaf lock; with checking on, one that asserts the rank order."""
+    if _checking:
+        lock: Any = RankedLock(
+            name, LEAF_RANK
+        )  # Any: a Condition takes any lock, typeshed only two
+        return threading.Condition(lock)
+    return threading.Condition(threading.Lock())
 
 
 class RankedLock:
@@ -90,6 +106,10 @@ class RankedLock:
         traceback: TracebackType | None,
     ) -> None:
         self.release()
+
+    def _is_owned(self) -> bool:
+        """For `threading.Condition`, which would otherwise try to take the lock to find out."""
+        return self in self._held_here()
 
     def __str__(self) -> str:
         return f"{self.name} (rank {self.rank})"

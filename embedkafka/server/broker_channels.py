@@ -11,7 +11,6 @@ requests, which the senders know.
 """
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from embedkafka.protocol.errors import ProtocolError
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.metadata_cache import Endpoint, MetadataCache
 
@@ -61,7 +61,7 @@ class BrokerChannels:
         self._clock = clock
         self._failures = failures
         self._transport = transport
-        self._lock = threading.Lock()
+        self._lock = ranked_lock(name, LEAF_RANK)
         self._channels: dict[BrokerId, _Channel] = {}
         self._open = True
 

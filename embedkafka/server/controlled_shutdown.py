@@ -6,7 +6,6 @@ Not here: how leaders are moved (`controller`), and stopping (`broker`).
 """
 
 import logging
-import threading
 from collections.abc import Callable
 
 from embedkafka.net.client import BrokerClient
@@ -16,6 +15,7 @@ from embedkafka.protocol.messages.brokers import (
     ControlledShutdownResponse,
 )
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.locks import LEAF_RANK, leaf_condition, ranked_lock
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -85,7 +85,7 @@ class _Call:
     """One call, given up when another controller is elected: this one will not answer any more."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("controlled shutdown", LEAF_RANK)
         self._client: BrokerClient | None = None
         self._in_vain = False
 
@@ -94,8 +94,9 @@ class _Call:
     ) -> ControlledShutdownResponse:
         with self._lock:
             self._client = client
-            if self._in_vain:
-                client.close()
+            in_vain = self._in_vain
+        if in_vain:
+            client.close()
         try:
             response: ControlledShutdownResponse = client.call(request, _VERSION)
             return response
@@ -111,7 +112,7 @@ class _Call:
 
 
 def _back_off(clock: Clock, backoff_ms: float) -> None:
-    done = threading.Condition(threading.Lock())
+    done = leaf_condition("back-off")
     deadline_ms = clock.monotonic_ms() + backoff_ms
     with done:
         while clock.wait_until(done, deadline_ms):

@@ -6,7 +6,6 @@ Not here: who decides (the controller) and who acts on it (`replica.manager`).
 """
 
 import logging
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from types import MappingProxyType
 from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.topic_names import is_legal
 from embedkafka.runtime.values import dataclass, field
 
@@ -80,7 +80,7 @@ class MetadataCache:
     """Takes the controller's updates and hands out the current snapshot."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = leaf_condition("metadata cache")
         self._snapshot = MetadataSnapshot()
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._uninformed: list[Callable[[], None]] = []

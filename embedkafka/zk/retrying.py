@@ -9,10 +9,10 @@ or somebody gave up waiting. A create or a multi that was carried out before its
 is done again, and then fails with `NodeExists` or `BadVersion`; `KafkaZk` copes with both.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from embedkafka.runtime.locks import leaf_condition
 from embedkafka.zk.store import (
     ANY_VERSION,
     ConnectionLoss,
@@ -37,7 +37,7 @@ class RetryingStore:
 
     def __init__(self, store: ZkStore) -> None:
         self._store = store
-        self._condition = threading.Condition(threading.Lock())
+        self._condition = leaf_condition("retries")
         self._suspended = False
         self._given_up = False
         store.on_session_change(self._on_session_change)

@@ -10,11 +10,11 @@ Not here: which keys exist (`broker_keys`, `topic_keys`, `group`), and the reque
 """
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 
 from embedkafka.log.config import LogConfig
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import BROKER_KEYS
@@ -42,7 +42,7 @@ class DynamicConfig:
         self.broker_id = broker_id
         self._zk = zk
         self._background = background
-        self._lock = threading.Lock()
+        self._lock = ranked_lock("dynamic settings", LEAF_RANK)
         self._overrides: dict[tuple[str, str], dict[str, str]] = {}
         self._effective = static
         self._log_configs: dict[str, LogConfig] = {}
