@@ -1,0 +1,85 @@
+"""Brokers meet in three places only: the store, the control plane, and `LeaderEndPoint`.
+
+Walks from the objects of one running broker to everything they refer to. The walk stops at the
+store, at the seam of replication and at what the cluster holds around its brokers. It must not
+meet another broker. The control plane is sockets: nothing there to walk through.
+"""
+
+import gc
+import types
+from collections import deque
+
+from embedkafka import EmbeddedKafka
+from embedkafka.replica.local_leader import LocalLeader
+from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.waiters import Waiters
+from embedkafka.server.broker import Broker
+from embedkafka.zk.memory import MemoryZk
+
+MEETING_PLACES = (MemoryZk, LocalLeader, Waiters)
+"""The store; how a follower reads from its leader; how a leader tells its followers of news."""
+
+AROUND_BROKERS = ("embedkafka.cluster.", "embedkafka.faults.")
+"""The test's hand and the faults it injects: they hold every broker, and are no part of one."""
+
+
+def test_a_broker_reaches_no_other_broker() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        kafka.topic("orders", partitions=2, replication=2).send("a record that both have")
+        brokers = [handle.require_broker() for handle in kafka.brokers]
+
+        for broker in brokers:
+            found = reachable(broker, kinds=(Broker, ReplicaManager))
+            assert [known for known in found if isinstance(known, Broker)] == [broker]
+            assert len(found) == 2
+
+
+def test_the_walk_sees_what_it_should() -> None:
+    """It finds the other broker as soon as it may pass through the meeting places."""
+    with EmbeddedKafka(brokers=2) as kafka:
+        broker = kafka.brokers[0].require_broker()
+        assert len(reachable(broker, kinds=(Broker,), meeting_places=(), around=())) == 2
+
+
+def reachable(
+    start: object,
+    *,
+    kinds: tuple[type, ...],
+    meeting_places: tuple[type, ...] = MEETING_PLACES,
+    around: tuple[str, ...] = AROUND_BROKERS,
+) -> list[object]:
+    """All objects of these kinds that `start` refers to, itself included."""
+    seen = {id(start): start}
+    ahead = deque([start])
+    while ahead:
+        current = ahead.popleft()
+        for found in _referred_to(current):
+            if id(found) in seen or isinstance(found, meeting_places):
+                continue
+            if _module(found).startswith(around or ("no such module",)):
+                continue
+            seen[id(found)] = found
+            ahead.append(found)
+    return [found for found in seen.values() if isinstance(found, kinds)]
+
+
+def _referred_to(thing: object) -> list[object]:
+    """Not through modules and types: what is global belongs to no broker."""
+    if isinstance(thing, types.FunctionType):
+        cells = [cell.cell_contents for cell in thing.__closure__ or () if _is_full(cell)]
+        return [*cells, *(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
+    skipped = (types.ModuleType, type, types.FrameType, types.CodeType)
+    return [found for found in gc.get_referents(thing) if not isinstance(found, skipped)]
+
+
+def _is_full(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _module(thing: object) -> str:
+    owner = thing if isinstance(thing, types.FunctionType) else type(thing)
+    return str(getattr(owner, "__module__", ""))

@@ -1,0 +1,74 @@
+"""Docstrings, comments and messages are written in plain English."""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+from tests.tidy.sources import MODULES, PACKAGES, ROOT
+
+AVOIDED = re.compile(
+    r"\b(whoever|nobody|somebody|anew|meanwhile|thereof|lest|(?:is|are|was|were) told|of its own"
+    r"|so that one need not)\b",
+    re.IGNORECASE,
+)
+
+CLEANED: set[str] = set()
+"""Packages whose prose holds to the rule. This list only grows."""
+
+QUOTED = {"server/config/docs.py"}
+"""Kafka's own words."""
+
+
+def test_the_words_to_avoid_are_avoided() -> None:
+    found = {
+        module.name: words
+        for module in MODULES
+        if module.package in CLEANED and module.name not in QUOTED
+        if (words := avoided(module.path.read_text()))
+    }
+    assert found == {}
+
+
+def test_the_list_is_complete() -> None:
+    assert set(PACKAGES) >= CLEANED
+
+
+def test_a_planted_word_is_found() -> None:
+    source = '"""Who is\ntold."""\n\nanew = 1  # nobody reads it\nraise ValueError("whoever")\n'
+    assert avoided(source) == [(1, "is told"), (4, "nobody"), (5, "whoever")]
+
+
+def avoided(source: str) -> list[tuple[int, str]]:
+    """The words to avoid in comments and strings of a module, with the lines they begin on."""
+    prose: list[tuple[int, str]] = [
+        (token.start[0], token.string)
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    prose += [
+        (node.lineno, node.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return sorted(
+        (line, found.group().lower())
+        for line, text in prose
+        for found in AVOIDED.finditer(" ".join(text.split()))
+    )
+
+
+def _report() -> None:
+    """What is left: `python -m tests.tidy.test_prose [path …]`."""
+    import sys
+
+    paths = [Path(name) for name in sys.argv[1:]] or [ROOT / "embedkafka"]
+    for root in paths:
+        for path in sorted(root.rglob("*.py") if root.is_dir() else [root]):
+            for line, words in avoided(path.read_text()):
+                print(f"{path}:{line}: {words}")
+
+
+if __name__ == "__main__":
+    _report()
