@@ -26,7 +26,7 @@ AROUND_BROKERS = ("embedkafka.cluster.", "embedkafka.faults.")
 def test_a_broker_reaches_no_other_broker() -> None:
     with EmbeddedKafka(brokers=2) as kafka:
         kafka.topic("orders", partitions=2, replication=2).send("a record that both have")
-        brokers = [handle.require_broker() for handle in kafka.brokers]
+        brokers = [handle._lifecycle.require_broker() for handle in kafka.brokers]
 
         for broker in brokers:
             found = reachable(broker, kinds=(Broker, ReplicaManager))
@@ -37,7 +37,7 @@ def test_a_broker_reaches_no_other_broker() -> None:
 def test_the_walk_sees_what_it_should() -> None:
     """It finds the other broker as soon as it may pass through the meeting places."""
     with EmbeddedKafka(brokers=2) as kafka:
-        broker = kafka.brokers[0].require_broker()
+        broker = kafka.brokers[0]._lifecycle.require_broker()
         assert len(reachable(broker, kinds=(Broker,), meeting_places=(), around=())) == 2
 
 

@@ -5,17 +5,7 @@ from collections import defaultdict
 
 from tests.tidy.sources import MODULES
 
-SHARED_CLASSES = {
-    "BrokerChannels",
-    "CoordinatorLeaders",
-    "Elections",
-    "FileRegion",
-    "Leadership",
-    "MarkerSender",
-    "PartitionState",
-    "Replica",
-    "TopicDeletion",
-}
+SHARED_CLASSES = {"CoordinatorLeaders", "FileRegion", "MarkerSender"}
 """Names that two classes still share. This list only shrinks."""
 
 SHARED_CONSTANTS = {
