@@ -1,0 +1,121 @@
+"""The wire tests that Apache Kafka 3.9 cannot pass, because they show what Kafka 4 has changed.
+
+3.9 is the oracle of the requests and record formats that 4.0 dropped (KIP-896), and of everything
+both lines have in common. What is named here must fail there: a test that passes fails the run.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+EVERY_TEST: Final = ("test_",)
+
+#: Reason -> module -> how the names of its tests begin, with their parameters where those matter.
+DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+    "KIP-848: the consumer protocol is a preview in 3.9, and switched off": {
+        "test_consumer_group_topics.py": EVERY_TEST,
+        "test_consumer_groups.py": EVERY_TEST,
+        "test_group_command.py": EVERY_TEST,
+        "test_group_migration.py": EVERY_TEST,
+        "test_api_versions.py": (
+            "test_versions_that_stock_clients_send_are_supported[apache-CONSUMER_GROUP_DESCRIBE]",
+            "test_versions_that_stock_clients_send_are_supported[apache-CONSUMER_GROUP_HEARTBEAT]",
+        ),
+        "test_consumers.py": (
+            "test_a_group_goes_on_where_it_committed[apache-consumer]",
+            "test_the_one_that_stays_takes_over[apache-consumer]",
+            "test_two_members_share_the_partitions[apache-consumer]",
+        ),
+        "test_java_clients.py": (
+            "test_a_group_shares_reads_commits_and_goes_on[java-3.9-apache-consumer]",
+            "test_a_group_shares_reads_commits_and_goes_on[java-4-apache-consumer]",
+        ),
+    },
+    "KIP-848: groups have settings since 4.0": {
+        "test_group_configs.py": (
+            "test_a_group_shows_the_brokers_settings_until_it_has_its_own",
+            "test_altering_replaces_all_settings_of_a_group",
+            "test_every_broker_hears_of_a_groups_settings",
+            "test_groups_have_names_and_their_settings_are_no_lists",
+            "test_members_obey_their_groups_settings",
+            "test_settings_that_cannot_be_are_refused[apache-settings0-",
+            "test_settings_that_cannot_be_are_refused[apache-settings1-",
+            "test_settings_that_cannot_be_are_refused[apache-settings2-",
+            "test_settings_that_cannot_be_are_refused[apache-settings3-",
+            "test_settings_that_cannot_be_are_refused[apache-settings4-",
+        ),
+    },
+    "KIP-890: transactions of version 2 came with 4.0": {
+        "test_api_versions.py": (
+            "test_versions_that_stock_clients_send_are_supported[apache-END_TXN]",
+            "test_versions_that_stock_clients_send_are_supported[apache-TXN_OFFSET_COMMIT]",
+        ),
+        "test_transactions_v2.py": (
+            "test_a_batch_sent_twice_is_written_once",
+            "test_a_batch_that_came_before_the_first_one_is_taken_after_it",
+            "test_a_java_producer_whose_transaction_timed_out_learns_of_it[java-4-apache]",
+            "test_a_new_producer_with_the_same_id_fences_the_old",
+            "test_a_transaction_begins_with_sequence_0",
+            "test_a_transaction_that_takes_too_long_is_aborted",
+            "test_an_end_that_is_asked_for_twice_answers_the_same",
+            "test_an_unused_producer_has_no_former_epoch_to_end",
+            "test_batches_of_an_ended_transaction_are_refused",
+            "test_both_versions_may_take_turns",
+            "test_committing_offsets_adds_their_partition",
+            "test_every_end_gives_the_next_epoch",
+            "test_leaders_add_partitions_to_the_transaction",
+            "test_nothing_can_be_aborted_but_not_committed",
+            "test_offsets_of_an_aborted_transaction_are_forgotten",
+            "test_the_broker_says_that_it_has_version_2",
+            "test_the_coordinator_may_be_another_broker",
+            "test_the_end_of_a_strangers_epoch_is_refused",
+            "test_version_3_of_api_versions_cannot_tell_of_features_from_0_on",
+            "test_writing_adds_the_partition",
+        ),
+    },
+    "KIP-1030: records from the future are invalid by default since 4.0": {
+        "test_broken_records.py": ("test_a_header_cannot_hide_a_time_that_is_too_late",),
+        "test_configs.py": ("test_a_topic_has_every_config_of_kafka_with_its_default_and_type",),
+        "test_produce.py": ("test_the_future_is_invalid_by_default_and_the_past_is_not",),
+    },
+    "KIP-848: the group coordinator of 3.9 forgets empty groups and knows other errors": {
+        "test_group_offsets.py": ("test_a_generation_without_a_group_is_illegal",),
+        "test_java_clients.py": ("test_the_admin_manages_groups",),
+    },
+    "KIP-1043: an unknown group is GROUP_ID_NOT_FOUND since 4.0": {
+        "test_groups.py": ("test_an_unknown_group_is_dead_or_not_found_by_version",),
+    },
+    "3.9 has other features, and UpdateFeatures only up to version 1": {
+        "test_features.py": EVERY_TEST,
+    },
+    "these tests send request versions that came with 4.0 or later": {
+        "test_configs.py": (
+            "test_the_first_version_lists_client_metrics_only",
+            "test_what_has_settings_is_listed_by_type",
+        ),
+        "test_group_offsets.py": ("test_an_unknown_topic_id_is_told_from_an_unknown_name",),
+        "test_list_offsets.py": ("test_a_topic_without_tiers_has_nothing_to_upload",),
+        "test_produce.py": (
+            "test_an_unknown_topic_id_is_told_from_an_unknown_name",
+            "test_one_bad_partition_does_not_stop_the_others",
+        ),
+        "test_transaction_admin.py": (
+            "test_a_pattern_that_re2_does_not_know_is_refused",
+            "test_a_state_that_is_not_known_is_told_of",
+            "test_transactions_are_listed_by_a_pattern_for_the_whole_id",
+            "test_transactions_are_listed_by_how_long_they_run",
+            "test_transactions_are_listed_by_state_and_producer",
+            "test_whoever_starts_with_an_id_ends_its_open_transaction",
+        ),
+    },
+    "3.9 lets advertised.listeners change while the broker runs": {
+        "test_configs.py": ("test_what_clients_are_told_cannot_change_while_a_broker_runs",),
+    },
+}
+
+
+def find_difference(module: str, test: str) -> str | None:
+    """Why this test, named with its parameters, must fail on 3.9."""
+    for why, modules in DIFFERENCES.items():
+        if test.startswith(tuple(modules.get(module, ()))):
+            return why
+    return None
