@@ -11,7 +11,7 @@ from embedkafka.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
-from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
@@ -54,7 +54,7 @@ class Admin:
     def delete_topics(self, *names: str) -> None:
         """Deletes topics; one that does not exist is an error."""
         request = DeleteTopicsRequest(
-            topics=[DeleteTopicsRequest.Topic(name=name, topic_id=NO_UUID) for name in names],
+            topics=[DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names],
             timeout_ms=_TIMEOUT_MS,
         )
         response, is_repeated = self._call(lambda client: client.call(request, _DELETE_TOPICS))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from embedkafka.cluster.message import Message
-from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, EmbedKafkaError
 from embedkafka.runtime.forks import after_fork
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
@@ -23,7 +23,6 @@ _QUIET = {"log_level": 2, "log.connection.close": False}
 """A cluster that ends is no news to the test that ended it."""
 _QUICK_TO_FIND_LEADERS = {"topic.metadata.refresh.interval.ms": 250}
 """Left alone, librdkafka asks a second or two after a leader has gone."""
-_REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
 
 
 class Clients:
@@ -142,7 +141,7 @@ class Clients:
     ) -> list[Message]:
         import confluent_kafka
 
-        deadline_ms = _REAL_TIME.monotonic_ms() + timeout_s * 1000
+        deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
         if metadata.error:
             raise EmbedKafkaError(f"cannot read topic {topic}: {metadata.error}")
@@ -157,7 +156,7 @@ class Clients:
         while enough is None or not enough(messages):
             if enough is None and not unfinished:
                 break
-            if _REAL_TIME.monotonic_ms() > deadline_ms:
+            if REAL_TIME.monotonic_ms() > deadline_ms:
                 raise AwaitTimeout(_unmet(topic, timeout_s, messages))
             for polled in consumer.consume(num_messages=1000, timeout=_POLL_S if enough else 0.02):
                 error = polled.error()

@@ -50,10 +50,10 @@ from embedkafka.protocol.messages.internal import (
     TransactionLogKey,
     TransactionLogValue,
 )
-from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.records.record import Record
 from embedkafka.runtime.files import SystemFiles
-from embedkafka.server.topics.rules import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.txn.states import STATES_BY_NUMBER
 
 _KINDS: Final[Mapping[type, str]] = {
@@ -151,7 +151,7 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes | memoryview):
         return _plain_bytes(bytes(value))
     if isinstance(value, UUID):
-        return str(value) if value != NO_UUID else None
+        return str(value) if value != ZERO_UUID else None
     if isinstance(value, Mapping):
         return _plain_mapping(value)
     if isinstance(value, Sequence):

@@ -8,7 +8,7 @@ Not here: what the facts are (`facts`).
 
 from collections.abc import Callable
 
-from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed
 from embedkafka.runtime.locks import leaf_condition
 
@@ -16,7 +16,6 @@ Probe = Callable[[], str | None]
 """Looks for a fact: None when it is there, else what is there instead."""
 
 PATIENCE_S = 30.0
-_REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
 
 
 class Waiting:
@@ -44,7 +43,7 @@ class Waiting:
 
     def await_fact(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
         """Returns when `probe` finds its fact, or raises `AwaitTimeout` with what it found last."""
-        deadline_ms = _REAL_TIME.monotonic_ms() + timeout_s * 1000
+        deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         while True:
             seen_changes = self._changes
             if self._closed:
@@ -60,6 +59,6 @@ class Waiting:
     def _await_change(self, seen_changes: int, deadline_ms: float) -> bool:
         with self._changed:
             while self._changes == seen_changes:
-                if not _REAL_TIME.wait_until(self._changed, deadline_ms):
+                if not REAL_TIME.wait_until(self._changed, deadline_ms):
                     return self._changes != seen_changes
             return True

@@ -17,14 +17,12 @@ from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChangeFailed, StateChanges
 from embedkafka.controller.topic_deletion import TopicDeletionManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_BROKER_EPOCH, TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerInfo
 from embedkafka.zk.store import Watch
 
 _LOG = logging.getLogger(__name__)
-
-UNKNOWN_BROKER_EPOCH = -1
 
 
 class BrokerChanges:
@@ -136,7 +134,7 @@ class BrokerChanges:
         context = self._context
         if broker not in context.brokers:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker} does not exist.")
-        if UNKNOWN_BROKER_EPOCH != broker_epoch < context.broker_epochs[broker]:
+        if NO_BROKER_EPOCH != broker_epoch < context.broker_epochs[broker]:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker} has a newer epoch.")
         context.shutting_down.add(broker)
         replicated = [

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicPartition
 from embedkafka.zk.payloads import (
     NO_ASSIGNMENT,
     BrokerInfo,
@@ -22,8 +22,6 @@ if TYPE_CHECKING:  # the machines import this module
     from embedkafka.controller.partition_machine import PartitionState
     from embedkafka.controller.replica_machine import ReplicaState
 
-NO_EPOCH = -1
-EPOCH_DURING_DELETE = -2
 """Leader epochs of StopReplica for a partition without a leader, or of a topic in deletion."""
 
 
@@ -181,4 +179,4 @@ class ControllerContext:
         if self.is_queued_for_deletion(partition.topic):
             return EPOCH_DURING_DELETE
         state = self.leadership.get(partition)
-        return NO_EPOCH if state is None else state.leader_epoch
+        return NO_LEADER_EPOCH if state is None else state.leader_epoch

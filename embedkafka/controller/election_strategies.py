@@ -7,13 +7,9 @@ that nobody may lead, and the partition stays as it is.
 from collections.abc import Collection
 from enum import Enum
 
+from embedkafka.runtime.ids import NO_LEADER
 from embedkafka.runtime.values import dataclass, replace
-from embedkafka.zk.payloads import (
-    NO_LEADER,
-    RECOVERING,
-    LeaderAndIsr,
-    ReplicaAssignment,
-)
+from embedkafka.zk.payloads import RECOVERING, LeaderAndIsr, ReplicaAssignment
 
 
 class Strategy(Enum):

@@ -27,10 +27,10 @@ from embedkafka.protocol.messages.brokers import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from embedkafka.protocol.wire_types import NO_UUID
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.ids import LEADER_DURING_DELETE, TopicPartition
 from embedkafka.runtime.values import dataclass
-from embedkafka.zk.payloads import LEADER_DURING_DELETE, BrokerInfo, LeaderAndIsr
+from embedkafka.zk.payloads import BrokerInfo, LeaderAndIsr
 
 LEADER_AND_ISR_VERSION: Final = 7
 UPDATE_METADATA_VERSION: Final = 8
@@ -129,7 +129,7 @@ class RequestBatch:
                 topic_states=[
                     LeaderAndIsrRequest.TopicState(
                         topic_name=topic,
-                        topic_id=context.topic_ids.get(topic, NO_UUID),
+                        topic_id=context.topic_ids.get(topic, ZERO_UUID),
                         partition_states=listed,
                     )
                     for topic, listed in topics.items()
@@ -204,7 +204,7 @@ class RequestBatch:
         return [
             UpdateMetadataRequest.TopicState(
                 topic_name=topic,
-                topic_id=context.topic_ids.get(topic, NO_UUID),
+                topic_id=context.topic_ids.get(topic, ZERO_UUID),
                 partition_states=listed,
             )
             for topic, listed in topics.items()

@@ -12,9 +12,8 @@ from embedkafka.controller.events import ElectionTrigger, ElectionType
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.state_changes import MoveResult, StateChangeFailed, StateChanges
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_LEADER, TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.payloads import NO_LEADER
 from embedkafka.zk.store import Watch
 
 

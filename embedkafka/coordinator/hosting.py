@@ -33,14 +33,14 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 _LOG = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=CoordinatorShard)
 E = TypeVar("E")
 
-_NO_PRODUCER: Final = TransactionalProducer(-1, -1)
+_NO_PRODUCER: Final = TransactionalProducer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 _RELOAD_MS: Final = 1_000  # before a shard that could not be loaded is loaded once more
 
 

@@ -13,7 +13,8 @@ from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 
-from embedkafka.runtime.files import LOCK_FILE, BytesLike, DirectoryLock, File, Files
+from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.files import LOCK_FILE, DirectoryLock, File, Files
 
 
 class Disk:

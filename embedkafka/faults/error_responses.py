@@ -11,7 +11,7 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import REQUIRED, Field, schema_of
 from embedkafka.protocol.messages.registry import response_type
-from embedkafka.protocol.wire_types import BOOL, NO_UUID, UUID_BYTES, Array, Struct, Variable
+from embedkafka.protocol.wire_types import BOOL, UUID_BYTES, ZERO_UUID, Array, Struct, Variable
 
 _ERROR_CODE: Final = "error_code"  # also as the end of a longer name
 _FIRST_GROUP_ERROR: Final = 2
@@ -128,5 +128,5 @@ def _blank(field: Field) -> object:
     if isinstance(kind, Variable):
         return "" if kind is Variable.STRING else b""
     if kind == UUID_BYTES:
-        return NO_UUID
+        return ZERO_UUID
     return False if kind == BOOL else -1

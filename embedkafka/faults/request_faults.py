@@ -22,7 +22,7 @@ from embedkafka.protocol.headers import decode_request_header, encode_response_h
 from embedkafka.protocol.message import Schema, schema_of
 from embedkafka.protocol.messages.registry import request_type
 from embedkafka.protocol.wire_types import Part
-from embedkafka.runtime.clock import Clock, SystemClock
+from embedkafka.runtime.clock import REAL_TIME, Clock
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, Failures
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, leaf_condition, ranked_lock
@@ -36,7 +36,6 @@ FindTopic = Callable[[UUID], str | None]
 _TOPIC_NAMES = frozenset({"topic", "name", "topic_name", "topics"})
 _PARTITION_NAMES = frozenset({"index", "partition", "partition_index", "partition_indexes"})
 _GROUP_NAMES = frozenset({"group_id", "groups_names", "key", "coordinator_keys"})
-_REAL_TIME = SystemClock()  # a caller's patience is not the cluster's time
 
 
 class Where(TypedDict, total=False):
@@ -117,10 +116,10 @@ class Fault:
 
     def await_hits(self, count: int = 1, *, timeout_s: float = 30.0) -> None:
         """Waits until it has met so many requests."""
-        deadline_ms = _REAL_TIME.monotonic_ms() + timeout_s * 1000
+        deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         with self._met:
             while self._hits < count:
-                if not _REAL_TIME.wait_until(self._met, deadline_ms) and self._hits < count:
+                if not REAL_TIME.wait_until(self._met, deadline_ms) and self._hits < count:
                     raise AwaitTimeout(
                         f"waited {timeout_s:g} s for {count} requests like {self.target}; "
                         f"there were {self._hits}"

@@ -17,8 +17,6 @@ from embedkafka.protocol.messages.internal import (
     OffsetCommitValue,
 )
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-
 _OFFSET_VALUE_VERSION: Final = 3
 _OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 _GROUP_VALUE_VERSION: Final = 3

@@ -47,7 +47,6 @@ from embedkafka.group.offsets.messages import (
 )
 from embedkafka.group.offsets.removal import GroupDeleteCall, OffsetDeleteCall
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
-from embedkafka.group.records import OFFSETS_TOPIC
 from embedkafka.group.sequencer import GroupEvent
 from embedkafka.group.shard import GroupShard
 from embedkafka.group.timers import GroupTimers
@@ -86,6 +85,7 @@ from embedkafka.protocol.messages.transactions import (
     TxnOffsetCommitResponse,
 )
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 
 
 class GroupService:
@@ -106,7 +106,7 @@ class GroupService:
         self._overrides = overrides
         self._random = random
         host: ShardHost[GroupShard, TimerChange] = ShardHost(
-            OFFSETS_TOPIC,
+            GROUP_METADATA_TOPIC,
             parts,
             leaders=leaders,
             new_shard=self._new_shard,

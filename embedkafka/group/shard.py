@@ -28,7 +28,7 @@ from embedkafka.group.decision import Decision, Decisions, TimerKey
 from embedkafka.group.kinds import GroupKinds
 from embedkafka.group.offsets.commits import CommitCall, Commits
 from embedkafka.group.offsets.removal import GroupDeleteCall, OffsetDeleteCall, OffsetRemoval
-from embedkafka.group.offsets.store import NO_PRODUCER_ID, Offsets
+from embedkafka.group.offsets.store import Offsets
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.records import read_key
 from embedkafka.group.sequencer import GroupEvent, Sequencer
@@ -37,7 +37,7 @@ from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
 from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.records.control import ControlType, find_control_type
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_PRODUCER_ID, TopicPartition
 
 _LOG = logging.getLogger(__name__)
 

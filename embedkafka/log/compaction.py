@@ -19,7 +19,8 @@ from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.records.builder import build_batch_at, rebuild_batch
 from embedkafka.records.control import ControlType, find_control_type, first_record
 from embedkafka.records.legacy import LegacyBatch, build_message_set
-from embedkafka.records.record import BytesLike, RecordHead
+from embedkafka.records.record import RecordHead
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.values import dataclass
 
 

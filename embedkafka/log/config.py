@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.values import dataclass
 
-_LONG_MAX: Final = 2**63 - 1
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -20,16 +20,16 @@ class LogConfig:
     compression_zstd_level: int = 3
     delete_retention_ms: int = _DAY_MS
     file_delete_delay_ms: int = 60_000
-    flush_messages: int = _LONG_MAX
-    flush_ms: int = _LONG_MAX
+    flush_messages: int = MAX_LONG
+    flush_ms: int = MAX_LONG
     follower_replication_throttled_replicas: tuple[str, ...] = ()
     index_interval_bytes: int = 4096
     leader_replication_throttled_replicas: tuple[str, ...] = ()
-    max_compaction_lag_ms: int = _LONG_MAX
+    max_compaction_lag_ms: int = MAX_LONG
     max_message_bytes: int = 1_048_588
     message_downconversion_enable: bool = True
     message_timestamp_after_max_ms: int = 60 * 60 * 1000
-    message_timestamp_before_max_ms: int = _LONG_MAX
+    message_timestamp_before_max_ms: int = MAX_LONG
     message_timestamp_type: str = "CreateTime"
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0

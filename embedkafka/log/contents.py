@@ -24,8 +24,9 @@ from embedkafka.log.producer_state import AppendOrigin, ProducerState
 from embedkafka.log.retention import find_expired
 from embedkafka.log.segment import Segment
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.records.batch import Batch
-from embedkafka.records.record import BytesLike
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
@@ -33,7 +34,7 @@ from embedkafka.runtime.scheduler import Scheduler
 
 _LOG = logging.getLogger(__name__)
 
-MAX_OFFSET: Final = 2**63 - 1
+MAX_OFFSET: Final = MAX_LONG
 
 
 class LogContents:

@@ -12,9 +12,7 @@ from typing import Final, NamedTuple
 
 from embedkafka.log.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
 from embedkafka.runtime.files import Files
-
-UNDEFINED_EPOCH: Final = -1
-UNDEFINED_OFFSET: Final = -1
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET
 
 
 class EpochEntry(NamedTuple):
@@ -31,7 +29,7 @@ class EpochEndOffset(NamedTuple):
     end_offset: int
 
 
-UNDEFINED: Final = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+UNDEFINED: Final = EpochEndOffset(NO_LEADER_EPOCH, NO_OFFSET)
 
 
 class EpochCache:
@@ -42,7 +40,7 @@ class EpochCache:
         self._path = directory / EPOCH_CHECKPOINT
         self._entries: list[EpochEntry] = []
         self._is_saved = True
-        self.latest_epoch = UNDEFINED_EPOCH
+        self.latest_epoch = NO_LEADER_EPOCH
 
     def load(self) -> None:
         """Reads the checkpoint; entries that go back are dropped."""
@@ -70,7 +68,7 @@ class EpochCache:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Where the log of a leader and that of a follower, last in `epoch`, may part."""
-        if epoch == UNDEFINED_EPOCH:
+        if epoch == NO_LEADER_EPOCH:
             return UNDEFINED
         if epoch == self.latest_epoch:
             return EpochEndOffset(epoch, log_end_offset)
@@ -115,7 +113,7 @@ class EpochCache:
     def _hold(self, entries: list[EpochEntry]) -> None:
         self._entries = entries
         self._is_saved = False
-        self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
+        self.latest_epoch = entries[-1].epoch if entries else NO_LEADER_EPOCH
 
 
 def _appended(entries: list[EpochEntry], entry: EpochEntry) -> list[EpochEntry]:

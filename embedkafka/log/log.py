@@ -46,7 +46,7 @@ from embedkafka.log.validation import (
 )
 from embedkafka.log.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.record import BytesLike
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition

@@ -24,9 +24,10 @@ from embedkafka.log.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
 from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.runtime.files import DirectoryLock, Files, is_disk_failure
+from embedkafka.runtime.files import MAX_FILE_NAME, DirectoryLock, Files, is_disk_failure
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, LOG_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Cancellable, Scheduler
@@ -38,11 +39,10 @@ DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 CREATION_RANK: Final = 25
 CHECKPOINT_RANK: Final = 26
-NEVER_MS: Final = 2**63 - 1
+NEVER_MS: Final = MAX_LONG
 
 # The log of a KRaft controller is not one of a topic.
 _LOG_DIRECTORY: Final = re.compile(r"(?!__cluster_metadata-)(.+)-(\d+)")
-_MAX_NAME: Final = 255
 
 DirFailureListener = Callable[[Path, Sequence[TopicPartition]], None]
 
@@ -511,7 +511,7 @@ class LogManager:
 
     def _path_aside(self, log: Log, suffix: str) -> Path:
         suffix = f".{self._random.getrandbits(128):032x}{suffix}"
-        return log.directory.with_name(log.directory.name[: _MAX_NAME - len(suffix)] + suffix)
+        return log.directory.with_name(log.directory.name[: MAX_FILE_NAME - len(suffix)] + suffix)
 
     def _remove_later(self, directory: Path, delay_ms: float) -> None:
         def remove() -> None:

@@ -20,14 +20,13 @@ from typing import Final, Protocol
 from embedkafka.log.log import Log
 from embedkafka.log.reads import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.runtime.files import FileRegion
+from embedkafka.runtime.files import MAX_FILE_NAME, FileRegion
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 
 FUTURE_SUFFIX: Final = "-future"
 _FUTURE_DIRECTORY: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
-_MAX_NAME: Final = 255
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
@@ -85,7 +84,7 @@ class Moves:
     def begin(self, log: Log, directory: Path) -> None:
         """Starts to move `log`, unless it is under way to `directory` already."""
         name = f"{log.topic_partition}.{self._random.getrandbits(128):032x}{FUTURE_SUFFIX}"
-        if len(name) > _MAX_NAME:
+        if len(name) > MAX_FILE_NAME:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")
         move = Move(log)
         with self._lock:

@@ -15,20 +15,20 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from embedkafka.records.batch import NO_SEQUENCE, RecordBatch
 from embedkafka.records.control import (
     ControlType,
     EndTransactionMarker,
     first_record,
     read_end_transaction_marker,
 )
+from embedkafka.runtime.ids import MAX_PRODUCER_EPOCH, NO_PRODUCER_EPOCH
 
 _LOG = logging.getLogger(__name__)
 
 BATCHES_KEPT: Final = 5
 NO_COORDINATOR_EPOCH: Final = -1
 _MAX_SEQUENCE: Final = 0x7FFFFFFF
-_MAX_EPOCH: Final = 0x7FFF
 
 
 class AppendOrigin(Enum):
@@ -232,7 +232,7 @@ class ProducerAppend:
             self._origin is AppendOrigin.BUMPING_COORDINATOR
             and producer_epoch == updated.producer_epoch
             and updated.current_txn_first_offset is not None
-            and producer_epoch != _MAX_EPOCH
+            and producer_epoch != MAX_PRODUCER_EPOCH
         ):
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -18,7 +18,8 @@ from embedkafka.log.offset_index import OffsetIndex, OffsetPosition
 from embedkafka.log.time_index import TimeIndex, TimestampOffset
 from embedkafka.log.txn_index import TransactionIndex
 from embedkafka.records.batch import Batch, next_batch_size, read_batches
-from embedkafka.records.record import NO_TIMESTAMP, BytesLike
+from embedkafka.records.record import NO_TIMESTAMP
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import File, FileRegion, Files
 
 LOG_SUFFIX: Final = ".log"

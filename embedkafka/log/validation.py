@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 from embedkafka.log.config import LogConfig
 from embedkafka.log.producer_state import AppendOrigin
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.records.batch import (
     ATTRIBUTES_POSITION,
     CRC_POSITION,
     MAX_TIMESTAMP_POSITION,
-    TIMESTAMP_TYPE_FLAG,
     Batch,
     RecordBatch,
     read_batches,
@@ -31,10 +31,10 @@ from embedkafka.records.batch import (
 from embedkafka.records.builder import write_crc
 from embedkafka.records.compression import CannotDecompress, Compression
 from embedkafka.records.conversion import up_convert
-from embedkafka.records.record import NO_TIMESTAMP, BytesLike, RecordHead, TimestampType
+from embedkafka.records.record import NO_TIMESTAMP, TIMESTAMP_TYPE_FLAG, RecordHead, TimestampType
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.ids import TopicPartition
 
-_LONG_MAX: Final = 2**63 - 1
 _ERRORS_SHOWN: Final = 3
 _MIN_INFLATED_LIMIT: Final = 64 * 1024 * 1024
 _MAX_INFLATION: Final = 16
@@ -86,7 +86,7 @@ def read_valid_batches(
     from_client = origin is AppendOrigin.CLIENT
     if from_client and not batches and len(records):
         raise _invalid(f"there is no whole batch in the {len(records)} bytes of records")
-    max_size = _LONG_MAX if origin is AppendOrigin.REPLICATION else config.max_message_bytes
+    max_size = MAX_LONG if origin is AppendOrigin.REPLICATION else config.max_message_bytes
     for batch in batches:
         if from_client and batch.magic == 2 and batch.base_offset != 0:
             raise _invalid(
@@ -202,7 +202,7 @@ def _check_records(
     from_client = origin is AppendOrigin.CLIENT
     needs_keys = config.compacts and from_client
     latest = now_ms + config.message_timestamp_after_max_ms
-    has_earliest = config.message_timestamp_before_max_ms != _LONG_MAX
+    has_earliest = config.message_timestamp_before_max_ms != MAX_LONG
     for batch in batches:
         has_all_keys = not needs_keys
         if from_client:
@@ -245,7 +245,7 @@ def _record_errors(
             errors.append((ErrorCode.INVALID_RECORD, RecordError(index, message)))
         elif _has_invalid_timestamp(batch, record, config, now_ms):
             earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
-            latest = min(now_ms + config.message_timestamp_after_max_ms, _LONG_MAX)
+            latest = min(now_ms + config.message_timestamp_after_max_ms, MAX_LONG)
             message = (
                 f"Timestamp {record.timestamp} of message with offset {record.offset} is out of "
                 f"range. The timestamp should be within [{earliest}, {latest}]"

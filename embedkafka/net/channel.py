@@ -9,16 +9,10 @@ Not here: when to read and write, and what to do about errors (`processor.py`).
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
-from embedkafka.net.connection import (
-    BadFrame,
-    Buffer,
-    FileRegion,
-    FrameReader,
-    FrameWriter,
-    Gather,
-)
+from embedkafka.net.connection import BadFrame, FileRegion, FrameReader, FrameWriter, Gather
 from embedkafka.net.transport import Stream
 from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.buffers import BytesLike
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -145,7 +139,7 @@ class Channel:
 
 
 def _in_memory_if_small(part: Part) -> Part:
-    if isinstance(part, Buffer) or part.size > _SMALL_REGION_BYTES:
+    if isinstance(part, BytesLike) or part.size > _SMALL_REGION_BYTES:
         return part
     region = cast(FileRegion, part)  # cast: says `Request.reply`
     data = region.read()

@@ -18,13 +18,13 @@ from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.headers import decode_response_header, encode_request_header
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.messages.registry import response_type
-from embedkafka.protocol.wire_types import Part
+from embedkafka.protocol.wire_types import MAX_INT, Part
 from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 REQUEST_TIMEOUT_MS: Final = 30_000
-_MAX_RESPONSE_BYTES: Final = 2**31 - 1
+_MAX_RESPONSE_BYTES: Final = MAX_INT
 
 
 class BrokerDisconnected(ConnectionError):

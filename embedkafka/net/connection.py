@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.buffers import BytesLike
 
 LENGTH_BYTES: Final = 4
 CHUNK_BYTES: Final = 16 * 1024
@@ -52,9 +53,6 @@ class FileRegion(Protocol):
     def fileno(self) -> int: ...
 
     def read(self) -> bytes: ...
-
-
-Buffer = bytes | bytearray | memoryview
 
 
 class BadFrame(Exception):
@@ -188,14 +186,14 @@ class FrameWriter:
     def next(self) -> "Gather | FileSlice":
         """What to send next: as many buffers as go together, or the rest of a file region."""
         first = self._parts[0]
-        if not isinstance(first, Buffer):
+        if not isinstance(first, BytesLike):
             # cast: what has a size and is no buffer is a file region, says `Request.reply`.
             region = cast(FileRegion, first)
             position, count = region.position + self._sent, region.size - self._sent
             return FileSlice(region, position=position, count=count)
-        buffers: list[Buffer] = []
+        buffers: list[BytesLike] = []
         for part in self._parts:
-            if not isinstance(part, Buffer) or len(buffers) == _MAX_BUFFERS:
+            if not isinstance(part, BytesLike) or len(buffers) == _MAX_BUFFERS:
                 return Gather(buffers, more=True)
             buffers.append(memoryview(part)[self._sent :] if self._sent and not buffers else part)
         return Gather(buffers, more=False)
@@ -215,7 +213,7 @@ class Gather:
 
     __slots__ = ("buffers", "more")
 
-    def __init__(self, buffers: list[Buffer], *, more: bool) -> None:
+    def __init__(self, buffers: list[BytesLike], *, more: bool) -> None:
         self.buffers = buffers
         self.more = more
 

@@ -8,11 +8,13 @@ Not here: closing what exceeds a limit (`acceptor.py`, `processor.py`).
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Final
 
+from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import dataclass, field
 
-UNLIMITED = 2**31 - 1
+UNLIMITED: Final = MAX_INT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from embedkafka.runtime.addresses import format_address
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.forks import after_fork
-
-Buffer = bytes | bytearray | memoryview
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -47,7 +46,7 @@ class Stream(Protocol):
         """Bytes received; 0 when the peer has closed."""
         ...
 
-    def send(self, buffers: Sequence[Buffer], *, more: bool) -> int:
+    def send(self, buffers: Sequence[BytesLike], *, more: bool) -> int:
         """Bytes taken from the front of `buffers`; `more` says that other data follows at once."""
         ...
 
@@ -202,7 +201,7 @@ class TcpStream:
     def set_timeout(self, seconds: float) -> None:
         self._socket.settimeout(seconds)
 
-    def send(self, buffers: Sequence[Buffer], *, more: bool) -> int:
+    def send(self, buffers: Sequence[BytesLike], *, more: bool) -> int:
         return self._socket.sendmsg(buffers, (), _MSG_MORE if more else 0)
 
     def send_file(self, descriptor: int, *, position: int, count: int) -> int:

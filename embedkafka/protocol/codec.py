@@ -23,6 +23,7 @@ from embedkafka.protocol.encoder import encoder_source
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.buffers import BytesLike
 
 __all__ = [
     "ProtocolError",
@@ -36,7 +37,6 @@ __all__ = [
 
 M = TypeVar("M")
 
-BytesLike = bytes | bytearray | memoryview
 
 _VERSION: Final = Struct(">h")
 _ENCODE_FAILURES: Final = (StructError, TypeError, AttributeError, UnicodeEncodeError)

@@ -50,8 +50,11 @@ UINT32: Final = Fixed("I", 4)
 FLOAT64: Final = Fixed("d", 8)
 UUID_BYTES: Final = Fixed("16s", 16)
 
-NO_UUID: Final = UUID(int=0)
-"""Kafka's ZERO_UUID: no topic id, no directory id."""
+MAX_INT: Final = 2**31 - 1
+MAX_LONG: Final = 2**63 - 1
+
+ZERO_UUID: Final = UUID(int=0)
+"""No topic id, no directory id."""
 
 OPERATIONS_OMITTED: Final = -(2**31)
 """Authorized operations are a bit set; this one says that nobody asked for them."""

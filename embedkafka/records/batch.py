@@ -14,28 +14,32 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.checksum import crc32c
 from embedkafka.records.compression import CannotDecompress, Compression, decompress_pieces
 from embedkafka.records.legacy import MIN_MESSAGE_SIZE, LegacyBatch
-from embedkafka.records.record import BytesLike, Header, Record, RecordHead, TimestampType
+from embedkafka.records.record import (
+    COMPRESSION_MASK,
+    LOG_OVERHEAD,
+    TIMESTAMP_TYPE_FLAG,
+    Header,
+    Record,
+    RecordHead,
+    TimestampType,
+)
 from embedkafka.records.varint import EndsEarly, decode_varint
 from embedkafka.records.walk import Checked, check_records, read_heads
+from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.ids import NO_PRODUCER_ID
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 MAX_TIMESTAMP_POSITION: Final = 35
 
-COMPRESSION_MASK: Final = 0x07
-TIMESTAMP_TYPE_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
 DELETE_HORIZON_FLAG: Final = 0x40
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-NO_LEADER_EPOCH: Final = -1
 
 _OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 _COMPRESSIONS: Final = tuple(Compression)

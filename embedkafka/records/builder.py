@@ -10,19 +10,22 @@ from embedkafka.records.batch import (
     DELETE_HORIZON_FLAG,
     HEADER,
     HEADER_SIZE,
-    LOG_OVERHEAD,
-    NO_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     NO_SEQUENCE,
-    TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     RecordBatch,
 )
 from embedkafka.records.checksum import crc32c
 from embedkafka.records.compression import Compression, compress
-from embedkafka.records.record import NO_TIMESTAMP, Header, Record, TimestampType
+from embedkafka.records.record import (
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    Header,
+    Record,
+    TimestampType,
+)
 from embedkafka.records.varint import encode_varint
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NewRecord = tuple[int, bytes | None, bytes | None, Sequence[Header]]
 

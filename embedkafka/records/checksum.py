@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import cast
 
-from embedkafka.records.record import BytesLike
+from embedkafka.runtime.buffers import BytesLike
 
 _Crc32c = Callable[[BytesLike], int]
 

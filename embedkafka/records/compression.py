@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.record import BytesLike
+from embedkafka.runtime.buffers import BytesLike
 
 
 class Compression(IntEnum):

@@ -5,9 +5,10 @@ from enum import IntEnum
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import NO_LEADER_EPOCH, RecordBatch
+from embedkafka.records.batch import RecordBatch
 from embedkafka.records.builder import build_batch
 from embedkafka.records.record import Record
+from embedkafka.runtime.ids import NO_LEADER_EPOCH
 from embedkafka.runtime.values import dataclass
 
 _KEY: Final = struct.Struct(">hh")

@@ -14,7 +14,8 @@ from embedkafka.records.batch import HEADER_SIZE, Batch, read_batches
 from embedkafka.records.builder import build_batch_at
 from embedkafka.records.compression import Compression
 from embedkafka.records.legacy import build_message_set
-from embedkafka.records.record import BytesLike, Record, TimestampType
+from embedkafka.records.record import Record, TimestampType
+from embedkafka.runtime.buffers import BytesLike
 
 _FILLER: Final = struct.Struct(">qi")
 

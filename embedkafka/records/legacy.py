@@ -12,15 +12,22 @@ from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.compression import Compression, compress, decompress, decompress_pieces
-from embedkafka.records.record import NO_TIMESTAMP, BytesLike, Record, RecordHead, TimestampType
+from embedkafka.records.record import (
+    COMPRESSION_MASK,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    Record,
+    RecordHead,
+    TimestampType,
+)
+from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-_LOG_OVERHEAD: Final = 12
 _CRC_END: Final = 16
 _HEADER: Final = struct.Struct(">qiIbb")
 _TIMESTAMP_POSITION: Final = 18
 _KEY_POSITION: Final = (18, 26)
-_COMPRESSION_MASK: Final = 0x07
-_TIMESTAMP_TYPE_FLAG: Final = 0x08
 
 # Offset, size, crc, magic, attributes, timestamp in magic 1, and two lengths, by magic.
 MIN_MESSAGE_SIZE: Final = (26, 34)
@@ -37,9 +44,9 @@ class LegacyBatch:
     attributes: int
 
     # What a message set cannot say, said the way v2 says it.
-    partition_leader_epoch: Final = -1
-    producer_id: Final = -1
-    producer_epoch: Final = -1
+    partition_leader_epoch: Final = NO_LEADER_EPOCH
+    producer_id: Final = NO_PRODUCER_ID
+    producer_epoch: Final = NO_PRODUCER_EPOCH
     base_sequence: Final = -1
     last_sequence: Final = -1
     has_producer_id: Final = False
@@ -52,7 +59,7 @@ class LegacyBatch:
         self.last_offset, length, self.crc, self.magic, self.attributes = _HEADER.unpack_from(
             buffer
         )
-        self.size_in_bytes: int = length + _LOG_OVERHEAD
+        self.size_in_bytes: int = length + LOG_OVERHEAD
         self.buffer = buffer[: self.size_in_bytes]
 
     def __repr__(self) -> str:
@@ -74,7 +81,7 @@ class LegacyBatch:
 
     @property
     def compression(self) -> Compression:
-        codec = self.attributes & _COMPRESSION_MASK
+        codec = self.attributes & COMPRESSION_MASK
         if codec > Compression.LZ4:
             raise ApiError(
                 ErrorCode.INVALID_RECORD, f"unknown compression type id {codec} in magic 0 or 1"
@@ -85,7 +92,7 @@ class LegacyBatch:
     def timestamp_type(self) -> TimestampType:
         if self.magic == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
-        return TimestampType(bool(self.attributes & _TIMESTAMP_TYPE_FLAG))
+        return TimestampType(bool(self.attributes & TIMESTAMP_TYPE_FLAG))
 
     @property
     def max_timestamp(self) -> int:
@@ -211,7 +218,7 @@ def build_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
     """`records`, which have absolute offsets, as messages of magic 0 or 1; headers are dropped."""
-    flag = _TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0
+    flag = TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0
     if compression is Compression.NONE or not records:
         return b"".join(_message(record, magic, flag) for record in records)
     if compression is Compression.ZSTD:
@@ -233,7 +240,7 @@ def build_message_set(
 
 
 def _message(record: Record, magic: int, attributes: int) -> bytes:
-    body = bytearray((magic, attributes if magic else attributes & _COMPRESSION_MASK))
+    body = bytearray((magic, attributes if magic else attributes & COMPRESSION_MASK))
     if magic:
         body += record.timestamp.to_bytes(8, "big", signed=True)
     for data in (record.key, record.value):

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-BytesLike = bytes | bytearray | memoryview
 Header = tuple[str, bytes | None]
 
 NO_TIMESTAMP: Final = -1
+LOG_OVERHEAD: Final = 12  # base offset and size, before every batch and message
+COMPRESSION_MASK: Final = 0x07  # of the attributes, in every magic
+TIMESTAMP_TYPE_FLAG: Final = 0x08
 
 
 class TimestampType(IntEnum):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.fetch import NO_OFFSET
+from embedkafka.runtime.ids import NO_OFFSET
 
 
 class DeletedRecords(NamedTuple):

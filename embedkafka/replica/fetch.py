@@ -5,15 +5,19 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from embedkafka.log.log import AbortedTransaction, FetchIsolation, Records
+from embedkafka.log.reads import NO_RECORDS
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.ids import (
+    NO_BROKER_EPOCH,
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    BrokerId,
+    TopicPartition,
+)
 from embedkafka.runtime.values import dataclass
 
 CONSUMER_REPLICA_ID: Final = BrokerId(-1)
-NO_EPOCH: Final = -1
-NO_OFFSET: Final = -1
-NO_RECORDS: Final = memoryview(b"")
-ZERO_ID: Final = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,7 @@ class FetchParams:
     """
 
     replica_id: BrokerId = CONSUMER_REPLICA_ID
-    broker_epoch: int = NO_EPOCH
+    broker_epoch: int = NO_BROKER_EPOCH
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -60,9 +64,9 @@ class PartitionFetch(NamedTuple):
     fetch_offset: int
     max_bytes: int
     log_start_offset: int = NO_OFFSET
-    current_leader_epoch: int = NO_EPOCH
-    last_fetched_epoch: int = NO_EPOCH
-    topic_id: uuid.UUID = ZERO_ID
+    current_leader_epoch: int = NO_LEADER_EPOCH
+    last_fetched_epoch: int = NO_LEADER_EPOCH
+    topic_id: uuid.UUID = ZERO_UUID
 
 
 class EpochEnd(NamedTuple):

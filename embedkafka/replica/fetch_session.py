@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.fetch import NO_OFFSET, ZERO_ID, PartitionData, PartitionFetch
+from embedkafka.protocol.wire_types import MAX_INT, ZERO_UUID
+from embedkafka.replica.fetch import PartitionData, PartitionFetch
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_OFFSET, TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
-_MAX_INT: Final = 2**31 - 1
 
 SessionKey = tuple[uuid.UUID | str, int]
 """A partition by topic id, or by name where the client sends no ids."""
@@ -178,7 +178,7 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _new_id(self) -> int:
-        while (session_id := self._rng.randint(1, _MAX_INT)) in self._sessions:
+        while (session_id := self._rng.randint(1, MAX_INT)) in self._sessions:
             pass
         return session_id
 
@@ -372,18 +372,18 @@ class _Incremental:
 
 def _key(request: PartitionFetch) -> SessionKey:
     topic, partition = request.topic_partition
-    return (topic if request.topic_id == ZERO_ID else request.topic_id, partition)
+    return (topic if request.topic_id == ZERO_UUID else request.topic_id, partition)
 
 
 def next_epoch(epoch: int) -> int:
     """The epoch of the request that follows, in a session that goes on."""
-    return 1 if epoch == _MAX_INT else epoch + 1
+    return 1 if epoch == MAX_INT else epoch + 1
 
 
 def _resolved(
     request: PartitionFetch, resolve: Callable[[uuid.UUID], str | None]
 ) -> PartitionFetch:
-    if request.topic_partition.topic or request.topic_id == ZERO_ID:
+    if request.topic_partition.topic or request.topic_id == ZERO_UUID:
         return request
     topic = resolve(request.topic_id) or ""
     return request._replace(

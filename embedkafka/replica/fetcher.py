@@ -24,19 +24,12 @@ from typing import Final
 
 from embedkafka.log.log import Log
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.replica.fetch import (
-    NO_EPOCH,
-    NO_OFFSET,
-    EpochEnd,
-    PartitionData,
-    PartitionFetch,
-    bytes_of,
-)
+from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch, bytes_of
 from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable
 from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.truncation import truncation_for
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET, TopicPartition
 from embedkafka.runtime.values import dataclass, field
 
 _LOG = logging.getLogger(__name__)
@@ -80,7 +73,7 @@ class Followed:
         self.state = FollowState.TRUNCATING
         self.fetch_offset = NO_OFFSET
         self.is_in_sync = False
-        self.last_fetched_epoch = NO_EPOCH
+        self.last_fetched_epoch = NO_LEADER_EPOCH
 
     def position_at(self, log: Log) -> None:
         """Goes on from the end of the log."""
@@ -208,7 +201,7 @@ class ReplicaFetcher:
             self._max_bytes,
             log.log_start_offset if log is not None else NO_OFFSET,
             followed.leader_epoch,
-            followed.last_fetched_epoch if self._truncates_on_fetch else NO_EPOCH,
+            followed.last_fetched_epoch if self._truncates_on_fetch else NO_LEADER_EPOCH,
             followed.topic_id,
         )
 
@@ -265,7 +258,7 @@ class ReplicaFetcher:
             self._fail(followed, "it is no longer hosted")
             return
         try:
-            if log.latest_epoch == NO_EPOCH:
+            if log.latest_epoch == NO_LEADER_EPOCH:
                 self._cut(followed, log.high_watermark)
             elif self._truncates_on_fetch:
                 followed.position_at(log)

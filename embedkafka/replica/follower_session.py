@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.fetch import ZERO_ID, PartitionFetch
+from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.replica.fetch import PartitionFetch
 from embedkafka.replica.fetch_session import INITIAL_EPOCH, NO_SESSION, next_epoch
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
@@ -46,7 +47,7 @@ class FollowerSession:
 
     def begin(self, wanted: Sequence[PartitionFetch]) -> SessionFetch:
         """The next fetch, after which the leader is to know `wanted`."""
-        by_id = all(request.topic_id != ZERO_ID for request in wanted)
+        by_id = all(request.topic_id != ZERO_UUID for request in wanted)
         if by_id != self._by_id:
             self.reset()
         self._by_id = by_id

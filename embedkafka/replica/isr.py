@@ -8,10 +8,7 @@ Not here: writing a decision to the store (`isr_updates`).
 
 from collections.abc import Callable, Collection, Iterable
 
-from embedkafka.runtime.ids import BrokerId
-
-UNKNOWN_OFFSET = -1
-UNKNOWN_EPOCH = -1
+from embedkafka.runtime.ids import NO_BROKER_EPOCH, NO_OFFSET, BrokerId
 
 
 class FollowerProgress:
@@ -29,10 +26,10 @@ class FollowerProgress:
 
     def __init__(self, broker_id: BrokerId) -> None:
         self.broker_id = broker_id
-        self.broker_epoch = UNKNOWN_EPOCH
-        self.log_end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+        self.broker_epoch = NO_BROKER_EPOCH
+        self.log_end_offset = NO_OFFSET
+        self.log_start_offset = NO_OFFSET
+        self.last_fetch_leader_end_offset = NO_OFFSET
         self.last_fetch_ms = 0.0
         self.last_caught_up_ms = 0.0
 
@@ -44,8 +41,8 @@ class FollowerProgress:
         What one that is no member had once asked for counts no more: it may come back without it.
         """
         if new_leader or not in_sync:
-            self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
-            self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+            self.log_end_offset = self.log_start_offset = NO_OFFSET
+            self.last_fetch_leader_end_offset = NO_OFFSET
             self.last_fetch_ms = 0.0
         else:
             self.last_fetch_leader_end_offset = leader_end_offset

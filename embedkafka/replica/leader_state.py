@@ -20,7 +20,7 @@ from embedkafka.replica.partition_values import (
     LeaderAndIsrPartitionState,
     ReplicaView,
 )
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_OFFSET, BrokerId, TopicPartition
 from embedkafka.zk.payloads import LeaderAndIsr
 
 
@@ -215,7 +215,7 @@ class LeaderState:
 
     def has_unheard_follower(self) -> bool:
         return any(
-            follower.log_end_offset == rules.UNKNOWN_OFFSET and self._is_eligible(broker_id)
+            follower.log_end_offset == NO_OFFSET and self._is_eligible(broker_id)
             for broker_id, follower in self.followers.items()
         )
 

@@ -23,7 +23,7 @@ from embedkafka.protocol.messages.brokers import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
-from embedkafka.replica.fetch import ZERO_ID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.fetcher import Followed
 from embedkafka.replica.fetcher_manager import FetcherManager
 from embedkafka.replica.hosted import HostedPartitions
@@ -31,7 +31,13 @@ from embedkafka.replica.partition import Partition
 from embedkafka.replica.partition_values import LeaderAndIsrPartitionState
 from embedkafka.replica.ports import LeaderChange, LeadershipListener, TopicConfigs
 from embedkafka.replica.waiters import Waiters
-from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
+from embedkafka.runtime.ids import (
+    EPOCH_DURING_DELETE,
+    NO_LEADER_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
 from embedkafka.runtime.locks import ranked_lock
 from embedkafka.runtime.topic_names import is_legal
 from embedkafka.runtime.values import dataclass, field
@@ -40,8 +46,6 @@ from embedkafka.zk.payloads import ReplicaAssignment
 _LOG = logging.getLogger(__name__)
 
 STATE_CHANGE_RANK: Final = 5
-EPOCH_DURING_DELETE: Final = -2
-NO_EPOCH_SENT: Final = -1
 
 
 class Leadership:
@@ -160,7 +164,7 @@ class Leadership:
     def _is_of_another_topic(self, order: "_Order") -> bool:
         log = self._logs.find(order.topic_partition)
         known_id = None if log is None else log.topic_id
-        return known_id is not None and order.topic_id not in (ZERO_ID, known_id)
+        return known_id is not None and order.topic_id not in (ZERO_UUID, known_id)
 
     def _judge(self, order: "_Order") -> ErrorCode:
         """Whether the order may be carried out."""
@@ -211,7 +215,7 @@ class Leadership:
         changes.following.append(change)
         if state.leader >= 0:
             followed = Followed(
-                partition, leader_epoch=state.leader_epoch, topic_id=log.topic_id or ZERO_ID
+                partition, leader_epoch=state.leader_epoch, topic_id=log.topic_id or ZERO_UUID
             )
             changes.followed[topic_partition] = (state.leader, followed)
 
@@ -224,7 +228,7 @@ class Leadership:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the log of {order.topic_partition} is not on the disks that are left",
             )
-        topic_id = None if order.topic_id == ZERO_ID else order.topic_id
+        topic_id = None if order.topic_id == ZERO_UUID else order.topic_id
         config = self._configs.log_config(order.topic_partition.topic)
         log = logs.get_or_create(order.topic_partition, topic_id, config)
         log.update_config(config)
@@ -239,7 +243,7 @@ class Leadership:
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.find(stop.topic_partition)
         # A deletion does not raise the leader epoch, so it comes with a mark of its own.
-        unconditional = stop.leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH_SENT)
+        unconditional = stop.leader_epoch in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH)
         if partition is None or unconditional or stop.leader_epoch >= partition.leader_epoch:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -295,7 +299,7 @@ class _Changes:
 def _orders(request: LeaderAndIsrRequest) -> list[_Order]:
     return [
         *(
-            _order(TopicPartition(state.topic_name, state.partition_index), ZERO_ID, state)
+            _order(TopicPartition(state.topic_name, state.partition_index), ZERO_UUID, state)
             for state in request.ungrouped_partition_states
         ),
         *(
@@ -356,11 +360,11 @@ def _stops(request: StopReplicaRequest) -> Sequence[_Stop]:
     delete = request.delete_partitions
     return [
         *(
-            _Stop(TopicPartition(p.topic_name, p.partition_index), NO_EPOCH_SENT, delete)
+            _Stop(TopicPartition(p.topic_name, p.partition_index), NO_LEADER_EPOCH, delete)
             for p in request.ungrouped_partitions
         ),
         *(
-            _Stop(TopicPartition(topic.name, index), NO_EPOCH_SENT, delete)
+            _Stop(TopicPartition(topic.name, index), NO_LEADER_EPOCH, delete)
             for topic in request.topics
             for index in topic.partition_indexes
         ),

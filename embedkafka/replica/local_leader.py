@@ -7,10 +7,10 @@ Invariants: the listener is in place before the first read, so nothing appended 
 from collections.abc import Callable, Sequence
 
 from embedkafka.log.log import FetchIsolation
-from embedkafka.replica.fetch import NO_OFFSET, EpochEnd, PartitionData, PartitionFetch
+from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.replica.leader_endpoint import LeaderUnavailable, OnNews
 from embedkafka.replica.ports import ReplicaSource
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_OFFSET, BrokerId, TopicPartition
 
 
 class LocalLeader:

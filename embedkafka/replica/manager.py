@@ -23,13 +23,7 @@ from embedkafka.protocol.messages.brokers import (
 from embedkafka.purgatory.operation import DelayedOperation
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import (
-    NO_EPOCH,
-    EpochEnd,
-    FetchParams,
-    PartitionData,
-    PartitionFetch,
-)
+from embedkafka.replica.fetch import EpochEnd, FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.fetcher_manager import FetcherManager
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.isr_updates import IsrUpdates
@@ -51,7 +45,7 @@ from embedkafka.replica.waiters import FollowerListener, Waiters
 from embedkafka.replica.writes import OnDeleted, OnProduced, Writes
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Cancellable, Scheduler, Timer
 
 _LOG = logging.getLogger(__name__)
@@ -220,7 +214,7 @@ class ReplicaManager:
         timestamp: int,
         *,
         isolation: FetchIsolation,
-        current_leader_epoch: int = NO_EPOCH,
+        current_leader_epoch: int = NO_LEADER_EPOCH,
         only_leader: bool = True,
     ) -> OffsetAnswer | None:
         """What ListOffsets asks of one partition; None when no record is that young."""
@@ -232,7 +226,11 @@ class ReplicaManager:
         )
 
     def end_offset_for_epoch(
-        self, topic_partition: TopicPartition, epoch: int, *, current_leader_epoch: int = NO_EPOCH
+        self,
+        topic_partition: TopicPartition,
+        epoch: int,
+        *,
+        current_leader_epoch: int = NO_LEADER_EPOCH,
     ) -> EpochEnd:
         """What OffsetForLeaderEpoch asks of one partition."""
         return self.hosted.require(topic_partition).end_offset_for_epoch(

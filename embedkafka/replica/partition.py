@@ -12,15 +12,10 @@ from typing import Final
 
 from embedkafka.log.log import AppendInfo, FetchDataInfo, FetchIsolation, Log
 from embedkafka.log.producer_state import AppendOrigin
+from embedkafka.log.reads import NO_RECORDS
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.replica.fetch import (
-    NO_EPOCH,
-    NO_OFFSET,
-    NO_RECORDS,
-    EpochEnd,
-    PartitionData,
-    PartitionFetch,
-)
+from embedkafka.protocol.wire_types import MAX_LONG
+from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.replica.isr import FollowerProgress
 from embedkafka.replica.leader_state import LeaderState
 from embedkafka.replica.partition_values import (
@@ -34,15 +29,22 @@ from embedkafka.replica.partition_values import (
 )
 from embedkafka.replica.quota import is_throttled
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
+from embedkafka.runtime.ids import (
+    NO_BROKER_EPOCH,
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
 from embedkafka.runtime.locks import PARTITION_RANK, ranked_lock
 from embedkafka.zk.payloads import NO_ASSIGNMENT
 
-NO_LEADER: Final = BrokerId(-1)
 ACKS_ALL: Final = -1
 HIGH_WATERMARK: Final = -1
 
-_MAX_TIME: Final = 2**63 - 1
+_MAX_TIME: Final = MAX_LONG
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -67,7 +69,7 @@ class Partition:
         self.broker_id = broker_id
         self.log: Log | None = None
         self.leader_id = NO_LEADER
-        self.leader_epoch = LeaderEpoch(NO_EPOCH)
+        self.leader_epoch = LeaderEpoch(NO_LEADER_EPOCH)
         self.assignment = NO_ASSIGNMENT
         self._clock = clock
         self._lag_time_max_ms = lag_time_max_ms
@@ -148,7 +150,7 @@ class Partition:
     ) -> tuple[AppendInfo, bool, bool]:
         """Appends; whether the high watermark moved, and whether it is past the append."""
         with self._lock:
-            log, leading = self._require_leading(NO_EPOCH)
+            log, leading = self._require_leading(NO_LEADER_EPOCH)
             if required_acks == ACKS_ALL and not leading.has_enough_replicas:
                 raise ApiError(
                     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -179,7 +181,7 @@ class Partition:
         Returns the offset, and the low watermark as it is now.
         """
         with self._lock:
-            log, leading = self._require_leading(NO_EPOCH)
+            log, leading = self._require_leading(NO_LEADER_EPOCH)
             if not log.config.deletes:
                 raise ApiError(
                     ErrorCode.POLICY_VIOLATION, f"{self.topic_partition} is compacted only"
@@ -197,7 +199,7 @@ class Partition:
     def require_low_watermark(self) -> int:
         """The smallest log start of all live replicas."""
         with self._lock:
-            _, leading = self._require_leading(NO_EPOCH)
+            _, leading = self._require_leading(NO_LEADER_EPOCH)
             return leading.low_watermark()
 
     # -- reading
@@ -232,14 +234,14 @@ class Partition:
         *,
         max_bytes: int,
         min_one_message: bool,
-        broker_epoch: int = NO_EPOCH,
+        broker_epoch: int = NO_BROKER_EPOCH,
     ) -> tuple[PartitionData, FollowerEffects]:
         """Takes note of the follower's position, and reads from there up to the log end."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             log, leading = self._require_leading(request.current_leader_epoch)
             follower = self._require_follower(leading, follower_id, request)
-            if broker_epoch != NO_EPOCH:
+            if broker_epoch != NO_BROKER_EPOCH:
                 self._note_life(follower, broker_epoch)
             diverging = _find_divergence(log, request)
             if diverging is not None:
@@ -294,7 +296,7 @@ class Partition:
         timestamp: int,
         *,
         isolation: FetchIsolation,
-        current_leader_epoch: int = NO_EPOCH,
+        current_leader_epoch: int = NO_LEADER_EPOCH,
         only_leader: bool = True,
     ) -> OffsetAnswer | None:
         """What ListOffsets asks for: an end of the log, or the first offset from a time on.
@@ -310,7 +312,7 @@ class Partition:
                     timestamp=-1, offset=start_offset, leader_epoch=log.epoch_at(start_offset)
                 )
             if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-                return OffsetAnswer(timestamp=-1, offset=NO_OFFSET, leader_epoch=NO_EPOCH)
+                return OffsetAnswer(timestamp=-1, offset=NO_OFFSET, leader_epoch=NO_LEADER_EPOCH)
             end_offset = _end_offset(log, isolation)
             if timestamp == LATEST_TIMESTAMP:
                 self._require_settled(log, isolation)
@@ -332,7 +334,7 @@ class Partition:
     ) -> list[int]:
         """What ListOffsets v0 asks for: where segments begin, up to a time, the newest first."""
         with self._lock:
-            log = self._require_log(NO_EPOCH, only_leader=only_leader)
+            log = self._require_log(NO_LEADER_EPOCH, only_leader=only_leader)
             if timestamp == EARLIEST_TIMESTAMP:
                 offsets = [log.log_start_offset]
             else:
@@ -344,7 +346,7 @@ class Partition:
             return visible if visible == chosen else [end_offset, *visible]
 
     def end_offset_for_epoch(
-        self, epoch: int, *, current_leader_epoch: int = NO_EPOCH, only_leader: bool = True
+        self, epoch: int, *, current_leader_epoch: int = NO_LEADER_EPOCH, only_leader: bool = True
     ) -> EpochEnd:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) when there is none."""
         with self._lock:
@@ -448,7 +450,7 @@ class Partition:
     def require_log(self) -> Log:
         """The local log, whoever leads."""
         with self._lock:
-            return self._require_log(NO_EPOCH, only_leader=False)
+            return self._require_log(NO_LEADER_EPOCH, only_leader=False)
 
     def require_topic_id(self, topic_id: uuid.UUID) -> None:
         """Raises unless the log is that of `topic_id`; a log without an id matches any."""
@@ -490,7 +492,7 @@ class Partition:
         self._partition_epoch = state.partition_epoch
 
     def _require_log(self, current_leader_epoch: int, *, only_leader: bool) -> Log:
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch != NO_LEADER_EPOCH and current_leader_epoch != self.leader_epoch:
             fenced = current_leader_epoch < self.leader_epoch
             raise ApiError(
                 ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -573,13 +575,13 @@ class Partition:
 def _find_divergence(log: Log, request: PartitionFetch) -> EpochEnd | None:
     """Where the fetcher's log leaves this one (KIP-595), if it says which epoch it fetched last."""
     epoch = request.last_fetched_epoch
-    if epoch == NO_EPOCH or (
+    if epoch == NO_LEADER_EPOCH or (
         epoch == log.latest_epoch
         and log.log_start_offset <= request.fetch_offset <= log.log_end_offset
     ):
         return None
     end = _end_of_epoch(log, epoch)
-    if end.end_offset == NO_OFFSET or end.epoch == NO_EPOCH:
+    if end.end_offset == NO_OFFSET or end.epoch == NO_LEADER_EPOCH:
         raise ApiError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{log.topic_partition}: nothing is known of epoch {epoch} or earlier ones",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from embedkafka.log.validation import RecordError
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.fetch import NO_OFFSET
+from embedkafka.runtime.ids import NO_OFFSET
 
 
 class PartitionResponse(NamedTuple):

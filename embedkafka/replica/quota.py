@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 _ALL: Final = ("*",)
-_UNLIMITED: Final = 2**63 - 1
+_UNLIMITED: Final = MAX_LONG
 
 
 class ReplicationQuota:

@@ -8,8 +8,9 @@ Not here: fetch sessions (`fetch_session`), which decide what of the answer goes
 from collections.abc import Callable, Sequence
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.delayed import DelayedFetch
-from embedkafka.replica.fetch import ZERO_ID, FetchParams, PartitionData, PartitionFetch
+from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.isr_updates import IsrUpdates
 from embedkafka.replica.partition import Partition
@@ -171,7 +172,7 @@ class Reads:
 
     def _require(self, request: PartitionFetch) -> Partition:
         partition = self._hosted.require(request.topic_partition)
-        if request.topic_id != ZERO_ID:
+        if request.topic_id != ZERO_UUID:
             partition.require_topic_id(request.topic_id)
         return partition
 

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from embedkafka.log.reads import NO_RECORDS
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import (
@@ -20,7 +21,7 @@ from embedkafka.protocol.messages.core import (
     OffsetForLeaderEpochResponse,
 )
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import NO_RECORDS, EpochEnd, PartitionData, PartitionFetch
+from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.replica.follower_session import FollowerSession, SessionFetch
 from embedkafka.replica.leader_endpoint import LeaderUnavailable
 from embedkafka.runtime.ids import BrokerId, TopicPartition

@@ -5,7 +5,8 @@ Pure: offsets and epochs in, a decision out.
 
 from typing import NamedTuple
 
-from embedkafka.replica.fetch import NO_EPOCH, NO_OFFSET, EpochEnd
+from embedkafka.replica.fetch import EpochEnd
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET
 
 
 class Truncation(NamedTuple):
@@ -22,7 +23,7 @@ def truncation_for(
     if leader_end.end_offset == NO_OFFSET:
         # The leader knows nothing so old: fall back on where fetching began, the high watermark.
         return Truncation(fetch_offset, True)
-    if leader_end.epoch == NO_EPOCH or own_end.epoch == NO_EPOCH:
+    if leader_end.epoch == NO_LEADER_EPOCH or own_end.epoch == NO_LEADER_EPOCH:
         return Truncation(min(leader_end.end_offset, log_end_offset), True)
     if own_end.epoch != leader_end.epoch:
         # The follower never saw that epoch: what came after its previous one is not the leader's.

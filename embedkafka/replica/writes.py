@@ -14,16 +14,15 @@ from embedkafka.log.validation import RecordsRejected
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.delayed import DelayedDeleteRecords, DelayedProduce
 from embedkafka.replica.deletion import DeletedRecords
-from embedkafka.replica.fetch import NO_OFFSET
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.partition import ACKS_ALL
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.waiters import Waiters
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_OFFSET, TopicPartition
+from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 
 _LOG = logging.getLogger(__name__)
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
 # These say that the log was not reached at all, so its start offset is not told.

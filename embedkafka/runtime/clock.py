@@ -9,7 +9,7 @@ Not here: timers (`purgatory.timer`) and periodic work (`runtime.scheduler`), wh
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -115,6 +115,10 @@ class SystemClock:
         """Moves this clock forward by the sum and wakes everyone who waits on it."""
         self._offset_ms += _forward_ms(ms, seconds, minutes, hours, days)
         self._jumps.announce()
+
+
+REAL_TIME: Final = SystemClock()
+"""Measures how long callers have waited: moving the cluster's clock must not end their timeouts."""
 
 
 class ManualClock:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.failures import DirectoryInUse
 from embedkafka.runtime.forks import Owner, after_fork
 
@@ -25,7 +26,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-BytesLike = bytes | bytearray | memoryview
+
+MAX_FILE_NAME: Final = 255
 
 #: A file system without links, another file system, one that allows no more of them.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP})

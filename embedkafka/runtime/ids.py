@@ -1,12 +1,22 @@
 """Names for the numbers that Kafka passes around, so that two of them are never mixed up."""
 
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 ProducerId = NewType("ProducerId", int)
 ProducerEpoch = NewType("ProducerEpoch", int)
+
+NO_LEADER: Final = BrokerId(-1)
+LEADER_DURING_DELETE: Final = BrokerId(-2)  # in UpdateMetadata: the topic is being deleted
+NO_LEADER_EPOCH: Final = -1
+EPOCH_DURING_DELETE: Final = -2  # in StopReplica: deletions do not raise the leader epoch
+NO_OFFSET: Final = -1
+NO_BROKER_EPOCH: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 
 
 class TopicPartition(NamedTuple):

@@ -9,12 +9,14 @@ from uuid import UUID
 
 from embedkafka.log.log import AppendOrigin, FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.partition import ACKS_ALL
 from embedkafka.replica.ports import LeaderChange
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
-from embedkafka.server.metadata_cache import NOT_INFORMED, ZERO_ID, MetadataCache
+from embedkafka.server.metadata_cache import NOT_INFORMED, MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ConnectionLoss, SessionExpired, SessionState, ZkError
 
@@ -40,7 +42,7 @@ class CachedMetadata:
     def topics(self) -> Mapping[str, tuple[UUID, int]]:
         snapshot = self._cache.snapshot
         return {
-            name: (snapshot.topic_ids.get(name, ZERO_ID), len(partitions))
+            name: (snapshot.topic_ids.get(name, ZERO_UUID), len(partitions))
             for name, partitions in snapshot.topics.items()
         }
 
@@ -150,7 +152,7 @@ class LocalPartitions:
 
         self._replicas().append_records(
             timeout_ms=self.append_timeout_ms,
-            required_acks=-1,
+            required_acks=ACKS_ALL,
             entries={topic_partition: memoryview(bytearray(batch))},
             on_done=finish,
             origin=AppendOrigin.COORDINATOR,

@@ -30,7 +30,6 @@ from embedkafka.protocol.messages.brokers import (
 )
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.purgatory.timer import SystemTimer
-from embedkafka.replica.fetch import NO_EPOCH
 from embedkafka.replica.fetch_session import FetchManager
 from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable, OnNews
 from embedkafka.replica.local_leader import LocalLeader
@@ -42,8 +41,9 @@ from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import Files
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import ThreadScheduler
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.adapters import (
     CachedMetadata,
@@ -73,11 +73,7 @@ from embedkafka.server.markers import MarkerSender
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topics.admin import DEFAULT, TopicAdmin
 from embedkafka.server.topics.delayed import DelayedTopics
-from embedkafka.server.topics.rules import (
-    GROUP_METADATA_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-    is_valid_topic_name,
-)
+from embedkafka.server.topics.rules import is_valid_topic_name
 from embedkafka.server.txn_verification import TxnVerification
 from embedkafka.txn.service import TxnService
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -525,7 +521,7 @@ class Broker:
         )
 
     def _broker_epoch(self) -> int:
-        return NO_EPOCH if self.controller is None else self.controller.broker_epoch
+        return NO_BROKER_EPOCH if self.controller is None else self.controller.broker_epoch
 
     def _connect_to_leader(self, leader: BrokerId) -> BrokerClient:
         endpoint = self.metadata.snapshot.find_endpoint(leader, CLIENT_LISTENER)

@@ -8,10 +8,9 @@ from embedkafka.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_LEADER, BrokerId, TopicPartition
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.txn.ports import NO_LEADER
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ZkError
 

@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import LEADER_DURING_DELETE, TopicPartition
 from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.topic_names import is_legal
 from embedkafka.runtime.values import dataclass, field
 
 _LOG = logging.getLogger(__name__)
 
-LEADER_DURING_DELETE = -2
-NO_LEADER = -1
 NOT_INFORMED = -1
-ZERO_ID = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +123,7 @@ class MetadataCache:
             told_ids = {
                 state.topic_name: state.topic_id
                 for state in request.topic_states
-                if state.topic_id != ZERO_ID
+                if state.topic_id != ZERO_UUID
             }
             renewed = [n for n, id_ in told_ids.items() if old.topic_ids.get(n, id_) != id_]
             stale = old.topics if request.type == FULL else renewed

@@ -26,11 +26,11 @@ from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.topic_names import TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.config.dynamic import DynamicConfig
 from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.topics.rules import TRANSACTION_STATE_TOPIC
 from embedkafka.txn.service import TxnService
 
 _VERSION: Final = 5  # of AddPartitionsToTxn

@@ -5,15 +5,12 @@ Not here: offsets in `__consumer_offsets` (`group`), of which these know nothing
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import OffsetCommitRequest, OffsetFetchResponse
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_OFFSET, TopicPartition
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk
-
-_NO_OFFSET: Final = -1
 
 _Fetched = OffsetFetchResponse.Group.Topic.Partition
 
@@ -47,7 +44,7 @@ def fetch_offset(
     offset = zk.find_consumer_offset(group, topic_partition) if group and is_there else None
     return _Fetched(
         partition_index=topic_partition.partition,
-        committed_offset=_NO_OFFSET if offset is None else offset,
+        committed_offset=NO_OFFSET if offset is None else offset,
         metadata="",
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if offset is None else ErrorCode.NONE,
     )

@@ -8,17 +8,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.records.record import NO_TIMESTAMP
+from embedkafka.runtime.ids import (
+    MAX_PRODUCER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TopicPartition,
+)
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.txn.states import TxnState, move
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_TIMESTAMP: Final = -1
-
-MAX_EPOCH: Final = 2**15 - 1
 # Clients never use the greatest epoch: the coordinator must always be able to fence once more.
-LAST_CLIENT_EPOCH: Final = MAX_EPOCH - 1
+LAST_CLIENT_EPOCH: Final = MAX_PRODUCER_EPOCH - 1
 
 EPOCH_BUMP_VERSION: Final = 2
 """The transaction version from which on every end of a transaction takes a new epoch (KIP-890)."""
@@ -134,7 +135,8 @@ class Transaction:
         target = TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if client_version >= EPOCH_BUMP_VERSION:
-            epoch, last_epoch = min(self.producer_epoch + 1, MAX_EPOCH), self.producer_epoch
+            last_epoch = self.producer_epoch
+            epoch = min(last_epoch + 1, MAX_PRODUCER_EPOCH)
         return replace(
             self,
             state=move(self.state, target),
@@ -162,7 +164,7 @@ class Transaction:
             self,
             state=move(fence, TxnState.PREPARE_ABORT),
             previous_producer_id=self.producer_id,
-            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
+            producer_epoch=min(self.producer_epoch + 1, MAX_PRODUCER_EPOCH),
             last_producer_epoch=self.producer_epoch if has_bump else NO_PRODUCER_EPOCH,
             last_update_timestamp_ms=now_ms,
             client_version=client_version,

@@ -1,15 +1,13 @@
 """What transactions need from the rest of the broker, besides `coordinator.ports`."""
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from embedkafka.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-
-NO_LEADER: Final = BrokerId(-1)
 
 
 class ProducerIdBlocks(Protocol):

@@ -4,14 +4,10 @@ Owner: the `coordinator` loop.
 Invariants: an id is handed out once; ids of a block that was not used up are lost, as in Kafka.
 """
 
-from typing import Final
-
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from embedkafka.runtime.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from embedkafka.txn.ports import ProducerIdBlocks
-
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 
 
 class ProducerIds:

@@ -10,8 +10,6 @@ from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.metadata import Transaction
 from embedkafka.txn.states import STATES_BY_NUMBER, TxnState
 
-TRANSACTION_TOPIC: Final = "__transaction_state"
-
 _KEY_VERSION: Final = 0
 _FLEXIBLE_VALUE_VERSION: Final = 1
 

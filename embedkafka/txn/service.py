@@ -10,7 +10,7 @@ cache: handlers refuse partitions that do not exist, and find a group's offsets 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.ports import CoordinatorParts, KnownLeaders
@@ -31,22 +31,23 @@ from embedkafka.protocol.messages.transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from embedkafka.runtime.topic_names import TRANSACTION_STATE_TOPIC
 from embedkafka.txn.admin import describe, describe_error, find_pattern, is_listed, listed
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.decision import Decision
 from embedkafka.txn.marker_delivery import MarkerDelivery, MarkerOrder
-from embedkafka.txn.metadata import EPOCH_BUMP_VERSION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from embedkafka.txn.metadata import EPOCH_BUMP_VERSION
 from embedkafka.txn.ports import MarkerTransport, ProducerIdBlocks
 from embedkafka.txn.producer_ids import ProducerIds, init_error, init_idempotent_producer
-from embedkafka.txn.records import TRANSACTION_TOPIC
 from embedkafka.txn.shard import ProducerIdAndEpoch, Result, ResultReply, TxnShard
 from embedkafka.txn.states import STATES_BY_LABEL
 
 R = TypeVar("R")
 
 _FIRST_WITH_BUMP = 5  # EndTxn
-_FIRST_OF_BROKERS = 4  # AddPartitionsToTxn: from here on leaders ask, several ids at once
+FIRST_SENT_BY_BROKERS: Final = 4
+"""AddPartitionsToTxn: from this version leaders ask, for several transactional ids at once."""
 
 
 class TxnService:
@@ -65,7 +66,7 @@ class TxnService:
         self._clock = parts.clock
         self._producer_ids = ProducerIds(producer_id_blocks)
         host = ShardHost(
-            TRANSACTION_TOPIC,
+            TRANSACTION_STATE_TOPIC,
             parts,
             leaders=leaders,
             new_shard=self._new_shard,
@@ -163,7 +164,7 @@ class TxnService:
         """Adds, or verifies, partitions; from v4 on for several transactional ids."""
         transactions = (
             request.transactions
-            if version >= _FIRST_OF_BROKERS
+            if version >= FIRST_SENT_BY_BROKERS
             else [_transaction_before_v4(request)]
         )
         results: dict[int, AddPartitionsToTxnResponse.Transaction] = {}
@@ -173,7 +174,7 @@ class TxnService:
             if len(results) < len(transactions):
                 return
             ordered = [results[index] for index in range(len(transactions))]
-            if version >= _FIRST_OF_BROKERS:
+            if version >= FIRST_SENT_BY_BROKERS:
                 reply(AddPartitionsToTxnResponse(results_by_transaction=ordered))
             else:
                 topics = ordered[0].topic_results
@@ -206,7 +207,7 @@ class TxnService:
                 producer,
                 partitions,
                 # Leaders add partitions only for producers that do not so themselves (KIP-890).
-                client_version=EPOCH_BUMP_VERSION if version >= _FIRST_OF_BROKERS else 0,
+                client_version=EPOCH_BUMP_VERSION if version >= FIRST_SENT_BY_BROKERS else 0,
                 reply=answer,
                 now_ms=now_ms,
             )

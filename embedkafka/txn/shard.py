@@ -17,15 +17,13 @@ from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.protocol.codec import leading_version
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.records.batch import Batch
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from embedkafka.runtime.values import dataclass
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.decision import Decision, Decisions, SendMarkers, Sequel
 from embedkafka.txn.metadata import (
     EPOCH_BUMP_VERSION,
     LAST_CLIENT_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     Transaction,
     new_transaction,
 )

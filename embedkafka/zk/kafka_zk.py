@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Final
 
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 from embedkafka.runtime.values import replace
 from embedkafka.zk import paths, payloads
 from embedkafka.zk.partition_states import StateUpdates, create_states, update_states
@@ -63,7 +63,6 @@ from embedkafka.zk.znodes import (
 __all__ = ["PRODUCER_ID_BLOCK_SIZE", "ControllerMoved", "KafkaZk", "StateUpdates"]
 
 PRODUCER_ID_BLOCK_SIZE = 1000
-UNKNOWN_BROKER_EPOCH: Final = -1
 CONFIG_CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000
 
 _NO_JOINERS: Final[Mapping[BrokerId, int]] = MappingProxyType({})
@@ -339,7 +338,7 @@ class KafkaZk:
         restarted = [
             broker_id
             for broker_id, epoch in joining.items()
-            if epoch not in (UNKNOWN_BROKER_EPOCH, self.find_broker_epoch(broker_id))
+            if epoch not in (NO_BROKER_EPOCH, self.find_broker_epoch(broker_id))
         ]
         try:
             if restarted:

@@ -19,8 +19,6 @@ from embedkafka.runtime.addresses import format_address, parse_address
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass, field, replace
 
-NO_LEADER: Final = -1
-LEADER_DURING_DELETE: Final = -2
 """The leader that UpdateMetadata gives a partition whose topic is being deleted."""
 
 RECOVERED: Final = 0

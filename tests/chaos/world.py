@@ -16,7 +16,7 @@ from embedkafka.protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from tests.chaos import checkers
 from tests.chaos.clients import (
     AUDIT,
@@ -272,7 +272,7 @@ class World:
 
     def _delete_doomed(self):
         """What is answered; None for nothing, and then it may be deleted or not."""
-        doomed = DeleteTopicsRequest.Topic(name="doomed", topic_id=NO_UUID)
+        doomed = DeleteTopicsRequest.Topic(name="doomed", topic_id=ZERO_UUID)
         try:
             request = DeleteTopicsRequest(topics=[doomed], timeout_ms=1_500)
             (answer,) = self._administer(request, 6).responses

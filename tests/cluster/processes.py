@@ -17,8 +17,7 @@ from embedkafka.protocol.messages.core import ProduceRequest
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.ids import TopicPartition
-from embedkafka.server.metadata_cache import NO_LEADER
+from embedkafka.runtime.ids import NO_LEADER, TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 from tests.java_tools.jvm import dies_with_parent

@@ -13,11 +13,11 @@ from typing import Any
 
 from embedkafka.controller import events
 from embedkafka.controller.events import ElectionTrigger, ElectionType
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_LEADER, TopicPartition
 from embedkafka.runtime.values import replace
 from embedkafka.zk import paths
 from embedkafka.zk.memory import MemorySession
-from embedkafka.zk.payloads import NO_LEADER, LeaderAndIsr, ReplicaAssignment
+from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 from embedkafka.zk.store import (
     CheckOp,
     ConnectionLoss,

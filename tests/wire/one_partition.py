@@ -12,7 +12,7 @@ from embedkafka.protocol.messages.core import (
     MetadataRequest,
     ProduceRequest,
 )
-from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.record import Record
@@ -82,7 +82,7 @@ def fetch_request(
     offset: int,
     *,
     partition: int = 0,
-    topic_id: uuid.UUID = NO_UUID,
+    topic_id: uuid.UUID = ZERO_UUID,
     max_wait_ms: int = 0,
     min_bytes: int = 1,
     max_bytes: int = 1 << 20,

@@ -5,15 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.records.batch import (
-    HEADER,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAX_TIMESTAMP_POSITION,
-    read_batches,
-)
+from embedkafka.records.batch import HEADER, HEADER_SIZE, MAX_TIMESTAMP_POSITION, read_batches
 from embedkafka.records.builder import build_batch, write_crc
 from embedkafka.records.compression import Compression, compress
+from embedkafka.records.record import LOG_OVERHEAD
 from embedkafka.records.varint import encode_varint
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import LATEST, T0, fetch, list_offset, produce

@@ -13,7 +13,7 @@ from embedkafka.protocol.messages.topics import (
     DeleteRecordsRequest,
     DeleteTopicsRequest,
 )
-from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from tests.wire.clients import Cluster, await_topic, create_topic, eventually
 from tests.wire.one_partition import (
     EARLIEST,
@@ -43,7 +43,7 @@ def delete_by_id(raw: RawClient, topic_id: uuid.UUID) -> Answer:
 
 def delete(raw: RawClient, name: str, *, version: int = 6) -> Answer:
     request = DeleteTopicsRequest(
-        topics=[DeleteTopicsRequest.Topic(name=name, topic_id=NO_UUID)],
+        topics=[DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID)],
         topic_names=[name],
         timeout_ms=30_000,
     )
@@ -63,7 +63,7 @@ def test_every_version_deletes_by_name(cluster: Cluster, raw: RawClient, unique:
         topic_id = describe(raw, name).topic_id
         answer = delete(raw, name, version=version)
         assert (answer.name, answer.error_code) == (name, ErrorCode.NONE)
-        assert answer.topic_id == (topic_id if version >= 6 else NO_UUID)
+        assert answer.topic_id == (topic_id if version >= 6 else ZERO_UUID)
         await_gone(raw, name)
 
     each_version(raw, DeleteTopicsRequest, check)

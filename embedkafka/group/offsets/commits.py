@@ -15,21 +15,13 @@ from embedkafka.group.calls import Committer, refuse
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.decision import Decisions
 from embedkafka.group.kinds import GroupKinds
-from embedkafka.group.offsets.store import (
-    NO_EXPIRY,
-    NO_PRODUCER_ID,
-    STORE_ERRORS,
-    CommittedOffset,
-    Offsets,
-)
+from embedkafka.group.offsets.store import NO_EXPIRY, STORE_ERRORS, CommittedOffset, Offsets
 from embedkafka.group.records import offset_record
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET, NO_PRODUCER_ID, TopicPartition
 from embedkafka.runtime.values import dataclass
 
-INVALID_OFFSET: Final = -1
-NO_LEADER_EPOCH: Final = -1
 _FIRST_WITH_MEMBER_EPOCH: Final = 9  # OffsetCommit
 _FIRST_TXN_WITH_LOADING_ERROR: Final = 2  # TxnOffsetCommit
 
@@ -72,7 +64,7 @@ class FetchedOffset:
     """The answer for one partition."""
 
     topic_partition: TopicPartition
-    offset: int = INVALID_OFFSET
+    offset: int = NO_OFFSET
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
     error: ErrorCode = ErrorCode.NONE

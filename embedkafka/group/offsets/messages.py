@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from embedkafka.group.offsets.commits import INVALID_OFFSET, FetchedOffset, OffsetToCommit
+from embedkafka.group.offsets.commits import FetchedOffset, OffsetToCommit
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import (
     OffsetCommitRequest,
@@ -16,8 +16,8 @@ from embedkafka.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from embedkafka.protocol.wire_types import NO_UUID
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.ids import NO_OFFSET, TopicPartition
 
 
 def offsets_to_commit(request: OffsetCommitRequest) -> list[OffsetToCommit]:
@@ -157,7 +157,7 @@ def fetched_group(
         )
     topics = [
         OffsetFetchResponse.Group.Topic(
-            name=name, topic_id=ids.get(name, NO_UUID), partitions=partitions
+            name=name, topic_id=ids.get(name, ZERO_UUID), partitions=partitions
         )
         for name, partitions in by_topic.items()
     ]
@@ -180,7 +180,7 @@ def fetch_response_before_v8(
             partitions=[
                 OffsetFetchResponse.Group.Topic.Partition(
                     partition_index=index,
-                    committed_offset=INVALID_OFFSET,
+                    committed_offset=NO_OFFSET,
                     metadata="",
                     error_code=group.error_code,
                 )

@@ -14,10 +14,9 @@ from typing import Final
 from embedkafka.coordinator.decision import TOO_LARGE
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_PRODUCER_ID, TopicPartition
 from embedkafka.runtime.values import dataclass
 
-NO_PRODUCER_ID: Final = -1
 NO_EXPIRY: Final = -1
 
 # How a refused append looks to whoever wanted to change offsets, where it is told differently.

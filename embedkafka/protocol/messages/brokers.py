@@ -9,7 +9,7 @@ from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, since, struct, tagged, until
-from embedkafka.protocol.wire_types import NO_UUID, Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import ZERO_UUID, Int8, Int16, Int32, Int64
 
 INCREMENTAL: Final = 1
 FULL: Final = 2
@@ -43,7 +43,7 @@ class LeaderAndIsrRequest:
             leader_recovery_state: Int8 = since(6, default=0)
 
         topic_name: str
-        topic_id: UUID = since(5, default=NO_UUID)
+        topic_id: UUID = since(5, default=ZERO_UUID)
         partition_states: Sequence[PartitionState]
 
     @struct
@@ -158,7 +158,7 @@ class UpdateMetadataRequest:
             offline_replicas: Sequence[Int32] = since(4, default=())
 
         topic_name: str
-        topic_id: UUID = since(7, default=NO_UUID)
+        topic_id: UUID = since(7, default=ZERO_UUID)
         partition_states: Sequence[PartitionState]
 
     @struct

@@ -6,8 +6,10 @@ from uuid import UUID
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, nullable_since, since, struct, tagged, until
 from embedkafka.protocol.wire_types import (
-    NO_UUID,
+    MAX_INT,
+    MAX_LONG,
     OPERATIONS_OMITTED,
+    ZERO_UUID,
     Int8,
     Int16,
     Int32,
@@ -75,7 +77,7 @@ class MetadataRequest:
 
     @struct
     class Topic:
-        topic_id: UUID = since(10, default=NO_UUID)
+        topic_id: UUID = since(10, default=ZERO_UUID)
         name: str | None = nullable_since(10)
 
     topics: Sequence[Topic] | None = nullable_since(1)
@@ -114,7 +116,7 @@ class MetadataResponse:
 
         error_code: Int16 = 0
         name: str | None = nullable_since(12)
-        topic_id: UUID = since(10, default=NO_UUID)
+        topic_id: UUID = since(10, default=ZERO_UUID)
         is_internal: bool = since(1, default=False)
         partitions: Sequence[Partition]
         topic_authorized_operations: Int32 = since(8, default=OPERATIONS_OMITTED)
@@ -145,7 +147,7 @@ class ProduceRequest:
             records: Records | None
 
         name: str = until(12, default="")
-        topic_id: UUID = since(13, default=NO_UUID)
+        topic_id: UUID = since(13, default=ZERO_UUID)
         partition_data: Sequence[Partition]
 
     transactional_id: str | None = since(3, default=None)
@@ -187,7 +189,7 @@ class ProduceResponse:
             current_leader: LeaderIdAndEpoch = tagged(0, since=10, default=LeaderIdAndEpoch())
 
         name: str = until(12, default="")
-        topic_id: UUID = since(13, default=NO_UUID)
+        topic_id: UUID = since(13, default=ZERO_UUID)
         partition_responses: Sequence[Partition]
 
     @struct
@@ -227,17 +229,17 @@ class FetchRequest:
             last_fetched_epoch: Int32 = since(12, default=-1)
             log_start_offset: Int64 = since(5, default=-1)
             partition_max_bytes: Int32
-            replica_directory_id: UUID = tagged(0, since=17, default=NO_UUID)
-            high_watermark: Int64 = tagged(1, since=18, default=0x7FFFFFFFFFFFFFFF)
+            replica_directory_id: UUID = tagged(0, since=17, default=ZERO_UUID)
+            high_watermark: Int64 = tagged(1, since=18, default=MAX_LONG)
 
         topic: str = until(12, default="")
-        topic_id: UUID = since(13, default=NO_UUID)
+        topic_id: UUID = since(13, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
     @struct
     class ForgottenTopic:
         topic: str = until(12, default="")
-        topic_id: UUID = since(13, default=NO_UUID)
+        topic_id: UUID = since(13, default=ZERO_UUID)
         partitions: Sequence[Int32]
 
     cluster_id: str | None = tagged(0, since=12, default=None)
@@ -245,7 +247,7 @@ class FetchRequest:
     replica_state: ReplicaState = tagged(1, since=15, default=ReplicaState())
     max_wait_ms: Int32
     min_bytes: Int32
-    max_bytes: Int32 = since(3, default=0x7FFFFFFF)
+    max_bytes: Int32 = since(3, default=MAX_INT)
     isolation_level: Int8 = since(4, default=0)  # 0 read uncommitted, 1 read committed
     session_id: Int32 = since(7, default=0)
     session_epoch: Int32 = since(7, default=-1)
@@ -301,7 +303,7 @@ class FetchResponse:
             records: SendableRecords | None
 
         topic: str = until(12, default="")
-        topic_id: UUID = since(13, default=NO_UUID)
+        topic_id: UUID = since(13, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
     @struct

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, nullable_since, since, struct, until
-from embedkafka.protocol.wire_types import NO_UUID, OPERATIONS_OMITTED, Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import OPERATIONS_OMITTED, ZERO_UUID, Int8, Int16, Int32, Int64
 
 
 @message(api=ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible=3)
@@ -208,7 +208,7 @@ class OffsetCommitRequest:
             committed_metadata: str | None
 
         name: str = until(9, default="")
-        topic_id: UUID = since(10, default=NO_UUID)
+        topic_id: UUID = since(10, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
     group_id: str
@@ -234,7 +234,7 @@ class OffsetCommitResponse:
             error_code: Int16 = 0
 
         name: str = until(9, default="")
-        topic_id: UUID = since(10, default=NO_UUID)
+        topic_id: UUID = since(10, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = since(3, default=0)
@@ -254,7 +254,7 @@ class OffsetFetchRequest:
         @struct
         class Topic:
             name: str = until(9, default="")
-            topic_id: UUID = since(10, default=NO_UUID)
+            topic_id: UUID = since(10, default=ZERO_UUID)
             partition_indexes: Sequence[Int32]
 
         group_id: str
@@ -289,7 +289,7 @@ class OffsetFetchResponse:
                 error_code: Int16 = 0
 
             name: str = until(9, default="")
-            topic_id: UUID = since(10, default=NO_UUID)
+            topic_id: UUID = since(10, default=ZERO_UUID)
             partitions: Sequence[Partition]
 
         group_id: str

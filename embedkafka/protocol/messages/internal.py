@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from embedkafka.protocol.message import message, since, struct, tagged
-from embedkafka.protocol.wire_types import NO_UUID, Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import ZERO_UUID, Int8, Int16, Int32, Int64
 
 
 @message(versions=(0, 3))
@@ -65,7 +65,7 @@ class OffsetCommitValue:
     metadata: str
     commit_timestamp: Int64
     expire_timestamp: Int64 = since(1, until=1, default=-1)
-    topic_id: UUID = tagged(0, since=4, default=NO_UUID)
+    topic_id: UUID = tagged(0, since=4, default=ZERO_UUID)
 
 
 @message(versions=(2, 2))

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, nullable_since, since, struct, tagged, until
-from embedkafka.protocol.wire_types import NO_UUID, Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import ZERO_UUID, Int8, Int16, Int32, Int64
 
 
 @message(api=ApiKey.CREATE_TOPICS, versions=(0, 7), flexible=5)
@@ -57,7 +57,7 @@ class CreateTopicsResponse:
             is_sensitive: bool
 
         name: str
-        topic_id: UUID = since(7, default=NO_UUID)
+        topic_id: UUID = since(7, default=ZERO_UUID)
         error_code: Int16 = 0
         error_message: str | None = since(1, default=None)
         topic_config_error_code: Int16 = tagged(0, since=5, default=0)
@@ -93,7 +93,7 @@ class DeleteTopicsResponse:
     @struct
     class Topic:
         name: str | None = nullable_since(6)
-        topic_id: UUID = since(6, default=NO_UUID)
+        topic_id: UUID = since(6, default=ZERO_UUID)
         error_code: Int16 = 0
         error_message: str | None = since(5, default=None)
 

@@ -10,11 +10,10 @@ Not here: keys that have no effect (`inert`), topic keys (`topic_keys`).
 from collections.abc import Mapping
 from typing import Final
 
+from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
 from embedkafka.server.config.definition import (
     CLUSTER_WIDE,
     MAX_DOUBLE,
-    MAX_INT,
-    MAX_LONG,
     PER_BROKER,
     ConfigKey,
     ConfigValue,

@@ -8,11 +8,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
+from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 
-MAX_INT = 2**31 - 1
-MAX_LONG = 2**63 - 1
 MAX_DOUBLE = 1.7976931348623157e308
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.config.definition import (
-    MAX_LONG,
     ConfigKey,
     at_least,
     between,

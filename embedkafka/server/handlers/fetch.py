@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import FetchRequest, FetchResponse
-from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
 from embedkafka.runtime.ids import BrokerId, TopicPartition
@@ -166,7 +166,7 @@ def _response(broker: "Broker", answer: SessionAnswer, context: "RequestContext"
     last: object = None
     moved: set[int] = set()
     for asked, data in answer.answers:
-        key = asked.topic_id if asked.topic_id != NO_UUID else asked.topic_partition.topic
+        key = asked.topic_id if asked.topic_id != ZERO_UUID else asked.topic_partition.topic
         if key != last:
             last, partitions = key, []
             topics.append(

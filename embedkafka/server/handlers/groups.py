@@ -36,12 +36,12 @@ from embedkafka.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.server import zookeeper_offsets
 from embedkafka.server.acl_operations import GROUP_OPERATIONS
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.delayed import DelayedTopics, has_leaders
-from embedkafka.server.topics.rules import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker

@@ -19,13 +19,15 @@ from embedkafka.protocol.messages.core import (
     MetadataRequest,
     MetadataResponse,
 )
-from embedkafka.protocol.wire_types import NO_UUID, OPERATIONS_OMITTED
+from embedkafka.protocol.wire_types import OPERATIONS_OMITTED, ZERO_UUID
+from embedkafka.runtime.ids import NO_LEADER
+from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from embedkafka.server.acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from embedkafka.server.api_table import HANDLERS
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.features import FEATURES
-from embedkafka.server.metadata_cache import NO_LEADER, MetadataSnapshot, PartitionInfo
-from embedkafka.server.topics.rules import INTERNAL_TOPICS, is_valid_topic_name
+from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
+from embedkafka.server.topics.rules import is_valid_topic_name
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -168,7 +170,7 @@ class _TopicDescriber:
 
     def requested(self, topic: MetadataRequest.Topic) -> MetadataResponse.Topic:
         # The Java client sends an empty name beside an id, where others send null.
-        if topic.name is None or (topic.topic_id != NO_UUID and not topic.name):
+        if topic.name is None or (topic.topic_id != ZERO_UUID and not topic.name):
             return self._by_id(topic.topic_id)
         if topic.name in self._snapshot.topics:
             return self.known(topic.name)
@@ -181,7 +183,7 @@ class _TopicDescriber:
     def known(self, name: str) -> MetadataResponse.Topic:
         return MetadataResponse.Topic(
             name=name,
-            topic_id=self._snapshot.topic_ids.get(name, NO_UUID),
+            topic_id=self._snapshot.topic_ids.get(name, ZERO_UUID),
             is_internal=name in INTERNAL_TOPICS,
             partitions=[
                 self._partition(index, info)
@@ -199,7 +201,7 @@ class _TopicDescriber:
         return self.known(name)
 
     def _failed(
-        self, error: ErrorCode, name: str | None, topic_id: uuid.UUID = NO_UUID
+        self, error: ErrorCode, name: str | None, topic_id: uuid.UUID = ZERO_UUID
     ) -> MetadataResponse.Topic:
         return MetadataResponse.Topic(
             error_code=error,
@@ -337,7 +339,7 @@ class _Page:
             if valid
             else ErrorCode.INVALID_TOPIC_EXCEPTION,
             name=name,
-            topic_id=NO_UUID,
+            topic_id=ZERO_UUID,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
         )
@@ -347,7 +349,7 @@ class _Page:
     ) -> DescribeTopicPartitionsResponse.Topic:
         return DescribeTopicPartitionsResponse.Topic(
             name=name,
-            topic_id=self._snapshot.topic_ids.get(name, NO_UUID),
+            topic_id=self._snapshot.topic_ids.get(name, ZERO_UUID),
             is_internal=name in INTERNAL_TOPICS,
             partitions=[self._partition(index, info) for index, info in partitions],
             topic_authorized_operations=TOPIC_OPERATIONS,

@@ -22,6 +22,7 @@ from embedkafka.protocol.messages.topics import (
     DescribeLogDirsResponse,
 )
 from embedkafka.replica.deletion import DeletedRecords
+from embedkafka.replica.fetch import CONSUMER_REPLICA_ID
 from embedkafka.replica.partition import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
-_CONSUMER: Final = -1
 _DEBUGGING: Final = -2
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
@@ -138,7 +138,7 @@ def _segment_offsets(
 
 
 def _isolation(replica_id: int, isolation_level: int) -> FetchIsolation:
-    if replica_id != _CONSUMER:
+    if replica_id != CONSUMER_REPLICA_ID:
         return FetchIsolation.LOG_END
     if isolation_level == _READ_COMMITTED:
         return FetchIsolation.TXN_COMMITTED

@@ -13,7 +13,7 @@ from embedkafka.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from embedkafka.protocol.wire_types import NO_UUID
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.server.config.view import topic_entries
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
@@ -102,7 +102,7 @@ def _created(
 ) -> CreateTopicsResponse.Topic:
     return CreateTopicsResponse.Topic(
         name=topic.name,
-        topic_id=NO_UUID if validate_only else topic.topic_id,
+        topic_id=ZERO_UUID if validate_only else topic.topic_id,
         num_partitions=len(topic.assignment),
         replication_factor=topic.replication_factor,
         configs=[
@@ -191,7 +191,7 @@ def delete_topics(
         request.topics
         if by_id
         else [
-            DeleteTopicsRequest.Topic(name=name, topic_id=NO_UUID) for name in request.topic_names
+            DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in request.topic_names
         ]
     )
     results: list[DeleteTopicsResponse.Topic] = []
@@ -246,9 +246,9 @@ def _delete(
     snapshot = broker.metadata.snapshot
     name, topic_id = topic.name, topic.topic_id
     try:
-        if name is not None and topic_id != NO_UUID:
+        if name is not None and topic_id != ZERO_UUID:
             raise ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and id.")
-        if name is None and topic_id == NO_UUID:
+        if name is None and topic_id == ZERO_UUID:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
         if name is None:
             name = snapshot.topic_names.get(topic_id)

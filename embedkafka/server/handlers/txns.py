@@ -34,19 +34,19 @@ from embedkafka.records.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
 )
+from embedkafka.replica.partition import ACKS_ALL
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 from embedkafka.server.dispatch import LATER
-from embedkafka.server.topics.rules import GROUP_METADATA_TOPIC
 from embedkafka.server.txn_verification import TransactionalWrite, support_by_version
 from embedkafka.txn.metadata import EPOCH_BUMP_VERSION
+from embedkafka.txn.service import FIRST_SENT_BY_BROKERS
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
-_ACKS_ALL = -1
-_FIRST_OF_BROKERS = 4
 _FIRST_WITH_LOADING = 2
 
 
@@ -65,7 +65,7 @@ def add_partitions_to_txn(
 
     Versions: v4 is for brokers: several transactions, and they may only ask (KIP-890).
     """
-    if context.version < _FIRST_OF_BROKERS:
+    if context.version < FIRST_SENT_BY_BROKERS:
         refused = _refused_partitions(broker, request.v3_and_below_topics)
         if refused is not None:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
@@ -274,7 +274,7 @@ def _write_marker(
 
     broker.replicas.append_records(
         timeout_ms=broker.config.broker.integer("request.timeout.ms"),
-        required_acks=_ACKS_ALL,
+        required_acks=ACKS_ALL,
         entries={partition: memoryview(bytearray(batch)) for partition in partitions},
         on_done=on_done,
         origin=AppendOrigin.BUMPING_COORDINATOR

@@ -1,14 +1,9 @@
 """Which topics may be made: names, counts and assignments, with Kafka's errors and words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.topic_names import name_fault
-
-GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 _MAX_PARTITIONS_PER_REQUEST = 10_000
 _MAX_RECORDS_PER_REQUEST = 10_000

@@ -4,12 +4,13 @@ import json
 
 from embedkafka.cluster.log_dump import as_json, as_text, explain
 from embedkafka.group.consumer.records import epoch_record
-from embedkafka.group.records import OFFSETS_TOPIC, group_record, offset_record
+from embedkafka.group.records import group_record, offset_record
 from embedkafka.log.dump import BatchFound, EntryFound, FileFound, Problem, RecordFound
 from embedkafka.protocol.messages.internal import GroupMetadataValue, OffsetCommitValue
 from embedkafka.records.record import Record
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.txn.metadata import Transaction
-from embedkafka.txn.records import TRANSACTION_TOPIC, transaction_record
+from embedkafka.txn.records import transaction_record
 from embedkafka.txn.states import TxnState
 
 COMMITTED = OffsetCommitValue(offset=42, leader_epoch=3, metadata="note", commit_timestamp=5)
@@ -28,12 +29,12 @@ def a_record(**fields: object) -> RecordFound:
 
 
 def test_a_committed_offset_is_explained() -> None:
-    meaning = meaning_of(OFFSETS_TOPIC, offset_record("g", "orders", 3, COMMITTED))
+    meaning = meaning_of(GROUP_METADATA_TOPIC, offset_record("g", "orders", 3, COMMITTED))
     assert meaning["type"] == "OffsetCommit"
     assert meaning["key"] == {"group": "g", "topic": "orders", "partition": 3}
     assert meaning["value"]["offset"] == 42
     assert meaning["value"]["metadata"] == "note"
-    tombstone = meaning_of(OFFSETS_TOPIC, offset_record("g", "orders", 3, None))
+    tombstone = meaning_of(GROUP_METADATA_TOPIC, offset_record("g", "orders", 3, None))
     assert tombstone["value"] is None
 
 
@@ -41,10 +42,10 @@ def test_groups_of_both_kinds_are_explained() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol=None, leader=None, members=[]
     )
-    classic = meaning_of(OFFSETS_TOPIC, group_record("g", value))
+    classic = meaning_of(GROUP_METADATA_TOPIC, group_record("g", value))
     assert (classic["type"], classic["key"]) == ("GroupMetadata", {"group": "g"})
     assert classic["value"]["generation"] == 3
-    consumer = meaning_of(OFFSETS_TOPIC, epoch_record("g", 5))
+    consumer = meaning_of(GROUP_METADATA_TOPIC, epoch_record("g", 5))
     assert (consumer["type"], consumer["value"]["epoch"]) == ("ConsumerGroupMetadata", 5)
 
 
@@ -60,13 +61,13 @@ def test_a_transaction_is_explained_with_the_name_of_its_state() -> None:
         last_update_timestamp_ms=5,
     )
     record = transaction_record(transaction, transaction_version=1)
-    meaning = meaning_of(TRANSACTION_TOPIC, record)
+    meaning = meaning_of(TRANSACTION_STATE_TOPIC, record)
     assert meaning["key"] == {"transactional_id": "tx"}
     assert (meaning["value"]["producer_id"], meaning["value"]["transaction_status"]) == (9, "EMPTY")
 
 
 def test_what_nobody_knows_is_not_explained() -> None:
-    for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+    for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
         for key in (b"", b"\0", b"\0\x63abc", b"\0\1"):
             assert explain(topic, Record(0, 0, key, None)) is None
     assert explain("orders", Record(0, 0, *offset_record("g", "t", 0, COMMITTED))) is None
@@ -88,7 +89,7 @@ def test_text_is_one_line_for_each_finding() -> None:
         "epoch 3, start_offset 9"
     )
     assert as_text(Problem(path="p", reason="r")) == "! p: r"
-    meaning = explain(OFFSETS_TOPIC, Record(0, 0, *offset_record("g", "t", 0, COMMITTED)))
+    meaning = explain(GROUP_METADATA_TOPIC, Record(0, 0, *offset_record("g", "t", 0, COMMITTED)))
     assert as_text(a_record(timestamp=-1, meaning=meaning)).strip() == (
         "7  no time  OffsetCommit group g, topic t, partition 0: "
         "offset 42, leader_epoch 3, metadata note, commit_timestamp 5"

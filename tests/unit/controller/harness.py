@@ -26,16 +26,10 @@ from embedkafka.protocol.messages.brokers import (
 )
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import LEADER_DURING_DELETE, TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
-from embedkafka.zk.payloads import (
-    LEADER_DURING_DELETE,
-    BrokerEndpoint,
-    BrokerInfo,
-    LeaderAndIsr,
-    ReplicaAssignment,
-)
+from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from embedkafka.zk.retrying import RetryingStore
 from embedkafka.zk.store import SessionState
 

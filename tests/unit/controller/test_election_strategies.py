@@ -12,13 +12,8 @@ from embedkafka.controller.election_strategies import (
     recipients,
     without_replica,
 )
-from embedkafka.zk.payloads import (
-    NO_LEADER,
-    RECOVERED,
-    RECOVERING,
-    LeaderAndIsr,
-    ReplicaAssignment,
-)
+from embedkafka.runtime.ids import NO_LEADER
+from embedkafka.zk.payloads import RECOVERED, RECOVERING, LeaderAndIsr, ReplicaAssignment
 
 
 def candidates(

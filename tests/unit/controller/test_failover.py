@@ -5,7 +5,8 @@ import pytest
 from embedkafka.controller import events
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import StopReplicaRequest
-from embedkafka.zk.payloads import NO_LEADER, BrokerEndpoint, BrokerInfo
+from embedkafka.runtime.ids import NO_LEADER
+from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo
 from tests.unit.controller.harness import Cluster, tp
 
 ORDERS = tp("orders")

@@ -19,7 +19,8 @@ from embedkafka.protocol.messages.brokers import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from embedkafka.zk.payloads import LEADER_DURING_DELETE, LeaderAndIsr, ReplicaAssignment
+from embedkafka.runtime.ids import LEADER_DURING_DELETE
+from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 from tests.unit.controller.harness import broker_info, tp
 
 TOPIC_ID = uuid.UUID(int=7)

@@ -6,7 +6,8 @@ from embedkafka.controller import events
 from embedkafka.controller.core import ControllerConfig
 from embedkafka.controller.events import ElectionType
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.zk.payloads import NO_LEADER, RECOVERING
+from embedkafka.runtime.ids import NO_LEADER
+from embedkafka.zk.payloads import RECOVERING
 from tests.unit.controller.harness import Cluster, tp
 
 ORDERS = tp("orders")

@@ -19,8 +19,9 @@ from embedkafka.records.control import (
     build_end_transaction_marker,
 )
 from embedkafka.records.record import Record
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import ManualClock
-from embedkafka.runtime.files import BytesLike, File, FileRegion, SystemFiles
+from embedkafka.runtime.files import File, FileRegion, SystemFiles
 from embedkafka.runtime.ids import TopicPartition
 
 

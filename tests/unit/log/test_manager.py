@@ -14,9 +14,9 @@ from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.config import LogConfig
 from embedkafka.log.manager import LogManager, LogManagerConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import ConfigError, DirectoryInUse
-from embedkafka.runtime.files import BytesLike
 from embedkafka.runtime.ids import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

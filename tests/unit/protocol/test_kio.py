@@ -17,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 
 from embedkafka.protocol.codec import decode, encode
 from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.wire_types import NO_UUID, UUID_BYTES
+from embedkafka.protocol.wire_types import UUID_BYTES, ZERO_UUID
 from tests.unit.protocol.values import REQUESTS_AND_RESPONSES, values_of
 
 
@@ -59,7 +59,7 @@ def assert_same(ours: Any, theirs: Any, version: int) -> None:
         name = field.name if field.name in names else field.name.removesuffix("_ms")
         value = getattr(theirs, name)
         if value is None and field.type is UUID_BYTES:
-            value = NO_UUID
+            value = ZERO_UUID
         assert_same_value(getattr(ours, field.name), value, version)
 
 

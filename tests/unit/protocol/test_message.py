@@ -8,7 +8,7 @@ from embedkafka.protocol.codec import ProtocolError, decode, encode
 from embedkafka.protocol.message import message, replace, schema_of, since, struct, tagged, until
 from embedkafka.protocol.messages.core import MetadataResponse, ProduceResponse
 from embedkafka.protocol.messages.groups import HeartbeatRequest, OffsetCommitRequest
-from embedkafka.protocol.wire_types import NO_UUID, Int16, Int32
+from embedkafka.protocol.wire_types import ZERO_UUID, Int16, Int32
 
 
 @message(versions=(0, 3), flexible=2)
@@ -92,7 +92,7 @@ def test_instances_have_no_dictionary() -> None:
 
 def test_defaults_are_those_kafka_gives() -> None:
     topic = MetadataResponse.Topic(name="t", partitions=[])
-    assert (topic.topic_id, topic.topic_authorized_operations) == (NO_UUID, -(2**31))
+    assert (topic.topic_id, topic.topic_authorized_operations) == (ZERO_UUID, -(2**31))
     partition = ProduceResponse.Topic.Partition(index=0, base_offset=-1)
     assert (partition.error_code, partition.log_append_time_ms) == (0, -1)
     assert OffsetCommitRequest(group_id="g", topics=[]).generation_id_or_member_epoch == -1

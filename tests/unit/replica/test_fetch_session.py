@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.fetch import ZERO_ID, PartitionData, PartitionFetch
+from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.replica.fetch import PartitionData, PartitionFetch
 from embedkafka.replica.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -23,7 +24,7 @@ ORDERS_ID = uuid.UUID(int=7)
 
 
 def want(
-    topic: str, partition: int, offset: int = 0, topic_id: uuid.UUID = ZERO_ID
+    topic: str, partition: int, offset: int = 0, topic_id: uuid.UUID = ZERO_UUID
 ) -> PartitionFetch:
     return PartitionFetch(TopicPartition(topic, partition), offset, 1_000, topic_id=topic_id)
 

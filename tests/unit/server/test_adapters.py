@@ -1,10 +1,9 @@
 """The broker's parts as its other parts see them."""
 
 from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
-from embedkafka.replica.fetch import NO_EPOCH
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId
 from embedkafka.server.adapters import CoordinatorLeaders, DiskFailures
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -42,7 +41,7 @@ def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration()
 
 def test_a_broker_that_has_yet_to_register_is_not_informed():
     leaders = CoordinatorLeaders(
-        BrokerId(1), MetadataCache(), "__consumer_offsets", broker_epoch=lambda: NO_EPOCH
+        BrokerId(1), MetadataCache(), "__consumer_offsets", broker_epoch=lambda: NO_BROKER_EPOCH
     )
     assert not leaders.is_informed
 

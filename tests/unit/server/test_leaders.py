@@ -5,14 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from embedkafka.server.handlers.leaders import find_leader
-from embedkafka.server.metadata_cache import (
-    LEADER_DURING_DELETE,
-    NO_LEADER,
-    MetadataSnapshot,
-    PartitionInfo,
-)
+from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
 
 TP = TopicPartition("orders", 0)
 

@@ -7,10 +7,9 @@ import pytest
 from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from embedkafka.server.markers import MarkerSender
-from embedkafka.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
-from embedkafka.txn.ports import NO_LEADER
+from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
 

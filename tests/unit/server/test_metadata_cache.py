@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
-from embedkafka.runtime.ids import TopicPartition
-from embedkafka.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
+from embedkafka.runtime.ids import LEADER_DURING_DELETE, TopicPartition
+from embedkafka.server.metadata_cache import MetadataCache
 
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 

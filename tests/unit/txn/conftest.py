@@ -9,9 +9,8 @@ from embedkafka.protocol.messages.transactions import (
     InitProducerIdRequest,
     WriteTxnMarkersResponse,
 )
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_LEADER, TopicPartition
 from embedkafka.txn.config import TxnConfig
-from embedkafka.txn.ports import NO_LEADER
 from embedkafka.txn.service import TxnService
 from tests.unit.coordinator.bench import Bench
 

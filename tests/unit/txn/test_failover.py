@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.messages.transactions import ListTransactionsRequest
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import NO_PRODUCER_EPOCH, TopicPartition
 from embedkafka.txn.config import TxnConfig
-from embedkafka.txn.metadata import NO_PRODUCER_EPOCH, Transaction
+from embedkafka.txn.metadata import Transaction
 from embedkafka.txn.records import (
     read_transaction,
     read_transactional_id,

@@ -1,0 +1,3 @@
+"""The types of buffer that pass between packages."""
+
+BytesLike = bytes | bytearray | memoryview
