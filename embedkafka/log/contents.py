@@ -11,26 +11,23 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from embedkafka.log import checkpoints
 from embedkafka.log.append_info import AppendInfo, UnexpectedAppendOffset, duplicate_of
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochCache
 from embedkafka.log.loader import Loader, rebuild_producers
 from embedkafka.log.local_log import LocalLog
-from embedkafka.log.producer_state import AppendOrigin, ProducerState
+from embedkafka.log.producer_state import AppendOrigin, ProducerState, ProducerStateConfig
 from embedkafka.log.retention import find_expired
 from embedkafka.log.segment import Segment
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.buffers import BytesLike
-from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.scheduler import Scheduler
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,14 +42,10 @@ class LogContents:
         topic_partition: TopicPartition,
         directory: Path,
         config: LogConfig,
+        environment: LogEnvironment,
         *,
-        clock: Clock,
-        files: Files,
-        scheduler: Scheduler,
-        random: Random,
         topic_id: uuid.UUID | None,
-        producer_expiration_ms: int,
-        verifies_transactions: bool,
+        producer_config: ProducerStateConfig,
         on_storage_error: Callable[[OSError], object],
     ) -> None:
         self.topic_partition = topic_partition
@@ -62,29 +55,17 @@ class LogContents:
         self.log_end_offset = 0
         self.high_watermark = 0
         self.recovery_point = 0
-        self.last_flushed_ms = clock.now_ms()
+        self.last_flushed_ms = environment.clock.now_ms()
         self.first_unstable_offset: int | None = None
         self.truncations = 0
         self.lowest_truncation = MAX_OFFSET
-        self.epochs = EpochCache(files, directory)
+        self.epochs = EpochCache(environment.files, directory)
         self.producers = ProducerState(
-            topic_partition,
-            files,
-            directory,
-            expiration_ms=producer_expiration_ms,
-            verifies_transactions=verifies_transactions,
+            topic_partition, environment.files, directory, producer_config
         )
-        self.local = LocalLog(
-            directory,
-            config,
-            clock=clock,
-            files=files,
-            scheduler=scheduler,
-            random=random,
-            on_storage_error=on_storage_error,
-        )
-        self._clock = clock
-        self._files = files
+        self.local = LocalLog(directory, config, environment, on_storage_error)
+        self._clock = environment.clock
+        self._files = environment.files
         self._on_storage_error = on_storage_error
         self._is_stored = False
         self._stored_topic_id: uuid.UUID | None = None

@@ -9,16 +9,13 @@ Not here: offsets that mean something to others (`log`), and repairs (`loader`).
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.retention import SegmentView
 from embedkafka.log.segment import Segment
 from embedkafka.log.segments import Segments
-from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.files import Files
-from embedkafka.runtime.scheduler import Scheduler
 
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
@@ -32,20 +29,16 @@ class LocalLog:
         self,
         directory: Path,
         config: LogConfig,
-        *,
-        clock: Clock,
-        files: Files,
-        scheduler: Scheduler,
-        random: Random,
+        environment: LogEnvironment,
         on_storage_error: Callable[[OSError], object],
     ) -> None:
         self.directory = directory
         self.config = config
         self.segments = Segments()
-        self._clock = clock
-        self._files = files
-        self._scheduler = scheduler
-        self._random = random
+        self._clock = environment.clock
+        self._files = environment.files
+        self._scheduler = environment.scheduler
+        self._random = environment.random
         self.on_storage_error = on_storage_error
 
     @property

@@ -8,7 +8,6 @@ acknowledgements (`replica`); compaction (`cleaner`); which logs there are (`man
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from embedkafka.log.append_info import (
@@ -21,9 +20,10 @@ from embedkafka.log.cleanable import CleanableLog
 from embedkafka.log.config import LogConfig
 from embedkafka.log.contents import LogContents
 from embedkafka.log.copies import CopiedLog, copy_log
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochEndOffset
 from embedkafka.log.guard import LogGuard
-from embedkafka.log.producer_state import ActiveProducer, AppendOrigin
+from embedkafka.log.producer_state import ActiveProducer, AppendOrigin, ProducerStateConfig
 from embedkafka.log.reads import (
     FetchDataInfo,
     FetchIsolation,
@@ -47,11 +47,8 @@ from embedkafka.log.validation import (
 from embedkafka.log.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.buffers import BytesLike
-from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK
-from embedkafka.runtime.scheduler import Scheduler
 
 __all__ = [
     "AbortedTransaction",
@@ -71,7 +68,7 @@ __all__ = [
     "Verification",
 ]
 
-DEFAULT_PRODUCER_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
+DEFAULT_PRODUCER_CONFIG: Final = ProducerStateConfig()
 
 
 class Log:
@@ -82,34 +79,26 @@ class Log:
         topic_partition: TopicPartition,
         directory: Path,
         config: LogConfig,
+        environment: LogEnvironment,
         *,
-        clock: Clock,
-        files: Files,
-        scheduler: Scheduler,
-        random: Random,
         topic_id: uuid.UUID | None = None,
-        producer_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS,
-        verifies_transactions: bool = False,
+        producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
         on_storage_error: Callable[[OSError], None] | None = None,
         lock_rank: int = LOG_RANK,
     ) -> None:
         """A copy that is filled while the log's lock is held has a `lock_rank` above it."""
         self.topic_partition = topic_partition
-        self._clock = clock
-        self._files = files
+        self._clock = environment.clock
+        self._files = environment.files
         self._guard = LogGuard(topic_partition, on_storage_error, lock_rank=lock_rank)
         self._lock = self._guard.lock
         self._contents = LogContents(
             topic_partition,
             directory,
             config,
-            clock=clock,
-            files=files,
-            scheduler=scheduler,
-            random=random,
+            environment,
             topic_id=topic_id,
-            producer_expiration_ms=producer_expiration_ms,
-            verifies_transactions=verifies_transactions,
+            producer_config=producer_config,
             on_storage_error=self._guard.storage_error,
         )
         self.cleanable = CleanableLog(self._guard, self._contents)

@@ -12,7 +12,6 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from embedkafka.log import checkpoints
@@ -21,17 +20,18 @@ from embedkafka.log.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.cleaner_threads import CleanerThreads
 from embedkafka.log.config import LogConfig
 from embedkafka.log.copies import CopiedLog, write_copied_offsets
-from embedkafka.log.log import DEFAULT_PRODUCER_EXPIRATION_MS, Log
+from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.log import Log
 from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
+from embedkafka.log.producer_state import ProducerStateConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
-from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.runtime.files import MAX_FILE_NAME, DirectoryLock, Files, is_disk_failure
+from embedkafka.runtime.files import MAX_FILE_NAME, DirectoryLock, is_disk_failure
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, LOG_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Cancellable, Scheduler
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import dataclass, field
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,9 +56,8 @@ class LogManagerConfig:
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     log_initial_task_delay_ms: int = NEVER_MS  # but not more than the period
-    producer_id_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS
     producer_id_expiration_check_interval_ms: int = 600_000
-    verifies_transactions: bool = False
+    producers: ProducerStateConfig = field(default_factory=ProducerStateConfig)
 
 
 class LogManager:
@@ -73,11 +72,8 @@ class LogManager:
     def __init__(
         self,
         log_dirs: Sequence[Path | str],
+        environment: LogEnvironment,
         *,
-        clock: Clock,
-        scheduler: Scheduler,
-        files: Files,
-        random: Random,
         config: LogManagerConfig | None = None,
         cleaner_config: CleanerConfig | None = None,
         new_cleaner_tasks: Callable[[int], Scheduler] | None = None,
@@ -86,10 +82,11 @@ class LogManager:
     ) -> None:
         self.directories = tuple(Path(directory) for directory in log_dirs)
         self.config = config or LogManagerConfig()
-        self._clock = clock
-        self._scheduler = scheduler
-        self._files = files
-        self._random = random
+        self._environment = environment
+        self._clock = environment.clock
+        self._scheduler = environment.scheduler
+        self._files = environment.files
+        self._random = environment.random
         self._topic_config = topic_config or _default_config
         self._on_dir_failure = on_dir_failure
         self._creation = ranked_lock("log creation", CREATION_RANK)
@@ -101,20 +98,20 @@ class LogManager:
         self._locks: list[DirectoryLock] = []
         self._cleaner_task: Cancellable | None = None
         self._preferred: dict[TopicPartition, Path] = {}
-        self._moves = Moves(self, scheduler=scheduler, random=random)
+        self._moves = Moves(self, scheduler=self._scheduler, random=self._random)
         self._cleaner_config = cleaner_config or CleanerConfig()
         self._cleaner = Cleaner(
             self.all_logs,
-            clock=clock,
-            files=files,
+            clock=self._clock,
+            files=self._files,
             config=self._cleaner_config,
             on_storage_error=self.fail_directory,
         )
         self._cleaner_threads = CleanerThreads(
             self._cleaner,
             self._cleaner_config,
-            clock=clock,
-            new_tasks=new_cleaner_tasks or (lambda number: scheduler),
+            clock=self._clock,
+            new_tasks=new_cleaner_tasks or (lambda number: environment.scheduler),
         )
 
     # -- life
@@ -293,7 +290,7 @@ class LogManager:
         """Obeys other settings from now on. Of `config`, the periods hold from the next start."""
         self.config = config
         for log in self.all_logs():
-            log.expire_producers_after(config.producer_id_expiration_ms)
+            log.expire_producers_after(config.producers.expiration_ms)
         if cleaner_config == self._cleaner_config:
             return
         self._cleaner_config = self._cleaner.config = cleaner_config
@@ -333,11 +330,6 @@ class LogManager:
     def apply_retention(self) -> None:
         """Deletes segments that are too old, too many or behind the log start."""
         self._for_each_log(lambda log: log.delete_old_segments())
-
-    def clean_logs(self) -> None:
-        """Compacts the logs that are dirty enough, as fast as it goes."""
-        for _ in self._cleaner.clean():
-            pass
 
     def flush_due_logs(self) -> None:
         """Syncs the logs whose `flush.ms` has passed since the last time."""
@@ -449,12 +441,8 @@ class LogManager:
             topic_partition,
             path,
             config,
-            clock=self._clock,
-            files=self._files,
-            scheduler=self._scheduler,
-            random=self._random,
-            producer_expiration_ms=self.config.producer_id_expiration_ms,
-            verifies_transactions=self.config.verifies_transactions,
+            self._environment,
+            producer_config=self.config.producers,
             on_storage_error=lambda error: self.fail_directory(directory, error),
         )
 
@@ -491,12 +479,9 @@ class LogManager:
             move.topic_partition,
             path,
             move.log.config,
-            clock=self._clock,
-            files=self._files,
-            scheduler=self._scheduler,
-            random=self._random,
+            self._environment,
             topic_id=move.log.topic_id,
-            producer_expiration_ms=self.config.producer_id_expiration_ms,
+            producer_config=self.config.producers,
             on_storage_error=move.note,
             lock_rank=LOG_RANK + 1,
         )

@@ -73,6 +73,14 @@ class CheckedProducers(NamedTuple):
 NO_PRODUCERS = CheckedProducers()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerStateConfig:
+    """The broker's settings for the producers of every log."""
+
+    expiration_ms: int = 24 * 60 * 60 * 1000
+    verifies_transactions: bool = False
+
+
 class ProducerState:
     """All producers of one log, and its snapshot files."""
 
@@ -81,15 +89,13 @@ class ProducerState:
         partition: object,
         files: Files,
         directory: Path,
-        *,
-        expiration_ms: int,
-        verifies_transactions: bool = False,
+        config: ProducerStateConfig,
     ) -> None:
         self._partition = partition
         self._files = files
         self._directory = directory
-        self.expiration_ms = expiration_ms
-        self._verifies_transactions = verifies_transactions
+        self.expiration_ms = config.expiration_ms
+        self._verifies_transactions = config.verifies_transactions
         self._verifications = Verifications()
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, OngoingTxn] = {}  # by first offset, and in that order

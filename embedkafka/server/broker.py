@@ -18,6 +18,7 @@ from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.service import GroupService
 from embedkafka.log.checkpoints import MetaProperties
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.manager import LogManager
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
@@ -387,10 +388,9 @@ class Broker:
     def _make_logs(self, files: Files) -> LogManager:
         return LogManager(
             self.spec.log_dirs,
-            clock=self.clock,
-            scheduler=self._background,
-            files=files,
-            random=self._rng,
+            LogEnvironment(
+                clock=self.clock, files=files, scheduler=self._background, random=self._rng
+            ),
             config=part_configs.log_manager_config(self.spec.config),
             cleaner_config=part_configs.cleaner_config(self.spec.config),
             new_cleaner_tasks=self._new_cleaner_tasks,

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import AppendOrigin, Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError
@@ -130,10 +131,9 @@ class Batches:
     def _start(self) -> LogManager:
         manager = LogManager(
             [self._root / "data"],
-            clock=self._clock,
-            scheduler=self._tasks,
-            files=SystemFiles(),
-            random=Random(3),
+            LogEnvironment(
+                clock=self._clock, files=SystemFiles(), scheduler=self._tasks, random=Random(3)
+            ),
             topic_config=lambda topic: _CONFIG,
         )
         manager.startup()
@@ -158,14 +158,14 @@ class Batches:
         """Compacts, dies, recovers, and compacts what was recovered."""
         self._compact()
         self._stop()
+        self._tasks.pending.clear()
+        self._tasks.periodic.clear()
         if fresh:
             shutil.rmtree(self._root / "data")
         self._manager = self._start()
         for log in self._manager.all_logs():
             _fetch(log)
         self._compact()
-        self._tasks.pending.clear()
-        self._tasks.periodic.clear()
 
     def _compact(self) -> None:
         for log in self._manager.all_logs():
@@ -175,8 +175,11 @@ class Batches:
             except ApiError:
                 pass
         self._clock.advance(seconds=60)
-        self._manager.clean_logs()
-        self._tasks.run_pending()
+        for task in self._tasks.periodic:
+            if task.name == "log-cleaner":
+                task.run()
+        while self._tasks.pending:
+            self._tasks.run_pending()
 
 
 _MARKERS: Final = [

@@ -14,6 +14,7 @@ from typing import Any
 
 from embedkafka.controller.request_batch import ControlResponse
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -52,10 +53,9 @@ class ReplicaNode(Node):
         self.tasks = ManualTasks(cluster.clock)
         self.logs = LogManager(
             [cluster.directory / f"broker-{info.id}"],
-            clock=cluster.clock,
-            scheduler=self.tasks,
-            files=SystemFiles(),
-            random=Random(1),
+            LogEnvironment(
+                clock=cluster.clock, files=SystemFiles(), scheduler=self.tasks, random=Random(1)
+            ),
             on_dir_failure=_no_disk_fails,
         )
         super().__init__(cluster, info, cluster.config)

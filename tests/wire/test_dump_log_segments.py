@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 
 from embedkafka.log.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
 from embedkafka.log.manager import LogManager
 from embedkafka.records.batch import read_batches
@@ -48,10 +49,12 @@ def open_log(directory: Path, clock: ManualClock) -> Log:
         TopicPartition("dumped", 0),
         directory,
         LogConfig(segment_bytes=3000, index_interval_bytes=300),
-        clock=clock,
-        files=SystemFiles(),
-        scheduler=ThreadScheduler("ek-b0-background", clock, Failures()),
-        random=Random(1),
+        LogEnvironment(
+            clock=clock,
+            files=SystemFiles(),
+            scheduler=ThreadScheduler("ek-b0-background", clock, Failures()),
+            random=Random(1),
+        ),
     )
 
 
@@ -280,9 +283,10 @@ def produce(bootstrap_servers: str, codec: str, sent: dict[TopicPartition, list[
 def open_directory(data: Path) -> Iterator[LogManager]:
     clock = SystemClock()
     scheduler = ThreadScheduler("ek-b1-background", clock, Failures())
-    manager = LogManager(
-        [data], clock=clock, scheduler=scheduler, files=SystemFiles(), random=Random(1)
+    environment = LogEnvironment(
+        clock=clock, files=SystemFiles(), scheduler=scheduler, random=Random(1)
     )
+    manager = LogManager([data], environment)
     try:
         manager.startup()
         yield manager

@@ -4,6 +4,7 @@ from embedkafka.controller.core import ControllerConfig
 from embedkafka.group.config import GroupConfig, MigrationPolicy
 from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig
+from embedkafka.log.producer_state import ProducerStateConfig
 from embedkafka.net.limits import Limits
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig
 from embedkafka.records.compression import Compression
@@ -100,12 +101,14 @@ def log_manager_config(config: BrokerConfig) -> LogManagerConfig:
             "log.flush.start.offset.checkpoint.interval.ms"
         ),
         log_initial_task_delay_ms=config.integer("log.initial.task.delay.ms"),
-        producer_id_expiration_ms=config.integer("producer.id.expiration.ms"),
         producer_id_expiration_check_interval_ms=config.integer(
             "producer.id.expiration.check.interval.ms"
         ),
-        # Whether coordinators are asked is for `txn_verification` to say, and may change.
-        verifies_transactions=True,
+        producers=ProducerStateConfig(
+            expiration_ms=config.integer("producer.id.expiration.ms"),
+            # Whether coordinators are asked is for `txn_verification` to say, and may change.
+            verifies_transactions=True,
+        ),
     )
 
 

@@ -9,7 +9,9 @@ from random import Random
 import pytest
 
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import AppendInfo, AppendOrigin, Log
+from embedkafka.log.producer_state import ProducerStateConfig
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
@@ -121,6 +123,12 @@ class LogKit:
         self.topic_partition = TopicPartition("orders", 0)
         self.directory = root / "orders-0"
 
+    @property
+    def environment(self) -> LogEnvironment:
+        return LogEnvironment(
+            clock=self.clock, files=self.files, scheduler=self.tasks, random=Random(7)
+        )
+
     def new(self, *, verifies_transactions: bool = False, **settings: object) -> Log:
         """An empty log; settings are attributes of `LogConfig`."""
         log = self._log(settings, verifies_transactions=verifies_transactions)
@@ -147,11 +155,8 @@ class LogKit:
             self.topic_partition,
             self.directory,
             LogConfig(**settings),  # type: ignore[arg-type]  # the test knows the types
-            clock=self.clock,
-            files=self.files,
-            scheduler=self.tasks,
-            random=Random(7),
-            verifies_transactions=verifies_transactions,
+            self.environment,
+            producer_config=ProducerStateConfig(verifies_transactions=verifies_transactions),
         )
 
     def batch(

@@ -5,7 +5,6 @@ import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -13,6 +12,7 @@ from embedkafka.log.checkpoints import MetaProperties
 from embedkafka.log.cleaner import CleanerConfig
 from embedkafka.log.config import LogConfig
 from embedkafka.log.manager import LogManager, LogManagerConfig
+from embedkafka.log.producer_state import ProducerStateConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import ManualClock
@@ -34,10 +34,7 @@ class Managers:
     def start(self, cleaner: CleanerConfig | None = None, **settings: object) -> LogManager:
         manager = LogManager(
             self.directories,
-            clock=self.kit.clock,
-            scheduler=self.kit.tasks,
-            files=self.kit.files,
-            random=Random(3),
+            self.kit.environment,
             cleaner_config=cleaner,
             topic_config=lambda topic: LogConfig(**settings),  # type: ignore[arg-type]
             on_dir_failure=lambda directory, lost: self.failed.append((directory, lost)),
@@ -379,7 +376,9 @@ def test_producers_expire_by_the_setting_of_now(kit, managers: Managers) -> None
     kit.clock.advance(1000)
     manager.expire_producers()
     assert log.active_producers()
-    manager.reconfigure(LogManagerConfig(producer_id_expiration_ms=1000), CleanerConfig())
+    manager.reconfigure(
+        LogManagerConfig(producers=ProducerStateConfig(expiration_ms=1000)), CleanerConfig()
+    )
     manager.expire_producers()
     assert not log.active_producers()
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -28,10 +27,7 @@ class Broker:
     def start(self, **settings: object) -> LogManager:
         self.logs = LogManager(
             [self.here, self.there],
-            clock=self.kit.clock,
-            scheduler=self.kit.tasks,
-            files=self.kit.files,
-            random=Random(3),
+            self.kit.environment,
             topic_config=lambda topic: LogConfig(segment_bytes=300),
             on_dir_failure=lambda directory, lost: self.failed.append((directory, lost)),
         )

@@ -15,7 +15,12 @@ from embedkafka.log.producer_snapshot import (
     read_snapshot,
     write_snapshot,
 )
-from embedkafka.log.producer_state import AppendOrigin, CheckedProducers, ProducerState
+from embedkafka.log.producer_state import (
+    AppendOrigin,
+    CheckedProducers,
+    ProducerState,
+    ProducerStateConfig,
+)
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import RecordBatch, read_batches
 from embedkafka.records.builder import build_batch
@@ -611,7 +616,7 @@ def test_a_corrupt_snapshot_gives_way_to_an_older_one(kit) -> None:
 def test_snapshots_of_no_segment_are_removed_but_for_one_at_the_end(tmp_path: Path) -> None:
     for offset in (10, 50, 100, 150):
         write_snapshot(SystemFiles(), tmp_path / f"{offset:020d}.snapshot", [])
-    state = ProducerState("orders-0", SystemFiles(), tmp_path, expiration_ms=10**9)
+    state = ProducerState("orders-0", SystemFiles(), tmp_path, ProducerStateConfig())
     state.find_snapshots([path.name for path in tmp_path.iterdir()], [0, 10, 100])
     assert snapshots_in(tmp_path) == [10, 100, 150]
     (tmp_path / f"{150:020d}.snapshot").unlink()
@@ -642,7 +647,9 @@ class ProducerModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.state = ProducerState("model-0", SystemFiles(), Path("/nowhere"), expiration_ms=10**9)
+        self.state = ProducerState(
+            "model-0", SystemFiles(), Path("/nowhere"), ProducerStateConfig()
+        )
         self.offset = 0
         self.epoch: int | None = None
         self.sent: list[tuple[int, int, int]] = []

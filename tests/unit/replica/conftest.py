@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from embedkafka.log.config import LogConfig
+from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ErrorCode
@@ -176,10 +177,12 @@ class Node:
         self.cluster = cluster
         self.logs = LogManager(
             [directory / f"disk-{n}" for n in range(cluster.disks)],
-            clock=cluster.clock,
-            scheduler=self.tasks,
-            files=cluster.files,
-            random=random.Random(1),
+            LogEnvironment(
+                clock=cluster.clock,
+                files=cluster.files,
+                scheduler=self.tasks,
+                random=random.Random(1),
+            ),
             on_dir_failure=lambda failed, lost: self.manager.on_log_dir_failure(failed, lost),
         )
         self.manager = ReplicaManager(

@@ -1,0 +1,18 @@
+"""The seams that every log of a broker shares."""
+
+from random import Random
+
+from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.files import Files
+from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnvironment:
+    """Time, disk, background work and randomness, passed from the manager to every log."""
+
+    clock: Clock
+    files: Files
+    scheduler: Scheduler
+    random: Random
