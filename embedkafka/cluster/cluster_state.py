@@ -18,7 +18,6 @@ from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.metadata_cache import MetadataSnapshot
-from embedkafka.server.topics.delayed import is_gone
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 
@@ -122,7 +121,7 @@ class ClusterState:
 
     def topic_gone(self, topic: str) -> Probe:
         """ZooKeeper has nothing of the topic any more, and no reachable broker knows it."""
-        unknown = self.everywhere(lambda snapshot: is_gone(snapshot, topic))
+        unknown = self.everywhere(lambda snapshot: topic not in snapshot.topics)
 
         def probe() -> str | None:
             if self._zk.find_topic(topic, self._on_watch) is not None:

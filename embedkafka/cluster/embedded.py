@@ -32,7 +32,6 @@ from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
 from embedkafka.runtime.locks import CLUSTER_RANK, ranked_lock
 from embedkafka.runtime.threads import run_whole
-from embedkafka.server.topics.delayed import has_leaders
 
 
 class EmbeddedKafka:
@@ -414,7 +413,7 @@ class EmbeddedKafka:
 
     def _await_topics(self, counts: Mapping[str, int]) -> None:
         known = self._state.everywhere(
-            lambda snapshot: all(has_leaders(n)(snapshot, name) for name, n in counts.items())
+            lambda snapshot: all(snapshot.has_leaders(name, n) for name, n in counts.items())
         )
         self._await(f"every broker to know the leaders of {', '.join(counts)}", known)
 

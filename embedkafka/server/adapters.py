@@ -47,7 +47,7 @@ class CachedMetadata:
         }
 
 
-class CoordinatorLeaders:
+class CachedCoordinatorLeaders:
     """`coordinator.ports.KnownLeaders` for one internal topic."""
 
     def __init__(

@@ -47,8 +47,8 @@ from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.adapters import (
+    CachedCoordinatorLeaders,
     CachedMetadata,
-    CoordinatorLeaders,
     CoordinatorLeadership,
     DiskFailures,
     LocalPartitions,
@@ -70,7 +70,7 @@ from embedkafka.server.config.listeners import (
 from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.handler_pool import HandlerPool
-from embedkafka.server.markers import MarkerSender
+from embedkafka.server.marker_channels import MarkerChannels
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topics.admin import DEFAULT, TopicAdmin
 from embedkafka.server.topics.delayed import DelayedTopics
@@ -437,12 +437,14 @@ class Broker:
                 load_bytes=config.integer("transaction.state.log.load.buffer.size"),
             ),
             producer_id_blocks=StoredProducerIds(self.id, self.zk),
-            markers=MarkerSender(self.metadata, self._markers, self.zk),
+            markers=MarkerChannels(self.metadata, self._markers, self.zk),
             leaders=self._leaders_of(TRANSACTION_STATE_TOPIC),
         )
 
-    def _leaders_of(self, topic: str) -> CoordinatorLeaders:
-        return CoordinatorLeaders(self.id, self.metadata, topic, broker_epoch=self._broker_epoch)
+    def _leaders_of(self, topic: str) -> CachedCoordinatorLeaders:
+        return CachedCoordinatorLeaders(
+            self.id, self.metadata, topic, broker_epoch=self._broker_epoch
+        )
 
     def _make_txn_verification(self) -> TxnVerification:
         return TxnVerification(

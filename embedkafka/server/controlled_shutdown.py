@@ -67,7 +67,7 @@ def leave_cluster(
 
 
 def _ask(request: ControlledShutdownRequest, zk: KafkaZk, connect: Connect, listener: str) -> bool:
-    call = _Call()
+    call = _ShutdownCall()
     controller = zk.watch_controller(call.hang_up)
     info = None if controller is None else zk.find_broker(controller)
     if info is None:
@@ -81,7 +81,7 @@ def _ask(request: ControlledShutdownRequest, zk: KafkaZk, connect: Connect, list
     return False
 
 
-class _Call:
+class _ShutdownCall:
     """One call, given up when another controller is elected: this one will not answer any more."""
 
     def __init__(self) -> None:

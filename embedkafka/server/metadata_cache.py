@@ -69,6 +69,13 @@ class MetadataSnapshot:
         partitions = self.topics.get(topic)
         return partitions.get(partition) if partitions else None
 
+    def has_leaders(self, topic: str, count: int) -> bool:
+        """Whether `topic` has at least `count` partitions, and a live leader for each."""
+        partitions = self.topics.get(topic, {})
+        return len(partitions) >= count and all(
+            info.leader in self.brokers for info in partitions.values()
+        )
+
     def find_endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
         broker = self.brokers.get(broker_id)
         return broker.endpoints.get(listener) if broker else None

@@ -41,7 +41,7 @@ from embedkafka.server import zookeeper_offsets
 from embedkafka.server.acl_operations import GROUP_OPERATIONS
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
-from embedkafka.server.topics.delayed import DelayedTopics, has_leaders
+from embedkafka.server.topics.delayed import DelayedTopics
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -81,7 +81,7 @@ def find_coordinator(
             timeout_ms=_CREATION_WAIT_MS,
             topics=(topic,),
             metadata=broker.metadata,
-            is_done=has_leaders(1),
+            is_done=lambda snapshot, topic: snapshot.has_leaders(topic, 1),
             reply=reply,
         ),
         (topic,),

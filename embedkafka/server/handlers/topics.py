@@ -18,7 +18,7 @@ from embedkafka.server.config.view import topic_entries
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.admin import DEFAULT, NewTopic
-from embedkafka.server.topics.delayed import DelayedTopics, has_leaders, is_gone
+from embedkafka.server.topics.delayed import DelayedTopics
 from embedkafka.server.topics.rules import check_request_size
 from embedkafka.zk.store import WatchEvent
 
@@ -65,7 +65,7 @@ def create_topics(
         context.reply(CreateTopicsResponse(topics=list((results | timed_out).values())))
 
     def is_done(snapshot: MetadataSnapshot, name: str) -> bool:
-        return has_leaders(waits_for[name])(snapshot, name)
+        return snapshot.has_leaders(name, waits_for[name])
 
     _wait(broker, waits_for, request.timeout_ms, is_done, reply)
     return LATER
@@ -171,7 +171,7 @@ def create_partitions(
         )
 
     def is_done(snapshot: MetadataSnapshot, name: str) -> bool:
-        return has_leaders(waits_for[name])(snapshot, name)
+        return snapshot.has_leaders(name, waits_for[name])
 
     _wait(broker, waits_for, request.timeout_ms, is_done, reply)
     return LATER
@@ -229,7 +229,7 @@ class _Deletions:
         self._watch(topic)
 
     def is_done(self, snapshot: MetadataSnapshot, topic: str) -> bool:
-        return topic not in self._unfinished and is_gone(snapshot, topic)
+        return topic not in self._unfinished and topic not in snapshot.topics
 
     def _watch(self, topic: str) -> None:
         def on_change(event: WatchEvent) -> None:

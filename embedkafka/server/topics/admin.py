@@ -15,7 +15,12 @@ from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.definition import format_value
 from embedkafka.server.config.topic import parse_topic_settings
 from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.topics.placement import BrokerRack, assign_replicas
+from embedkafka.server.topics.placement import (
+    BrokerRack,
+    assign_new_partitions,
+    assign_replicas,
+    without_partial_racks,
+)
 from embedkafka.server.topics.rules import (
     check_assignment,
     check_batch_size,
@@ -129,15 +134,19 @@ class TopicAdmin:
             )
         old = len(topic.partitions)
         _check_growth(name, old, count)
-        replication = len(topic.partitions[0].replicas)
         if assignments is not None:
             _check_assigned(assignments, count - old)
         check_batch_size(before + count - old)
         if assignments is None:
-            added = self._place(count - old, replication, first=old, after=topic)
+            added = self._place_more(topic, count)
         else:
             added = {old + index: tuple(replicas) for index, replicas in enumerate(assignments)}
-            check_assignment(added, self._racks(), first=old, replication=replication)
+            check_assignment(
+                added,
+                self._racks(),
+                first=old,
+                replication=len(topic.partitions[0].replicas),
+            )
         return Growth(
             topic=TopicAssignment(
                 topic=name,
@@ -162,36 +171,26 @@ class TopicAdmin:
         except NodeExists:
             pass
 
-    def _place(
-        self,
-        partitions: int,
-        replication: int,
-        *,
-        first: int = 0,
-        after: TopicAssignment | None = None,
-    ) -> Assignment:
-        racks = self._racks()
-        check_counts(partitions, replication, len(racks))
-        brokers = [BrokerRack(id=id_, rack=rack) for id_, rack in sorted(racks.items())]
-        if any(broker.rack is None for broker in brokers):
-            brokers = [BrokerRack(id=broker.id) for broker in brokers]  # as Kafka: all or none
+    def _place(self, partitions: int, replication: int) -> Assignment:
+        brokers = self._brokers()
+        check_counts(partitions, replication, len(brokers))
         return assign_replicas(
-            brokers,
-            partitions=partitions,
-            replication_factor=replication,
-            rng=self._rng,
-            fixed_start=-1 if after is None else _position_of_first_leader(after, brokers),
-            first_partition=first,
+            brokers, partitions=partitions, replication_factor=replication, rng=self._rng
+        )
+
+    def _place_more(self, topic: TopicAssignment, count: int) -> Assignment:
+        brokers = self._brokers()
+        existing = {p: assigned.replicas for p, assigned in topic.partitions.items()}
+        check_counts(count - len(existing), len(existing[0]), len(brokers))
+        return assign_new_partitions(existing, brokers, partitions=count, rng=self._rng)
+
+    def _brokers(self) -> list[BrokerRack]:
+        return without_partial_racks(
+            BrokerRack(id=id_, rack=rack) for id_, rack in self._racks().items()
         )
 
     def _racks(self) -> dict[int, str | None]:
         return {node.id: node.rack for node in self._metadata.snapshot.brokers.values()}
-
-
-def _position_of_first_leader(topic: TopicAssignment, brokers: Sequence[BrokerRack]) -> int:
-    """Where the topic's round-robin started, so that new partitions go on with it."""
-    leader = topic.partitions[0].replicas[0]
-    return max(0, next((i for i, broker in enumerate(brokers) if broker.id >= leader), 0))
 
 
 def _check_growth(name: str, old: int, count: int) -> None:

@@ -33,19 +33,3 @@ class DelayedTopics(DelayedOperation):
     def _unfinished(self) -> frozenset[str]:
         snapshot = self._metadata.snapshot
         return frozenset(topic for topic in self._topics if not self._is_done(snapshot, topic))
-
-
-def has_leaders(count: int) -> Callable[[MetadataSnapshot, str], bool]:
-    """Whether the topic has at least `count` partitions, all with a live leader."""
-
-    def check(snapshot: MetadataSnapshot, topic: str) -> bool:
-        partitions = snapshot.topics.get(topic, {})
-        return len(partitions) >= count and all(
-            info.leader in snapshot.brokers for info in partitions.values()
-        )
-
-    return check
-
-
-def is_gone(snapshot: MetadataSnapshot, topic: str) -> bool:
-    return topic not in snapshot.topics

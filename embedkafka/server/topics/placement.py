@@ -5,7 +5,7 @@ at a shift that grows with every round. With racks, brokers are first put in rac
 order, and a replica skips brokers in racks that have one while another rack has none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -64,6 +64,34 @@ def assign_replicas(
                 *(order[_follower(leader, shift, n, len(order))] for n in followers),
             ]
     return result
+
+
+def assign_new_partitions(
+    existing: Mapping[int, Sequence[int]],
+    brokers: Sequence[BrokerRack],
+    *,
+    partitions: int,
+    rng: Random,
+) -> dict[int, list[int]]:
+    """Replicas of the partitions that bring a topic to `partitions`; go on where it left off."""
+    first_replicas = existing[0]
+    start = next((i for i, b in enumerate(brokers) if b.id >= first_replicas[0]), 0)
+    return assign_replicas(
+        brokers,
+        partitions=partitions - len(existing),
+        replication_factor=len(first_replicas),
+        rng=rng,
+        fixed_start=start,
+        first_partition=len(existing),
+    )
+
+
+def without_partial_racks(brokers: Iterable[BrokerRack]) -> list[BrokerRack]:
+    """Brokers by id, their racks dropped unless all of them have one (Kafka's safe mode)."""
+    listed = sorted(brokers, key=lambda b: b.id)
+    if all(b.rack is not None for b in listed):
+        return listed
+    return [BrokerRack(id=b.id) for b in listed]
 
 
 def rack_alternated(racks: Mapping[int, str]) -> list[int]:

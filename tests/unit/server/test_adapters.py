@@ -4,7 +4,7 @@ from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetada
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId
-from embedkafka.server.adapters import CoordinatorLeaders, DiskFailures
+from embedkafka.server.adapters import CachedCoordinatorLeaders, DiskFailures
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
@@ -23,7 +23,7 @@ def update(kind, *, broker_epoch):
 
 def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration():
     cache, registered_in = MetadataCache(), [7]
-    leaders = CoordinatorLeaders(
+    leaders = CachedCoordinatorLeaders(
         BrokerId(1), cache, "__consumer_offsets", broker_epoch=lambda: registered_in[-1]
     )
     assert not leaders.is_informed
@@ -40,7 +40,7 @@ def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration()
 
 
 def test_a_broker_that_has_yet_to_register_is_not_informed():
-    leaders = CoordinatorLeaders(
+    leaders = CachedCoordinatorLeaders(
         BrokerId(1), MetadataCache(), "__consumer_offsets", broker_epoch=lambda: NO_BROKER_EPOCH
     )
     assert not leaders.is_informed

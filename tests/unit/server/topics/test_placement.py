@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.server.topics.placement import (
     BrokerRack,
+    assign_new_partitions,
     assign_replicas,
     rack_alternated,
+    without_partial_racks,
 )
 
 FIVE = [BrokerRack(id=broker) for broker in range(5)]
@@ -57,9 +59,8 @@ def test_with_racks_each_partition_is_in_every_rack() -> None:
 
 
 def test_new_partitions_go_on_from_the_first_replica_of_the_first_partition() -> None:
-    added = assign_replicas(
-        FIVE, partitions=2, replication_factor=2, rng=Random(0), fixed_start=2, first_partition=2
-    )
+    existing = {0: [2, 3], 1: [3, 4]}
+    added = assign_new_partitions(existing, FIVE, partitions=4, rng=Random(0))
     assert added == {2: [4, 2], 3: [0, 3]}
 
 
@@ -77,10 +78,11 @@ def test_impossible_requests_are_refused(partitions: int, factor: int, code: Err
     assert refused.value.code is code
 
 
-def test_partial_racks_are_refused() -> None:
+def test_partial_racks_are_refused_or_dropped() -> None:
     mixed = [BrokerRack(id=1, rack="a"), BrokerRack(id=0)]
     with pytest.raises(ApiError):
         assign_replicas(mixed, partitions=1, replication_factor=1, rng=Random(0))
+    assert without_partial_racks(mixed) == [BrokerRack(id=0), BrokerRack(id=1)]
 
 
 @given(

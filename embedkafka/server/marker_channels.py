@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 _VERSION: Final = 2  # tells leaders the transaction version
 
 
-class MarkerSender:
+class MarkerChannels:
     """Finds leaders in the metadata, and sends to them, this broker included, over the wire.
 
     A partition that the metadata lacks is not always deleted: the controller makes this broker a

@@ -8,7 +8,7 @@ from embedkafka.protocol.messages.brokers import UpdateMetadataRequest
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
-from embedkafka.server.markers import MarkerSender
+from embedkafka.server.marker_channels import MarkerChannels
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
@@ -27,7 +27,7 @@ class Bench:
         self.zk.make_persistent_paths()
         self.zk.create_topic("t", {0: [1]}, topic_id=uuid.UUID(int=7), config={})
         self.metadata = MetadataCache()
-        self.sender = MarkerSender(self.metadata, None, self.zk)
+        self.sender = MarkerChannels(self.metadata, None, self.zk)
 
     def hear_of(self, *, leader):
         topic_state = UpdateMetadataRequest.TopicState
