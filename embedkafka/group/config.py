@@ -1,4 +1,4 @@
-"""Settings of the group coordinator; each is Kafka's broker setting of the name in its comment."""
+"""Settings of the group coordinator. Comments give the names of Kafka's broker settings."""
 
 from enum import Enum
 
@@ -7,7 +7,7 @@ from embedkafka.runtime.values import dataclass
 
 
 class MigrationPolicy(Enum):
-    """Which groups with members may change from one protocol to the other (KIP-848)."""
+    """The direction in which groups with members may change protocols (KIP-848)."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"  # classic groups become consumer groups
@@ -25,7 +25,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Frozen settings; defaults are Kafka's, but for the initial rebalance delay."""
+    """Frozen settings with Kafka's defaults, except for the initial rebalance delay."""
 
     offsets_topic_num_partitions: int = 50  # offsets.topic.num.partitions
     offsets_topic_compression: Compression = Compression.NONE  # offsets.topic.compression.codec

@@ -1,7 +1,7 @@
-"""What consumers put into a classic group's opaque bytes: their subscriptions and assignments.
+"""The protocol that consumers embed in the classic one: subscriptions and assignments.
 
-A broker looks into them for the topics that a group is using, and to move a group from one
-protocol to the other.
+To the classic protocol they are opaque bytes. The broker reads them to learn which topics a group
+uses, and to migrate a group from one protocol to the other.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,14 +28,14 @@ class ClassicProtocol(NamedTuple):
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """A subscription in any version, the newest known where it is newer; else `ProtocolError`."""
+    """Reads a subscription; a version newer than ours is read as ours. Raises `ProtocolError`."""
     version = _readable_version(metadata)
     body = memoryview(metadata)[_VERSION_BYTES:]
     return decode(ConsumerProtocolSubscription, version, body, surplus_allowed=True)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """An assignment in any version; empty bytes are what a member has that never had one."""
+    """Reads an assignment of any version; empty bytes mean that the member never had one."""
     if not assignment:
         return ConsumerProtocolAssignment(assigned_partitions=[])
     version = _readable_version(assignment)
@@ -44,7 +44,7 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(partitions: Mapping[str, Iterable[int]], subscription: bytes) -> bytes:
-    """An assignment in the version of the member's subscription."""
+    """Writes an assignment in the version of the member's subscription."""
     assignment = ConsumerProtocolAssignment(
         assigned_partitions=[
             ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=sorted(numbers))
@@ -55,9 +55,9 @@ def write_assignment(partitions: Mapping[str, Iterable[int]], subscription: byte
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics of all subscriptions; None when one of them cannot be read.
+    """The topics of all subscriptions; None if one of them cannot be read.
 
-    Every version of the format begins as the first one does.
+    Every version of the format starts like the first.
     """
     topics: set[str] = set()
     try:
@@ -73,5 +73,5 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 def _readable_version(buffer: bytes) -> int:
     version = leading_version(buffer)
     if version < 0:
-        raise ProtocolError(f"consumers know no version {version} of their protocol")
+        raise ProtocolError(f"the consumer protocol has no version {version}")
     return min(version, _NEWEST)

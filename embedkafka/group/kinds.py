@@ -1,9 +1,9 @@
 """The interface between a shard and the kinds of groups in it.
 
-A kind is a room of its own: `classic/`, `consumer/`; share groups (KIP-932) and streams groups
-(KIP-1071) would be siblings. A kind offers two things, and this module is the one place that says
-so: `Group`, one group as offsets and administration see it (Kafka's interface of the same name),
-and `GroupKind`, the rules for all groups of the kind in one shard.
+Each kind has a package: `classic/`, `consumer/`. Share groups (KIP-932) and streams groups
+(KIP-1071) would be siblings. A kind implements two protocols: `Group`, one group as offsets and
+administration see it (Kafka's interface of the same name), and `GroupKind`, the rules for all
+groups of the kind in one shard.
 
 Requests that only one kind answers, such as ConsumerGroupHeartbeat, are methods of that kind
 alone; `shard.py` calls them by name.

@@ -1,4 +1,4 @@
-"""What groups need to know of the rest of the broker, besides `coordinator.ports`."""
+"""What groups need from the rest of the broker, besides `coordinator.ports`."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -6,10 +6,10 @@ from uuid import UUID
 
 
 class GroupOverrides(Protocol):
-    """Settings of single groups, by Kafka's names for them."""
+    """Settings of single groups, by Kafka's names."""
 
     def find_group_value(self, group_id: str, name: str) -> int | None:
-        """What was set for the group; None when the broker's setting holds. Callable often."""
+        """The group's own value; None if the broker's setting applies. Must be quick."""
         ...
 
 
@@ -17,5 +17,5 @@ class TopicCatalog(Protocol):
     """The topics of the cluster, for groups whose coordinator assigns partitions."""
 
     def topics(self) -> Mapping[str, tuple[UUID, int]]:
-        """Id and partition count by name, as of now."""
+        """Current ids and partition counts, by topic name."""
         ...

@@ -1,9 +1,9 @@
 """Records of `__consumer_offsets`, byte for byte as Kafka writes them.
 
-A key is an int16, which tells the kind of record, and a message without a version of its own; a
-value is an int16, its version, and the message in that version. A record without value is a
-tombstone. Values are written in the newest version that is not flexible, as Kafka does, so that
-older Kafkas read them; an offset with an expiry time needs version 1.
+A key starts with an int16 that tells the kind of record; the key's message has no other version. A
+value starts with an int16 too, the version of its message. A record without a value is a
+tombstone. Like Kafka, this writes values in the newest version that is not flexible, which older
+brokers can read. Only version 1 can hold the expiry time of an offset.
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ def group_record(group_id: str, value: GroupMetadataValue | None) -> LogRecord:
 
 
 def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | None:
-    """What the record is about; None for a kind this version does not know, which is skipped."""
+    """The decoded key; None for other kinds of records."""
     version = leading_version(key)
     if version in (0, 1):
         return decode(OffsetCommitKey, version, memoryview(key)[2:])

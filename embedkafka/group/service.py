@@ -1,11 +1,11 @@
 """The group coordinator of one broker: every group API, on the `coordinator` loop.
 
-Methods may be called from any thread. Each posts its request to the loop and returns; `reply` is
-called on the loop, once, when the answer is known.
+Any thread may call these methods. Each posts its request to the loop and returns; `reply` is
+called once, on the loop, when the answer is known.
 
 Owner: the `coordinator` loop, shared with the transaction coordinator.
-Not here: decisions (`shard.py`), their carrying out (`coordinator/`), and what needs the metadata
-cache: whether topics exist, topic ids for names, authorized operations. Handlers do that.
+Not here: decisions (`shard.py`), their execution (`coordinator/`). Handlers do the work that needs
+the metadata cache: they check that topics exist, map topic ids, and fill in authorized operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -119,15 +119,15 @@ class GroupService:
         )
 
     def start(self, *, partition_count: int | None = None) -> None:
-        """Begins to look for expired offsets, every `offsets_retention_check_interval_ms`.
+        """Starts to look for expired offsets every `offsets_retention_check_interval_ms`.
 
-        `partition_count` is that of the offsets topic, if it exists; else it will be as configured.
+        `partition_count` is that of the offsets topic, or None if the topic does not exist yet.
         """
         self.coordinator.start(partition_count)
         self.coordinator.every(self._config.offsets_retention_check_interval_ms, _expire)
 
     def stop(self) -> None:
-        """Lets every shard go; requests that wait are told to look for another coordinator."""
+        """Releases every shard, and sends waiting clients to look for another coordinator."""
         self.coordinator.stop()
 
     # Membership
@@ -198,7 +198,7 @@ class GroupService:
         version: int,
         reply: Callable[[OffsetCommitResponse], None],
     ) -> None:
-        """Commits by topic name; ids, which v10 has instead, are only carried to the answer."""
+        """Commits by topic name; the topic ids of v10 are only copied into the answer."""
 
         def answer(errors: Sequence[ErrorCode]) -> None:
             reply(commit_response(request, errors))
@@ -220,7 +220,7 @@ class GroupService:
         version: int,
         reply: Callable[[OffsetFetchResponse], None],
     ) -> None:
-        """Reads by topic name; ids are only carried along, and absent when all are asked for."""
+        """Reads by topic name; topic ids are only copied, and missing if the client wants all."""
 
         def answer(fetch: Callable[[OffsetFetchRequest.Group], OffsetFetchResponse.Group]) -> None:
             if version >= 8:
@@ -390,7 +390,7 @@ class GroupService:
     def delete_groups(
         self, request: DeleteGroupsRequest, reply: Callable[[DeleteGroupsResponse], None]
     ) -> None:
-        """Deletes empty groups; the answer comes when all tombstones are stored."""
+        """Deletes empty groups, and answers when all tombstones are stored."""
         group_ids = list(dict.fromkeys(request.groups_names))
         results: dict[str, ErrorCode] = {}
 

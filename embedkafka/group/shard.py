@@ -134,7 +134,7 @@ class GroupShard:
     def on_loaded(self, *, now_ms: int) -> Decision:
         """The log has been replayed to its end: the shard starts to answer."""
         for group_id in self.offsets.group_ids():
-            # A group that only keeps offsets has no record of its own.
+            # A group that only keeps offsets has no group record.
             if self.kinds.find_group(group_id) is None:
                 self.classic.add_simple_group(group_id, now_ms=now_ms)
         out = Decisions()

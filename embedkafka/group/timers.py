@@ -3,7 +3,7 @@
 Owner: the `coordinator` loop; every method runs there.
 Invariants: a timer that was replaced or cancelled is never delivered, even if it is due and its
 event waits in the loop's queue.
-Not here: what a timer means (`shard.py`).
+Not here: the event that a due timer causes (`shard.py`).
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class GroupTimers:
                 self._stop(running, effect.key)
 
     def cancel(self, partition: int) -> None:
-        """The shard was let go."""
+        """The shard was released."""
         running = self._running.pop(partition, {})
         for key in list(running):
             self._stop(running, key)

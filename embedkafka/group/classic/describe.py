@@ -10,7 +10,7 @@ from embedkafka.protocol.messages.groups import DescribeGroupsResponse
 def describe(
     group_id: str, group: ClassicGroup | None, *, version: int
 ) -> DescribeGroupsResponse.Group:
-    """A classic group; subscriptions and assignments show in Stable only, as elsewhere they change.
+    """Describes a classic group; only Stable shows subscriptions and assignments.
 
     Before v6 a missing group is reported as Dead, without an error.
     """

@@ -1,8 +1,8 @@
 """A classic group: its members, its generation and the rules that only look at the group.
 
 Owner: the `coordinator` loop, through the shard that holds the group.
-Invariants: the leader is a member, and there is one whenever there are members; every member
-supports at least one protocol that all support; `static_members` maps to present members.
+Invariants: a group with members has a leader, which is one of them; all members share at least
+one protocol; `static_members` maps to present members.
 Not here: answers, timers and records (`groups.py`); committed offsets (`offsets/store.py`).
 """
 
@@ -52,7 +52,7 @@ class ClassicGroup:
     ) -> None:
         self.group_id = group_id
         self.state = state
-        # When the state was entered; None for groups loaded from records that do not tell.
+        # When the group entered the state; None if its record did not say.
         self.current_state_timestamp_ms = now_ms
         self.generation_id = 0
         self.protocol_type: str | None = None
@@ -60,11 +60,11 @@ class ClassicGroup:
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
-        # Ids handed out with MEMBER_ID_REQUIRED whose owners have not come back yet.
+        # Ids that MEMBER_ID_REQUIRED gave out, and whose clients have not joined yet.
         self.pending_members: set[str] = set()
         # Members of this generation that have not sent SyncGroup yet.
         self.pending_sync_members: set[str] = set()
-        # While the first rebalance waits for more members: the time it may still wait.
+        # How much longer the first rebalance may wait for more members.
         self.initial_delay_left_ms: int | None = None
         self.new_member_added = False
         # Topics of all members; None when unknown (not consumers, or an unreadable subscription).
@@ -105,7 +105,7 @@ class ClassicGroup:
         member.awaiting_join = awaiting_join
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Removes the member; the leadership falls to a member that has joined, if one has."""
+        """Removes the member; if it led, the oldest other member leads."""
         member = self.members.pop(member_id, None)
         if member is None:
             return None
@@ -117,7 +117,7 @@ class ClassicGroup:
         return member
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """Gives the static member a new id; waiting requests are the caller's to answer before."""
+        """Gives the static member a new id; the caller has answered its waiting requests."""
         member = self.members.pop(old_id)
         member.member_id = new_id
         self.members[new_id] = member
@@ -129,7 +129,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as the most patient member asks."""
+        """The longest rebalance timeout of any member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -143,7 +143,7 @@ class ClassicGroup:
         return sum(member.awaiting_join is not None for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Makes a member that has joined the leader; False when no member has."""
+        """Makes sure that the leader has joined; False if no member has."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.awaiting_join is not None:
             return True
@@ -156,7 +156,7 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Sequence[ClassicProtocol]) -> bool:
-        """Whether a member that offers `protocols` could share a generation with the others."""
+        """Whether a member with these protocols could join the present members."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         common = self.common_protocols()
@@ -174,9 +174,9 @@ class ClassicGroup:
         return frozenset(name for name, count in counts.items() if count == len(self.members))
 
     def select_protocol(self) -> str:
-        """The vote: each member for its favourite among the common ones; most votes win.
+        """Each member votes for its favourite common protocol, and most votes win.
 
-        On a tie the protocol wins that the earliest of the members voted for.
+        A tie goes to the protocol that got a vote first.
         """
         candidates = self.common_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
@@ -185,7 +185,7 @@ class ClassicGroup:
     # Generations
 
     def next_generation(self, *, now_ms: int) -> None:
-        """Begins the next generation with the members there are: none makes the group empty."""
+        """Starts the next generation with the present members; without any, the group is empty."""
         self.generation_id += 1
         self.pending_sync_members.clear()
         self.initial_delay_left_ms = None
@@ -199,7 +199,7 @@ class ClassicGroup:
             self.move_to(ClassicGroupState.EMPTY, now_ms=now_ms)
 
     def refresh_subscribed_topics(self) -> None:
-        """Reads the members' subscriptions, which decide what may expire or be deleted."""
+        """Reads the members' subscriptions, which protect offsets from expiry and deletion."""
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             self.subscribed_topics = None
         elif not self.members:
@@ -277,7 +277,7 @@ class ClassicGroup:
         return ErrorCode.NON_EMPTY_GROUP if is_opaque else None
 
     def subscribed_among(self, topics: Iterable[str]) -> frozenset[str]:
-        """All of them if a subscription cannot be read."""
+        """Returns all of them if a subscription cannot be read."""
         if self.is_empty:
             return frozenset()
         if self.subscribed_topics is None:
@@ -285,7 +285,7 @@ class ClassicGroup:
         return self.subscribed_topics.intersection(topics)
 
     def find_offset_retention(self) -> OffsetRetention | None:
-        """Offsets age from the day the last member left, or, without members ever, the commit."""
+        """In an empty group offsets age from its last member's departure, else from the commit."""
         if self.protocol_type is None:
             return OffsetRetention(subscribed=frozenset())
         if self.is_empty:

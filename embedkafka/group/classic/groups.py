@@ -1,12 +1,12 @@
-"""Who is in a classic group: the rules of join, sync, heartbeat, leave and their timeouts.
+"""Membership of classic groups: join, sync, heartbeat, leave, and their timeouts.
 
-Every public function decides one event for one shard's groups; it changes soft state (waiting
-requests, generations) at once and lets the assignment count when its record is stored.
+Rules change soft state (waiting requests, generations) at once. An assignment takes effect when
+its record is stored.
 
 Owner: the `coordinator` loop, through the shard.
-Invariants: a waiting request is answered exactly once, whatever becomes of its member; each
-member that is neither new nor waiting has a running session timer.
-Not here: offsets (`offsets/commits.py`), the admin view (`admin.py`), leadership.
+Invariants: a waiting request is answered exactly once, even if its member is removed; each member
+that is neither new nor waiting has a running session timer.
+Not here: offsets (`offsets/`), the admin's view (`describe.py`).
 """
 
 import logging
@@ -51,11 +51,11 @@ from embedkafka.runtime.values import dataclass
 
 _LOG = logging.getLogger(__name__)
 
-# A member that waits in its first join cannot heartbeat, and its closed connection is not seen:
-# the connection is muted. Kafka gives it five minutes.
+# A member cannot send heartbeats during its first join, and its connection is muted, so a closed
+# one goes unnoticed. Kafka gives it five minutes.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 
-# The group may have been stored or not: its members join again and find out.
+# A timeout leaves it open whether the group was stored: members join again and find out.
 _STORE_ERRORS: Final = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
 
 
@@ -63,7 +63,7 @@ _TIMERS: Final = (TimerKind.SESSION, TimerKind.JOIN, TimerKind.SYNC)
 
 
 class ClassicGroups:
-    """Decides membership events for the groups of one shard."""
+    """`kinds.GroupKind`: decides classic group events for one shard."""
 
     def __init__(self, config: GroupConfig, new_uuid: Callable[[], UUID]) -> None:
         self.groups: dict[str, ClassicGroup] = {}
@@ -97,7 +97,7 @@ class ClassicGroups:
         self._try_complete_join(group, out, now_ms)
 
     def find_join_error(self, call: JoinCall) -> ErrorCode | None:
-        """What is wrong with joining whatever the group is like."""
+        """The error of a join that no group would accept."""
         request = call.request
         error = call.find_session_error(self._config)
         is_known = request.member_id != UNKNOWN_MEMBER_ID
@@ -106,7 +106,7 @@ class ClassicGroups:
         return error
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
-        """Members are let in up to the limit; while joining, whoever comes first counts."""
+        """Whether the group is below its limit; during a rebalance, joined members count."""
         member = group.members.get(member_id)
         if group.state is ClassicGroupState.EMPTY:
             return True
@@ -139,15 +139,15 @@ class ClassicGroups:
         member = group.members[request.member_id]
         is_same = member.matches(call.protocols)
         is_leader = member.member_id == group.leader_id
-        # A leader that joins a stable group asks for a rebalance: what it saw (a new partition)
-        # need not show in its subscription. During a rebalance its join is only a retry.
+        # A leader that joins a stable group asks for a rebalance: its subscription need not show
+        # the reason, such as a new partition. During a rebalance its join is only a retry.
         is_retry = group.state is ClassicGroupState.COMPLETING_REBALANCE or (
             group.state is ClassicGroupState.STABLE and not is_leader
         )
         if is_retry and is_same:
             out.answer(call.reply, generation_response(group, member))
         else:
-            # A second join of a member that waits: its first connection is gone.
+            # A waiting member that joins again has lost its first connection.
             _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
             self._update(member, call)
             self._rebalance_if_possible(group, out, now_ms)
@@ -174,7 +174,7 @@ class ClassicGroups:
     def _replace_static(
         self, group: ClassicGroup, call: JoinCall, new_id: str, out: Decisions, now_ms: int
     ) -> None:
-        """A static member is back under a new id: its predecessor is fenced, its place is kept."""
+        """A static member is back under a new id: it keeps its place, and the old id is fenced."""
         instance_id = call.request.group_instance_id
         assert instance_id is not None
         old_id = group.static_members[instance_id]
@@ -203,7 +203,7 @@ class ClassicGroups:
             )
             out.write([metadata_record(group, assignment)], then)
         elif group.state is not ClassicGroupState.PREPARING_REBALANCE:
-            # In CompletingRebalance too: the leader may have assigned to the old id already.
+            # In CompletingRebalance too: the leader may already have assigned to the old id.
             self._rebalance_if_possible(group, out, now_ms)
 
     def on_static_member_stored(
@@ -216,7 +216,7 @@ class ClassicGroups:
                 self._restore_static(group, member, step.before, error, out)
             return
         if member.awaiting_join is not call.reply or group.state is not ClassicGroupState.STABLE:
-            return  # Fenced, or a rebalance began: that answers the join.
+            return  # The member was fenced or a rebalance started, and that answers the join.
         if call.can_skip_assignment:
             is_leader = member.member_id == group.leader_id
             response = replace(generation_response(group, member), skip_assignment=is_leader)
@@ -237,7 +237,7 @@ class ClassicGroups:
         error: ErrorCode,
         out: Decisions,
     ) -> None:
-        """The new id was not stored: whoever loads the group next would know the old one only."""
+        """The new id was not stored: goes back to the old one, the only one in the log."""
         reply, member.awaiting_join = member.awaiting_join, None
         out.do(CancelTimer(_session(group, member.member_id)))
         group.replace_static_member(before.instance_id, member.member_id, before.member_id)
@@ -256,7 +256,7 @@ class ClassicGroups:
             self._rebalance(group, out, now_ms)
 
     def _rebalance(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
-        """Asks all members to join again; the first members of a group wait for company."""
+        """Makes all members join again; a new group waits for more members first."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             _answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, out)
         out.do(CancelTimer(_sync_timer(group)))
@@ -293,14 +293,14 @@ class ClassicGroups:
             self._complete_join(group, out, now_ms)
 
     def _complete_join(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
-        """Begins the generation with the members that have joined, and answers them."""
+        """Starts the generation with the members that have joined, and answers them."""
         group.initial_delay_left_ms = None
         for member in list(group.members.values()):
             if member.awaiting_join is None and not member.is_static:
                 group.remove(member.member_id)
                 out.do(CancelTimer(_session(group, member.member_id)))
         if group.members and not group.elect_joined_leader():
-            # Only static members, none of them here: wait on, until their sessions end.
+            # Only absent static members are left: waits on until their sessions end.
             out.do(SetTimer(_join_timer(group), group.rebalance_timeout_ms))
             return
         out.do(CancelTimer(_join_timer(group)))
@@ -320,7 +320,7 @@ class ClassicGroups:
     # Sync
 
     def sync(self, call: SyncCall, out: Decisions) -> None:
-        """Takes the leader's assignment, and gives each member its part once it is stored."""
+        """Stores the leader's assignment, and then gives each member its part."""
         group = self.groups.get(call.group_id)
         error = find_sync_error(group, call)
         if group is None or error is not None:
@@ -353,7 +353,7 @@ class ClassicGroups:
         group = step.group
         is_current = group.generation_id == step.generation_id
         if group.state is not ClassicGroupState.COMPLETING_REBALANCE or not is_current:
-            return  # Another rebalance began, and answered the waiting members.
+            return  # Another rebalance has started, and has answered the waiting members.
         error = stored.told_as(_STORE_ERRORS)
         if error is not ErrorCode.NONE:
             for member in group.members.values():
@@ -420,7 +420,7 @@ class ClassicGroups:
     def _on_session_timeout(
         self, group: ClassicGroup, member_id: str, out: Decisions, now_ms: int
     ) -> None:
-        """A member, or a client that was to come back with its new id, was silent for too long."""
+        """A member, or a client with a fresh member id, was silent for too long."""
         member = group.members.get(member_id)
         if member_id in group.pending_members:
             self._remove_pending(group, member_id, out, now_ms)
@@ -443,7 +443,7 @@ class ClassicGroups:
             self._try_complete_join(group, out, now_ms)
 
     def _drop(self, group: ClassicGroup, member_id: str, out: Decisions) -> None:
-        """Takes the member out; what it waits for ends with UNKNOWN_MEMBER_ID: it may retry."""
+        """Removes the member; UNKNOWN_MEMBER_ID ends its waiting request, which it may retry."""
         group.pending_members.discard(member_id)
         member = group.remove(member_id)
         if member is not None:
@@ -471,7 +471,7 @@ class ClassicGroups:
     # Groups without members
 
     def add_simple_group(self, group_id: str, *, now_ms: int) -> ClassicGroup:
-        """A group that only keeps offsets. It has no record, and no members."""
+        """Adds a group that only keeps offsets. It has no record and no members."""
         group = self.groups[group_id] = ClassicGroup(group_id, now_ms=now_ms)
         return group
 
@@ -482,7 +482,7 @@ class ClassicGroups:
     # Migration
 
     def interrupt(self, group: ClassicGroup, out: Decisions) -> None:
-        """The group is about to be a consumer group: waiting members join again, and join that."""
+        """The group is about to be a consumer group: makes waiting members join that one."""
         for member in group.members.values():
             _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
 
@@ -590,7 +590,7 @@ class EmptyGroupStored:
 
 
 def _answer_waiting(member: ClassicMember, error: ErrorCode, out: Decisions) -> None:
-    """Ends whatever the member waits for."""
+    """Ends the member's waiting join or sync."""
     if member.awaiting_join is not None:
         is_unknown = error is ErrorCode.UNKNOWN_MEMBER_ID
         member_id = UNKNOWN_MEMBER_ID if is_unknown else member.member_id
@@ -602,7 +602,7 @@ def _answer_waiting(member: ClassicMember, error: ErrorCode, out: Decisions) -> 
 
 
 def _answer_syncs(group: ClassicGroup, error: ErrorCode, out: Decisions) -> None:
-    """Ends the sync phase for all who wait in it; their sessions begin anew."""
+    """Answers all waiting syncs and restarts the sessions of their members."""
     for member in group.members.values():
         if member.awaiting_sync is None:
             continue
@@ -614,7 +614,7 @@ def _answer_syncs(group: ClassicGroup, error: ErrorCode, out: Decisions) -> None
 
 
 def _restart_session(group: ClassicGroup, member: ClassicMember, out: Decisions) -> None:
-    """The member has shown that it is alive, or must show it from now on."""
+    """The member is alive, or has that long to show it."""
     out.do(SetTimer(_session(group, member.member_id), member.session_timeout_ms))
 
 

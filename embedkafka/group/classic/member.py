@@ -2,7 +2,7 @@
 
 Owner: the `coordinator` loop, through its group.
 Invariants: a member waits for a join or for a sync, never for both.
-Not here: when a member is removed; see `groups.py`.
+Not here: when a member is removed (`groups.py`).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from embedkafka.group.embedded_protocol import ClassicProtocol
 
 
 class ClassicMember:
-    """What the group knows about one consumer, and the requests of it that wait."""
+    """One consumer as the group knows it, with its waiting requests."""
 
     __slots__ = (
         "assignment",
@@ -50,7 +50,7 @@ class ClassicMember:
         self.assignment = assignment
         self.awaiting_join: JoinReply | None = None
         self.awaiting_sync: SyncReply | None = None
-        # A new member knows no member id to heartbeat with until its first join is answered.
+        # A new member has no member id, and so sends no heartbeats, until its first join ends.
         self.is_new = False
 
     @property
@@ -59,7 +59,7 @@ class ClassicMember:
 
     @property
     def is_excused(self) -> bool:
-        """Whether silence is no fault: the member waits for us, on a muted connection."""
+        """Whether the member may be silent: it waits for an answer, on a muted connection."""
         if self.is_new:
             return False
         return self.awaiting_join is not None or self.awaiting_sync is not None
@@ -72,7 +72,7 @@ class ClassicMember:
         raise KeyError(f"member {self.member_id} does not offer protocol {protocol_name}")
 
     def matches(self, protocols: Sequence[ClassicProtocol]) -> bool:
-        """Whether `protocols` are what the member offers already, in the same order."""
+        """Whether the member offers exactly `protocols`, in the same order."""
         return self.protocols == tuple(protocols)
 
     def vote(self, candidates: frozenset[str]) -> str:

@@ -54,7 +54,7 @@ PREDECESSORS: Final[Mapping[ClassicGroupState, frozenset[ClassicGroupState]]] = 
 
 
 class IllegalGroupTransition(AssertionError):
-    """A move that the table does not have: a bug in the coordinator."""
+    """A move that the table does not allow: a bug in the coordinator."""
 
 
 def can_move(source: ClassicGroupState, target: ClassicGroupState) -> bool:

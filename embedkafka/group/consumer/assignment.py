@@ -1,7 +1,7 @@
-"""Assignments of partitions to members, and the step of one member towards its target.
+"""Assignments of partitions to members, and one member's next step towards its target.
 
-An assignment maps topic ids to partitions; topics without partitions are not in it. Everything
-here is pure: values in, values out.
+An assignment maps topic ids to partitions, and has no topics without partitions. Every function
+here is pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,23 +22,23 @@ STATIC_LEAVING_EPOCH: Final = -2
 
 
 class MemberState(Enum):
-    """How far a member has come towards its target; values are those in the log."""
+    """A member's progress towards its target; the log holds the values."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it must give partitions up before it goes on
+    UNREVOKED_PARTITIONS = 1  # it must first give partitions up
     UNRELEASED_PARTITIONS = 2  # it waits for partitions that others must give up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicSide:
-    """What a member brings that speaks the classic protocol in a consumer group."""
+    """The extra state of a consumer group's member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
 
     @property
     def protocol(self) -> ClassicProtocol:
-        """The one it is told of: nobody votes in a consumer group."""
+        """The protocol that its answers name: its first, as consumer groups do not vote."""
         return self.protocols[0]
 
 
@@ -79,9 +79,9 @@ def reconcile(
 ) -> ConsumerMember:
     """The member's next step towards `target`.
 
-    Partitions to give up come first: the member stays in its epoch until it no longer reports
-    them in `owned` (None: it reported nothing). Then it enters the target's epoch with whatever
-    is free (not `is_taken`), and gets the rest when others have given it up.
+    The member first gives partitions up: it stays in its epoch until its `owned` no longer lists
+    them (None: it reported nothing). Then it enters the target's epoch with the partitions that
+    are free (not `is_taken`), and gets the rest when others have given them up.
     """
     match member.state:
         case MemberState.STABLE:
@@ -143,7 +143,7 @@ def union(one: Assignment, other: Assignment) -> Assignment:
 
 
 def is_subset(owned: Assignment | None, assigned: Assignment) -> bool:
-    """Whether everything `owned` is assigned; not reporting is not owning nothing."""
+    """Whether all `owned` partitions are assigned; False if the member reported none (None)."""
     return owned is not None and not subtract(owned, assigned)
 
 

@@ -1,8 +1,8 @@
-"""The assignors of consumer groups: who should have which partition.
+"""The assignors of consumer groups: which member should have which partition.
 
-Both are pure. `range` lines members up and cuts each topic into even slices, so that topics with
-the same number of partitions are joined member by member. `uniform` spreads all partitions evenly
-and moves as few as it can.
+Both are pure. `range` sorts the members and cuts each topic into even slices, so a member gets the
+same partitions of topics that have the same number of them. `uniform` spreads all partitions
+evenly and moves as few as it can.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Targets = dict[str, Assignment]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpec:
-    """What an assignor knows of a member."""
+    """A member as an assignor sees it."""
 
     instance_id: str | None
     topics: frozenset[UUID]
@@ -30,7 +30,7 @@ Assignor = Callable[[Members, PartitionCounts], Targets]
 
 
 def assign_range(members: Members, partition_counts: PartitionCounts) -> Targets:
-    """Even slices of each topic, for its subscribers in the order of their names."""
+    """Cuts each topic into even slices for its subscribers, in the order of their ids."""
     targets: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}
     for topic_id, count in partition_counts.items():
         subscribers = [m for m in _in_order(members) if topic_id in members[m].topics]
@@ -44,10 +44,10 @@ def assign_range(members: Members, partition_counts: PartitionCounts) -> Targets
 
 
 def assign_uniformly(members: Members, partition_counts: PartitionCounts) -> Targets:
-    """An even share of all partitions for each member, as far as subscriptions allow.
+    """Gives each member an even share of all partitions, as far as subscriptions allow.
 
-    Members keep what they have, up to their share; what is left over goes to those with the
-    least. A partition then moves only where that makes two members more even.
+    Members keep their partitions up to that share, and the rest goes to the members with the
+    fewest. After that a partition moves only if it makes two members more even.
     """
     shares = _Shares(members, partition_counts)
     shares.keep_current()
@@ -74,7 +74,7 @@ class _Shares:
         }
 
     def keep_current(self) -> None:
-        """Members keep partitions they still subscribe; where all subscribe alike, a share."""
+        """Lets members keep partitions of subscribed topics, up to the limit."""
         limit = self._limit()
         taken: set[tuple[UUID, int]] = set()
         for member_id in self._order:
@@ -95,13 +95,13 @@ class _Shares:
         ]
 
     def _limit(self) -> int:
-        """The largest share, when all members subscribe the same; no limit otherwise."""
+        """The largest share if all members subscribe to the same topics, else no limit."""
         total = sum(self._counts.values())
         is_homogeneous = len({spec.topics for spec in self._members.values()}) == 1
         return -(-total // len(self._members)) if is_homogeneous else total
 
     def hand_out(self) -> None:
-        """Free partitions go to the subscriber with the least."""
+        """Gives each free partition to the subscriber with the fewest."""
         for topic_partition in self._free:
             subscribers = self._subscribers[topic_partition[0]]
             if subscribers:
@@ -109,7 +109,7 @@ class _Shares:
                 self._owned[poorest].append(topic_partition)
 
     def even_out(self) -> None:
-        """Moves partitions from members to others that have at least two fewer."""
+        """Moves partitions to members that have at least two fewer than the owner."""
         while (move := self._next_move()) is not None:
             giver, taker, topic_partition = move
             self._owned[giver].remove(topic_partition)
@@ -131,7 +131,7 @@ class _Shares:
 
 
 def _in_order(members: Members) -> list[str]:
-    """Static members first, by instance id: their place survives a new member id."""
+    """Sorts static members first, by instance id: a new member id keeps the old place."""
 
     def key(member_id: str) -> tuple[bool, str]:
         instance_id = members[member_id].instance_id

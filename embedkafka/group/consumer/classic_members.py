@@ -1,14 +1,13 @@
 """Members of consumer groups that still speak the classic protocol (KIP-848's online migration).
 
-They join, sync, heartbeat and leave as in a classic group; but nobody leads: the coordinator
-assigns, and the epoch of a member is the generation it is told.
+They join, sync, heartbeat and leave as in a classic group, but no member leads: the coordinator
+assigns, and answers carry the member's epoch as the generation.
 
-What a heartbeat answers: REBALANCE_IN_PROGRESS when the member should join again, because the
-group has a new epoch, or the member has partitions to give up, or what it waits for is free.
+A heartbeat answers REBALANCE_IN_PROGRESS when the member should join again: the group has a new
+epoch, the member has partitions to give up, or the partitions it waits for are free.
 
-Owner: the `coordinator` loop, through the shard, which has found that the group is a consumer
-group and not busy.
-Not here: members with heartbeats of their own (`groups.py`).
+Owner: the `coordinator` loop, through the shard.
+Not here: members that speak the consumer protocol (`groups.py`).
 """
 
 from collections.abc import Callable
@@ -61,7 +60,7 @@ _FIRST_SYNC_WITH_PROTOCOL: Final = 5
 
 
 class ClassicMembers:
-    """Decides classic requests for consumer groups of one shard."""
+    """Decides classic requests for the consumer groups of one shard."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class ClassicMembers:
     # Join
 
     def join(self, group: ConsumerGroup, call: JoinCall, out: Decisions, now_ms: int) -> None:
-        """Lets a consumer in, or back in; it is told its epoch as the generation."""
+        """Lets a consumer in, or back in, and answers with its epoch as the generation."""
         try:
             self._join(group, call, out, now_ms)
         except ApiError as error:
@@ -94,7 +93,7 @@ class ClassicMembers:
         member_id = str(self._new_uuid()) if is_unknown else request.member_id
         self._refuse(group, call, member_id)
         if is_unknown and call.requires_known_member_id:
-            # Nobody remembers the id: any will do when it comes back.
+            # The group does not keep the id: a client may come back with any.
             out.answer(call.reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
             return
         records: list[LogRecord] = []
@@ -135,7 +134,7 @@ class ClassicMembers:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _find_replaced(self, group: ConsumerGroup, call: JoinCall) -> ConsumerMember | None:
-        """The static member whose place the joining one takes."""
+        """The static member that the joining one replaces."""
         instance_id = call.request.group_instance_id
         if instance_id is None or call.request.member_id != UNKNOWN_MEMBER_ID:
             return None
@@ -182,7 +181,7 @@ class ClassicMembers:
     def _refuse_outdated(
         self, group: ConsumerGroup, member: ConsumerMember, out: Decisions
     ) -> None:
-        """A new epoch makes the member join again, once it has given up what it has to."""
+        """Makes the member join again if the epoch is new, unless it is still revoking."""
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
         if group.group_epoch > member.member_epoch and not is_revoking:
             _expect_join(group.group_id, member, out)
@@ -247,7 +246,7 @@ class ClassicMemberJoined:
 
 
 def _subscription(call: JoinCall) -> ConsumerProtocolSubscription:
-    """All protocols of a consumer come with the same subscription."""
+    """Reads the subscription, which is the same in all protocols of a consumer."""
     try:
         return read_subscription(call.protocols[0].metadata)
     except ProtocolError as error:
@@ -273,7 +272,7 @@ def _updated(
 
 
 def _join_response(member: ConsumerMember) -> JoinGroupResponse:
-    """The member's epoch as a generation; it follows, for the coordinator leads."""
+    """The member's epoch as a generation, without a leader: the coordinator assigns."""
     assert member.classic is not None
     return JoinGroupResponse(
         generation_id=member.member_epoch,
@@ -298,7 +297,7 @@ def _require(
 
 
 def _require_leaving(group: ConsumerGroup, leaving: LeaveGroupRequest.Member) -> ConsumerMember:
-    """The member; an admin may name the instance alone."""
+    """The leaving member; an admin may give only its instance id."""
     instance_id = leaving.group_instance_id
     if instance_id is None:
         return require_member(group, leaving.member_id)
@@ -334,13 +333,13 @@ def _should_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _is_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether somebody else still has something of what the member should get."""
+    """Whether another member still holds a partition that this one should get."""
     holders = group.holders()
     missing = subtract(group.targets.get(member.member_id, {}), member.assigned)
     return any((topic_id, p) in holders for topic_id, parts in missing.items() for p in parts)
 
 
 def _expect_join(group_id: str, member: ConsumerMember, out: Decisions) -> None:
-    """The member is out if it does not join again in time."""
+    """Gives the member its rebalance timeout to join again."""
     key = timer_key(TimerKind.CONSUMER_JOIN, group_id, member)
     out.do(SetTimer(key, member.rebalance_timeout_ms, if_absent=True))

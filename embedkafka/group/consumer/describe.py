@@ -17,7 +17,7 @@ _CONSUMER_MEMBER: Final = 1
 def describe_consumer(
     group: ConsumerGroup, topics: Mapping[str, TopicMetadata], assignors: Sequence[str]
 ) -> ConsumerGroupDescribeResponse.Group:
-    """A consumer group with what each member has and should have."""
+    """Describes a consumer group with the current and target assignments of its members."""
     names = {topic_id: name for name, (topic_id, _) in topics.items()}
     return ConsumerGroupDescribeResponse.Group(
         group_id=group.group_id,
@@ -68,7 +68,7 @@ def _describe_consumer_member(
 def _describe_assignment(
     assignment: Assignment, names: Mapping[UUID, str]
 ) -> ConsumerGroupDescribeResponse.Group.Member.Assignment:
-    """Topics that were deleted have no name to show."""
+    """Leaves out deleted topics, which have no name."""
     assignment_type = ConsumerGroupDescribeResponse.Group.Member.Assignment
     return assignment_type(
         topic_partitions=[

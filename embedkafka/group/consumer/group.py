@@ -1,15 +1,15 @@
-"""A consumer group (KIP-848): what its records say, and nothing else.
+"""A consumer group (KIP-848): the state that its records describe.
 
 Owner: the `coordinator` loop, through the shard.
-Invariants: changes come from `replay` only, so that a group that was loaded equals one that was
-lived through; a partition is held by at most one member.
+Invariants: only `replay` changes the group, so a loaded group equals the one that wrote the log. At
+most one member holds a partition.
 
-States, which follow from the records:
+The records determine the group's state:
 
-- Empty: no members. Anyone may commit offsets; the group may be deleted.
+- Empty: no members. Any client may commit offsets; the group may be deleted.
 - Assigning: the group's epoch is ahead of its target assignment, which the next heartbeat makes.
-- Reconciling: members are on their way to the target assignment.
-- Stable: every member has what it should have.
+- Reconciling: some members have not reached the target assignment.
+- Stable: every member has its target assignment.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +94,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Assignment] = {}
         self.subscription_metadata: Mapping[str, TopicMetadata] = {}
-        # Topics that the members' regular expressions stand for.
+        # Topics that match the members' regular expressions.
         self.resolved: dict[str, frozenset[str]] = {}
 
     @property
@@ -111,7 +111,7 @@ class ConsumerGroup:
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def holders(self) -> dict[tuple[UUID, int], str]:
-        """The member that has each partition, or has not given it up yet."""
+        """The member that has each partition, or has yet to give it up."""
         return {
             (topic_id, partition): member.member_id
             for member in self.members.values()
@@ -128,7 +128,7 @@ class ConsumerGroup:
     def topics_of(
         self, member: ConsumerMember, resolved: Mapping[str, frozenset[str]] | None = None
     ) -> frozenset[str]:
-        """Names the member subscribes, by name or by regular expression."""
+        """Topics that the member subscribes to, by name or by regular expression."""
         regex = member.subscribed_topic_regex
         if not regex:
             return member.subscribed_topic_names
@@ -136,7 +136,7 @@ class ConsumerGroup:
         return member.subscribed_topic_names | expressions.get(regex, frozenset())
 
     def supports(self, protocol_type: str, protocols: Sequence[ClassicProtocol]) -> bool:
-        """Whether a member could speak the classic protocol beside the others that do."""
+        """Whether a member with these protocols could join the present classic members."""
         classic = [m.classic for m in self.members.values() if m.classic is not None]
         return protocol_type == CONSUMER_PROTOCOL_TYPE and any(
             all(offered.name in {p.name for p in side.protocols} for side in classic)
@@ -201,7 +201,7 @@ class ConsumerGroup:
         return OffsetRetention(subscribed=self.subscribed_topics())
 
     def tombstones(self, *, now_ms: int) -> list[LogRecord]:
-        """Deletes the group, members and all. The last record is the epoch's."""
+        """Records that delete the group and its members. The epoch's comes last."""
         group_id = self.group_id
         return [
             *(current_record(group_id, member_id, None) for member_id in self.members),
@@ -216,7 +216,7 @@ class ConsumerGroup:
     # Replay
 
     def replay(self, key: ConsumerKey, value: bytes | None) -> None:
-        """Applies one record; a tombstone of the epoch, the last of a group, is the caller's."""
+        """Applies one record, but not the epoch's tombstone: `groups.py` deletes the group."""
         match key:
             case ConsumerGroupMetadataKey():
                 if value is not None:
@@ -268,7 +268,7 @@ class ConsumerGroup:
 
     def _replay_current(self, member_id: str, value: bytes | None) -> None:
         if value is None:
-            # The member's own tombstone follows; until then it is there, and has nothing.
+            # The member's own tombstone follows. Until then it is a member without partitions.
             if member_id in self.members:
                 self.members[member_id] = replace(
                     self.members[member_id],
@@ -304,7 +304,7 @@ def _stale_error(member: ConsumerMember) -> ErrorCode:
 
 
 def resolve(regex: str, topics: Iterable[str]) -> frozenset[str]:
-    """Topics whose whole name matches; `InvalidExpression` when `regex` is none."""
+    """Topics whose whole name matches. Raises `InvalidExpression`."""
     pattern = compile_re2(regex)
     return frozenset(name for name in topics if pattern.fullmatch(name))
 

@@ -1,12 +1,12 @@
-"""Heartbeats of consumer groups (KIP-848): joining, assigning, reconciling, leaving, timing out.
+"""Consumer groups (KIP-848): members join, stay, leave and time out.
 
-A heartbeat may change the member, then the group's epoch, then the target assignment, then what
-the member has; all of it in one batch, which is answered when it is stored. Until then whatever
-else happens to the group waits its turn (`sequencer.py`).
+A heartbeat may change the member, the group's epoch, the target assignment and the member's
+partitions. All of it goes into one batch, and the answer follows when that is stored. Until then
+other events of the group wait (`sequencer.py`).
 
 Owner: the `coordinator` loop, through the shard.
-Not here: what records mean (`group.py`), single steps (`steps.py`), members
-that speak the classic protocol (`classic_members.py`).
+Not here: the meaning of records (`group.py`), single steps (`steps.py`), members that speak the
+classic protocol (`classic_members.py`).
 """
 
 from collections.abc import Callable, Collection
@@ -55,7 +55,7 @@ from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatR
 from embedkafka.protocol.messages.internal import ConsumerGroupMetadataKey
 from embedkafka.runtime.values import dataclass, replace
 
-# Delay before the next attempt to remove a member, when the log has refused its removal.
+# Delay before a failed removal of a member is tried again.
 _RETRY_MS: Final = 500
 
 
@@ -151,7 +151,7 @@ class ConsumerGroups:
     def _require_or_new(
         self, heartbeat: ConsumerHeartbeatCall, records: list[LogRecord]
     ) -> ConsumerGroup:
-        """The group; the first member makes it, in the place of a classic one that is empty."""
+        """The group, or a new one; that also replaces an empty classic group."""
         group_id = heartbeat.request.group_id
         group = self.groups.get(group_id)
         if group is not None:
@@ -231,7 +231,7 @@ class ConsumerGroups:
     # The log
 
     def replay(self, key: bytes, value: bytes | None) -> bool:
-        """Ignores tombstones of groups that are gone; the epoch's is the last one of a group."""
+        """Ignores tombstones of missing groups. The epoch's tombstone deletes the group."""
         consumer_key = find_consumer_key(key)
         if consumer_key is None:
             return False
@@ -252,12 +252,12 @@ class ConsumerGroups:
             self._member_timers.start(group, out)
 
     def on_unloaded(self, out: Decisions) -> None:
-        """Members wait for appends only, and the end of an append answers them."""
+        """Requests wait only for appends, which answer them when they end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTimer:
-    """Continues after the removal of a member that has timed out: tries again if it failed."""
+    """Continues after the removal of a member that timed out: tries again if it failed."""
 
     key: TimerKey
 

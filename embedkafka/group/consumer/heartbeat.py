@@ -1,6 +1,6 @@
-"""One heartbeat of a consumer group's member: what it says, and whether it can be meant.
+"""The ConsumerGroupHeartbeat request: its meaning, its checks and its answers.
 
-Everything here looks at the request, or at the request and one member; nothing changes.
+Everything here looks at the request and at most one member; nothing changes.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class ConsumerHeartbeatCall:
 
     @property
     def is_full(self) -> bool:
-        """Whether the member tells everything: it joins, or is not sure of what we know."""
+        """Whether the member sends its full state: it joins, or lost an answer."""
         return self.is_joining or (
             self.request.rebalance_timeout_ms != -1
             and self.has_subscription
@@ -96,7 +96,7 @@ def heartbeat_assignment(assigned: Assignment) -> ConsumerGroupHeartbeatResponse
 
 
 def refuse_invalid(heartbeat: ConsumerHeartbeatCall, assignors: Sequence[str]) -> None:
-    """What no client would send; INVALID_REQUEST unless it has a code of its own."""
+    """Refuses a malformed request, with INVALID_REQUEST unless a more exact code exists."""
     request = heartbeat.request
     epoch = request.member_epoch
     may_lack_id = heartbeat.version < _FIRST_WITH_OWN_MEMBER_IDS and epoch == JOINING_EPOCH
@@ -201,7 +201,7 @@ def require_static(group: ConsumerGroup, instance_id: str, member_id: str) -> Co
 
 
 def refuse_unreleased(old: ConsumerMember, member_id: str) -> None:
-    """The place of a static member is free when it has left for a while."""
+    """Refuses to replace a static member that has not left for a while."""
     if not old.has_left_for_a_while():
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -211,7 +211,7 @@ def refuse_unreleased(old: ConsumerMember, member_id: str) -> None:
 
 
 def refuse_wrong_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """The last epoch will do as well: the answer with the new one may have been lost."""
+    """Accepts the previous epoch too: the answer with the new one may have been lost."""
     if epoch == member.member_epoch:
         return
     is_retry = epoch == member.previous_member_epoch and is_subset(owned, member.assigned)

@@ -1,10 +1,10 @@
-"""Groups with members that change from the classic protocol to the consumer protocol, or back.
+"""Migrates groups with members from the classic protocol to the consumer protocol, and back.
 
-Members go over one by one (KIP-848). The first that speaks the consumer protocol turns a classic
-group into a consumer group in which the others still speak the classic one; when the last of
-those with the consumer protocol leaves, the group is a classic one again.
+Members change one by one (KIP-848). The first that speaks the consumer protocol turns a classic
+group into a consumer group, whose other members still speak the classic one. When the last
+member with the consumer protocol leaves, the group becomes a classic one again.
 
-The only module of this room that knows classic groups.
+No other module of this package knows classic groups; an import contract holds that.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -60,7 +60,7 @@ PartitionsByName = Iterable[
 
 
 class Migration:
-    """Turns the groups of one shard from one kind into the other."""
+    """Changes the kind of one shard's groups."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Migration:
         now_ms: int,
         rebalances: bool,
     ) -> None:
-        """Makes a classic group of it, with `members` under the ids of their targets."""
+        """Makes a classic group of it. `members` are by the ids that their targets have."""
         classic = downgraded(group, members, self._catalog.topics(), now_ms=now_ms)
         assignments = {m.member_id: m.assignment for m in classic.members.values()}
         adopt = GroupDowngraded(
@@ -200,9 +200,9 @@ class GroupReplaced:
 
 
 def upgrade_records(group: ClassicGroup, topics: Topics) -> list[LogRecord]:
-    """A consumer group in the place of the classic one, its members in the state Stable.
+    """Records that replace the classic group with a consumer group of Stable members.
 
-    Each has the partitions of its last assignment, whatever the group is doing at the moment.
+    Each member keeps the partitions of its last assignment, even during a rebalance.
     """
     try:
         members = [_consumer_member(group, member, topics) for member in group.members.values()]
@@ -240,14 +240,14 @@ def may_downgrade(
 def downgraded(
     group: ConsumerGroup, members: Mapping[str, ConsumerMember], topics: Topics, *, now_ms: int
 ) -> ClassicGroup:
-    """A stable classic group of `members`, each of which gets the target of the id it is under.
+    """A stable classic group of `members`; each gets the target of its key.
 
-    That is its own id, but for a static member in the place of another.
+    The key is the member's id, or the former id of a static member that was replaced.
     """
     classic = ClassicGroup(group.group_id, now_ms=now_ms, state=ClassicGroupState.STABLE)
     classic.generation_id = group.group_epoch
     for target_id, member in members.items():
-        assert member.classic is not None, f"{member.member_id} does not speak the protocol"
+        assert member.classic is not None, f"{member.member_id} does not speak the classic protocol"
         target = named(group.targets.get(target_id, NOTHING), topics)
         converted = ClassicMember(
             member_id=member.member_id,
@@ -266,13 +266,13 @@ def downgraded(
 
 
 def named(assignment: Assignment, topics: Topics) -> dict[str, frozenset[int]]:
-    """The assignment by names, without topics that were deleted."""
+    """The assignment by topic name, without deleted topics."""
     names = {topic_id: name for name, (topic_id, _) in topics.items()}
     return {names[t]: partitions for t, partitions in assignment.items() if t in names}
 
 
 def identified(partitions: PartitionsByName, topics: Topics) -> Assignment:
-    """The assignment by topic ids, without topics that do not exist."""
+    """The assignment by topic id, without topics that do not exist."""
     by_id: dict[UUID, Iterable[int]] = {
         topics[part.topic][0]: part.partitions for part in partitions if part.topic in topics
     }
@@ -280,7 +280,8 @@ def identified(partitions: PartitionsByName, topics: Topics) -> Assignment:
 
 
 def _consumer_member(group: ClassicGroup, member: ClassicMember, topics: Topics) -> ConsumerMember:
-    # Before its first generation a group has no protocol; its members offer the same topics in all.
+    # A group has no protocol before its first generation. All protocols of a member subscribe to
+    # the same topics.
     protocol_name = group.protocol_name or member.protocols[0].name
     subscription = read_subscription(member.metadata_for(protocol_name))
     assignment = read_assignment(member.assignment)

@@ -1,6 +1,6 @@
-"""What a heartbeat, or a departure, makes of a consumer group, as records to store.
+"""The records that a heartbeat or a departure leads to.
 
-Pure: the group is read, never changed; functions that find something to store add it to `records`.
+Nothing here changes the group. Functions that have records to store add them to `records`.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ Topics = Mapping[str, TopicMetadata]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Where a member is to go."""
+    """The epoch and the assignment that a member should reach."""
 
     epoch: int
     target: Assignment
@@ -47,10 +47,10 @@ def plan(
     assignors: Sequence[str],
     now_ms: int,
 ) -> Plan:
-    """Moves the group's epoch on when members or topics changed, and then assigns anew.
+    """Raises the group's epoch if members or topics changed, and then makes a new assignment.
 
-    `before` and `after` are the member as it was and as its heartbeat describes it. One of
-    `assignors` assigns.
+    `before` and `after` are the member before its heartbeat and as the heartbeat describes it. The
+    members choose one of `assignors`.
     """
     members = {m.member_id: m for m in group.members.values() if not _replaces(after, m)}
     members[after.member_id] = after
@@ -79,7 +79,7 @@ def plan(
 def remove_members(
     group: ConsumerGroup, member_ids: Collection[str], topics: Topics, *, now_ms: int
 ) -> list[LogRecord]:
-    """Removes members; the next heartbeat of another one assigns their partitions."""
+    """Removes members; another member's next heartbeat assigns their partitions."""
     records = [record for m in member_ids for record in _removal_records(group.group_id, m)]
     others = [m for m in group.members.values() if m.member_id not in member_ids]
     resolved = _resolve(group, others, topics, records, now_ms)
@@ -93,7 +93,7 @@ def remove_members(
 def replace_static_member(
     group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[LogRecord]
 ) -> ConsumerMember:
-    """A static member is back under a new id, and takes the place of the old one."""
+    """Gives the place of a static member to its successor with a new id."""
     member = replace(
         old, member_id=new_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
     )
@@ -111,13 +111,13 @@ def find_predecessor(group: ConsumerGroup, member: ConsumerMember) -> ConsumerMe
 
 
 def preferred_assignor(members: Iterable[ConsumerMember], assignors: Sequence[str]) -> str:
-    """The one of `assignors` that most members ask for; the first of them when none asks."""
+    """The one of `assignors` that most members ask for, else the first."""
     votes = Counter(member.server_assignor for member in members)
     return max(assignors, key=lambda name: votes[name])
 
 
 def _has_changed(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> bool:
-    """Whether the member is new or subscribes something else; a returning static one is not."""
+    """Whether the member is new or subscribes differently; a returning static one is not new."""
     is_new = after.member_id not in group.members and find_predecessor(group, after) is None
     return (
         is_new
@@ -127,7 +127,7 @@ def _has_changed(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMe
 
 
 def metadata_of(subscriptions: Iterable[frozenset[str]], topics: Topics) -> Topics:
-    """Those of the subscribed topics that exist."""
+    """The subscribed topics that exist."""
     names = frozenset[str]().union(*subscriptions)
     return {name: topics[name] for name in sorted(names) if name in topics}
 
@@ -139,7 +139,7 @@ def _resolve(
     records: list[LogRecord],
     now_ms: int,
 ) -> Mapping[str, frozenset[str]]:
-    """What the members' regular expressions stand for now; those out of use are dropped."""
+    """Resolves the members' regular expressions, and drops those that no member uses."""
     resolved = {
         regex: resolve(regex, topics)
         for regex in {m.subscribed_topic_regex for m in members}
@@ -175,7 +175,7 @@ def _assign(
 
 
 def _current_target(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
-    """What the member, or the static member's former id, is to have."""
+    """The target of the member, or of the static member's former id."""
     target = group.targets.get(member.member_id)
     if target is not None:
         return target

@@ -1,6 +1,6 @@
 """Records of consumer groups in `__consumer_offsets`, byte for byte as Kafka 4.0 writes them.
 
-As in `group/records.py`, the key's version tells the kind of record; all values are of version 0.
+As in `group/records.py`, the key's version tells the kind of record. All values have version 0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ CONSUMER_KEYS: Final[Mapping[int, type[ConsumerKey]]] = {
 
 
 def find_consumer_key(key: bytes) -> ConsumerKey | None:
-    """What the record is about, if it is about a consumer group."""
+    """The decoded key; None if the record is not of a consumer group."""
     version = leading_version(key)
     cls = CONSUMER_KEYS.get(version)
     return None if cls is None else decode(cls, version, memoryview(key)[2:])
@@ -79,7 +79,7 @@ def subscription_metadata_record(
                     topic_id=topic_id,
                     topic_name=name,
                     num_partitions=count,
-                    partition_metadata=[],  # racks, which 4.0 writes no more
+                    partition_metadata=[],  # racks, which Kafka 4.0 no longer writes
                 )
                 for name, (topic_id, count) in sorted(topics.items())
             ]
@@ -88,7 +88,7 @@ def subscription_metadata_record(
 
 
 def member_record(group_id: str, member_id: str, member: ConsumerMember | None) -> LogRecord:
-    """What the member subscribes and who it is."""
+    """The member's identity and subscription."""
     value = None
     if member is not None:
         value = ConsumerGroupMemberMetadataValue(
@@ -115,7 +115,7 @@ def target_epoch_record(group_id: str, epoch: int | None) -> LogRecord:
 
 
 def target_record(group_id: str, member_id: str, target: Assignment | None) -> LogRecord:
-    """What the member should have."""
+    """The member's target assignment."""
     value = None
     if target is not None:
         topic_type = ConsumerGroupTargetAssignmentMemberValue.TopicPartition
@@ -130,7 +130,7 @@ def target_record(group_id: str, member_id: str, target: Assignment | None) -> L
 
 
 def current_record(group_id: str, member_id: str, member: ConsumerMember | None) -> LogRecord:
-    """What the member has, and how far it has come."""
+    """The member's current assignment, epoch and state."""
     value = None
     if member is not None:
         value = ConsumerGroupCurrentMemberAssignmentValue(
@@ -147,7 +147,7 @@ def current_record(group_id: str, member_id: str, member: ConsumerMember | None)
 def regex_record(
     group_id: str, regex: str, topics: Iterable[str] | None, *, now_ms: int
 ) -> LogRecord:
-    """The topics that a regular expression stands for at the moment."""
+    """The topics that match a regular expression now."""
     value = None
     if topics is not None:
         value = ConsumerGroupRegularExpressionValue(
@@ -169,7 +169,7 @@ def read_topics(
 def read_classic(
     value: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None,
 ) -> ClassicSide | None:
-    """How the member speaks the classic protocol, if it does."""
+    """The classic side of the member; None if it speaks the consumer protocol."""
     if value is None or not value.supported_protocols:
         return None
     return ClassicSide(

@@ -1,4 +1,4 @@
-"""Steps that heartbeats and classic requests have in common: advance a member, or remove some.
+"""Steps that heartbeats and classic requests share: advance a member, remove members.
 
 Owner: the `coordinator` loop, through the shard.
 Not here: which request leads to which step (`groups.py`, `classic_members.py`).
@@ -23,7 +23,7 @@ from embedkafka.runtime.values import dataclass
 
 
 class ConsumerSteps:
-    """Moves members of one shard's consumer groups on, or out."""
+    """Advances and removes members of one shard's consumer groups."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ConsumerSteps:
     ) -> ConsumerMember:
         """Makes a new assignment if the member or the topics changed, and advances the member.
 
-        `before` and `after` are the member as it was and as its request describes it.
+        `before` and `after` are the member before its request and as the request describes it.
         """
         if after != before:
             records.append(member_record(group.group_id, after.member_id, after))

@@ -81,7 +81,7 @@ class Commits:
     # Commit
 
     def commit(self, call: CommitCall, out: Decisions, now_ms: int) -> None:
-        """Stores the offsets that are allowed; the answer comes when they are stored."""
+        """Stores the allowed offsets, and answers when they are stored."""
         error = self._find_error(call.committer, now_ms)
         if error is None:
             self._kinds.of_group(call.group_id).on_commit(call.committer, out)
@@ -92,7 +92,7 @@ class Commits:
     def _find_error(self, committer: Committer, now_ms: int) -> ErrorCode | None:
         group = self._kinds.find_group(committer.group_id)
         if group is None and committer.generation_id < 0:
-            # A client that uses Kafka only to keep offsets, or an admin.
+            # The client uses Kafka only to keep offsets, or is an admin.
             group = self._kinds.add_simple_group(committer.group_id, now_ms=now_ms)
         if group is None:
             return _missing_group_error(committer)
@@ -136,7 +136,7 @@ class Commits:
         *,
         require_stable: bool,
     ) -> list[FetchedOffset]:
-        """Offsets of the given partitions, or all there are; -1 where there is none."""
+        """Offsets of the given partitions, or of all; -1 where there is none."""
         committed = self._offsets.of_group(group_id)
         wanted = committed if partitions is None else partitions
         return [self._fetch_one(group_id, tp, committed, require_stable) for tp in wanted]
@@ -200,7 +200,7 @@ class OffsetsStored:
 
 
 def _missing_group_error(committer: Committer) -> ErrorCode:
-    """The group of the generation is gone; only newer consumers know a code for that."""
+    """The committer's group is gone; only newer consumers know a code for that."""
     if committer.is_transactional or committer.version < _FIRST_WITH_MEMBER_EPOCH:
         return ErrorCode.ILLEGAL_GENERATION
     return ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,4 +1,4 @@
-"""Offset requests as plain values, and answers as responses: what differs by version is here."""
+"""Turns offset requests into plain values and answers into responses, for every version."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from embedkafka.runtime.ids import NO_OFFSET, TopicPartition
 
 
 def offsets_to_commit(request: OffsetCommitRequest) -> list[OffsetToCommit]:
-    """The request's offsets; v1 names a commit time, v2 to v4 a time to keep them."""
+    """The request's offsets; v1 names a commit time, v2 to v4 a retention time."""
     retention_ms = request.retention_time_ms
     return [
         OffsetToCommit(
@@ -104,7 +104,7 @@ def partitions_to_delete(request: OffsetDeleteRequest) -> list[TopicPartition]:
 def delete_response(
     request: OffsetDeleteRequest, group_error: ErrorCode, errors: Sequence[ErrorCode]
 ) -> OffsetDeleteResponse:
-    """With an error of the whole group, partitions are not told of."""
+    """An error of the whole group leaves the partitions out."""
     if group_error is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=group_error, topics=[])
     codes = iter(errors)
@@ -129,7 +129,7 @@ def group_asked_before_v8(request: OffsetFetchRequest) -> OffsetFetchRequest.Gro
 
 
 def partitions_asked(asked: OffsetFetchRequest.Group) -> list[TopicPartition] | None:
-    """None asks for all there are."""
+    """The requested partitions; None stands for all."""
     if asked.topics is None:
         return None
     return [
@@ -142,7 +142,7 @@ def partitions_asked(asked: OffsetFetchRequest.Group) -> list[TopicPartition] | 
 def fetched_group(
     asked: OffsetFetchRequest.Group, fetched: Sequence[FetchedOffset]
 ) -> OffsetFetchResponse.Group:
-    """The answer by topics, with the ids that the request gave."""
+    """The answer by topic, with the topic ids of the request."""
     ids = {topic.name: topic.topic_id for topic in asked.topics or ()}
     by_topic: dict[str, list[OffsetFetchResponse.Group.Topic.Partition]] = {}
     for one in fetched:
@@ -171,7 +171,7 @@ def fetch_error(asked: OffsetFetchRequest.Group, *, error: ErrorCode) -> OffsetF
 def fetch_response_before_v8(
     request: OffsetFetchRequest, group: OffsetFetchResponse.Group, version: int
 ) -> OffsetFetchResponse:
-    """The one group's answer; before v2 a group's error is shown by each partition."""
+    """The answer for the only group; before v2 each partition carries the group's error."""
     if group.error_code == ErrorCode.NONE or version >= 2:
         return OffsetFetchResponse(error_code=group.error_code, topics=group.topics)
     topics = [

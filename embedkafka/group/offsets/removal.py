@@ -1,9 +1,9 @@
-"""How offsets go: deleted by an admin or with their topic or group, or expired.
+"""Removes offsets: an admin deletes them, their topic or group is deleted, or they expire.
 
 Owner: the `coordinator` loop, through the shard.
-Invariants: an offset is gone when its tombstone is stored, in the order of the log, so that a
-commit made meanwhile outlives it; so is a group, and what comes for it meanwhile waits its turn.
-Not here: the offsets themselves (`store.py`), and who may commit them (`commits.py`).
+Invariants: an offset disappears when its tombstone is stored, in the order of the log, so a later
+commit survives. The same holds for a group, whose events wait until then.
+Not here: the offsets themselves (`store.py`), commits (`commits.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +46,7 @@ class GroupDeleteCall:
 
 
 class OffsetRemoval:
-    """Decides what is removed from the groups of one shard."""
+    """Decides removals for the groups of one shard."""
 
     def __init__(
         self, kinds: GroupKinds, offsets: Offsets, sequencer: Sequencer, config: GroupConfig
@@ -79,7 +79,7 @@ class OffsetRemoval:
             out.answer(call.reply, (ErrorCode.NONE, errors))
 
     def forget(self, partitions: Iterable[TopicPartition], out: Decisions) -> None:
-        """Deletes the offsets of partitions that were deleted, in every group."""
+        """Deletes the offsets of deleted partitions, in every group."""
         gone = list(partitions)
         for group_id in list(self._offsets.group_ids()):
             doomed = self._known(group_id, gone)
@@ -87,7 +87,7 @@ class OffsetRemoval:
                 self._write_tombstones(group_id, doomed, _nothing, out)
 
     def delete_group(self, call: GroupDeleteCall, out: Decisions, now_ms: int) -> None:
-        """Deletes an empty group with its offsets; the answer comes when that is stored."""
+        """Deletes an empty group with its offsets, and answers when that is stored."""
         group = self._kinds.find_group(call.group_id)
         if group is None:
             refuse(call, ErrorCode.GROUP_ID_NOT_FOUND, out)
@@ -105,7 +105,7 @@ class OffsetRemoval:
         out: Decisions,
         now_ms: int,
     ) -> None:
-        """Appends the tombstones of the group and of its offsets, which are `doomed`."""
+        """Appends the tombstones of the group and of its offsets, for `doomed` partitions."""
         group_id = group.group_id
         records = [*_tombstones(group_id, doomed), *group.tombstones(now_ms=now_ms)]
         deleted = GroupDeleted(kind=self._kinds.of_group(group_id), group_id=group_id, then=then)
@@ -120,14 +120,14 @@ class OffsetRemoval:
         out.write(_tombstones(group_id, doomed), step)
 
     def _all_partitions(self, group_id: str) -> list[TopicPartition]:
-        """Partitions with an offset: committed, in an open transaction, or on its way."""
+        """Partitions with an offset: committed, in an open transaction, or in flight."""
         committed = self._offsets.of_group(group_id)
         unstable = self._offsets.unstable_partitions(group_id)
         in_flight = self._offsets.in_flight_partitions(group_id)
         return list(dict.fromkeys([*committed, *sorted(unstable), *sorted(in_flight)]))
 
     def expire(self, out: Decisions, now_ms: int) -> None:
-        """Deletes offsets past their retention, and empty groups that had nothing else."""
+        """Deletes expired offsets, and empty groups that have no other offsets."""
         for group in self._kinds.all_groups():
             if not self._sequencer.is_busy(group.group_id):
                 self._expire_group(group, out, now_ms)
@@ -145,10 +145,7 @@ class OffsetRemoval:
     def _expired(
         self, group_id: str, retention: OffsetRetention, now_ms: int
     ) -> list[TopicPartition]:
-        """Partitions whose offsets have outlived the retention.
-
-        A commit that named its own expiry keeps that.
-        """
+        """Partitions whose offsets are older than the retention, or past the expiry they named."""
         return [
             tp
             for tp, offset in self._offsets.of_group(group_id).items()
@@ -165,7 +162,7 @@ class OffsetRemoval:
         return now_ms - start_ms >= self._config.offsets_retention_ms
 
     def _has_only(self, group_id: str, expired: Sequence[TopicPartition]) -> bool:
-        """Whether nothing is left of the group's offsets without the `expired` ones."""
+        """Whether the group has no offsets besides the `expired` ones."""
         return (
             not self._offsets.has_pending(group_id)
             and not self._offsets.has_in_flight(group_id)
@@ -209,7 +206,7 @@ class GroupDeleted:
 
 
 def _nothing(stored: Stored, out: Decisions) -> None:
-    """The next check tries again what was refused."""
+    """If the append failed, the next check tries again."""
 
 
 def _tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[LogRecord]:

@@ -1,10 +1,10 @@
-"""The committed offsets of one shard, and those that wait for their transaction.
+"""The committed offsets of one shard, and those of open transactions.
 
 Owner: the `coordinator` loop, through the shard.
-Invariants: changes come from `replay` and `complete_transaction` only, live and when loading, so
-both end in the same state; the commit that lies later in the log wins, even where compaction or a
-late transaction marker brings an older one up again.
-Not here: who may commit (`commits.py`).
+Invariants: only `replay` and `complete_transaction` change offsets, live and when loading, so both
+end in the same state. The commit later in the log wins, even if compaction or a late transaction
+marker replays an older one after it.
+Not here: who may commit (`kinds.Group`).
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from embedkafka.runtime.values import dataclass
 
 NO_EXPIRY: Final = -1
 
-# How a refused append looks to whoever wanted to change offsets, where it is told differently.
+# How offset requests report a failed append, where they differ from the rest.
 STORE_ERRORS: Final = dict.fromkeys(TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
 _NONE: Final[Mapping[TopicPartition, "CommittedOffset"]] = {}
@@ -27,7 +27,7 @@ _NONE: Final[Mapping[TopicPartition, "CommittedOffset"]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """An offset as committed; `record_offset` is where in the log that was said."""
+    """A committed offset; `record_offset` is the position of its record in the log."""
 
     offset: int
     leader_epoch: int
@@ -43,8 +43,8 @@ class Offsets:
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[str, dict[TopicPartition, CommittedOffset]]] = {}
-        # Commits whose records are on their way to the log, soft state: they do not expire
-        # meanwhile, and transactional ones make the offset unstable already.
+        # Soft state: commits whose records are in flight. Their offsets do not expire, and
+        # transactional ones already make the offset unstable.
         self._in_flight: Counter[tuple[str, TopicPartition]] = Counter()
         self._in_flight_transactional: Counter[tuple[str, TopicPartition]] = Counter()
 
@@ -79,7 +79,7 @@ class Offsets:
         )
 
     def in_flight_partitions(self, group_id: str) -> set[TopicPartition]:
-        """Partitions with commits on their way to the log."""
+        """Partitions with commits in flight."""
         keys = self._in_flight.keys() | self._in_flight_transactional.keys()
         return {tp for group, tp in keys if group == group_id}
 
@@ -114,7 +114,7 @@ class Offsets:
         record_offset: int,
         producer_id: int = NO_PRODUCER_ID,
     ) -> None:
-        """Applies one record; those of a transaction wait for its marker."""
+        """Applies one record; an offset of a transaction waits for its marker."""
         topic_partition = TopicPartition(key.topic, key.partition)
         if value is None:
             self._remove(key.group, topic_partition)
@@ -150,7 +150,7 @@ class Offsets:
             offsets[topic_partition] = committed
 
     def _remove(self, group_id: str, topic_partition: TopicPartition) -> None:
-        """A tombstone deletes what open transactions hold, too."""
+        """Applies a tombstone, to offsets of open transactions too."""
         _discard(self._committed, group_id, topic_partition)
         for producer_id, groups in list(self._pending.items()):
             _discard(groups, group_id, topic_partition)
