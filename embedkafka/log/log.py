@@ -29,13 +29,13 @@ from embedkafka.log.reads import (
     FetchIsolation,
     LogOffsetMetadata,
     Records,
-    TimestampAndOffset,
-    find_by_timestamp,
-    find_latest,
+    find_batch_by_timestamp,
     find_segment_offsets,
+    largest_timestamp,
     locate,
     read_segments,
 )
+from embedkafka.log.timestamp_search import TimestampSearch
 from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.log.validation import (
     RecordError,
@@ -46,6 +46,7 @@ from embedkafka.log.validation import (
 )
 from embedkafka.log.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.batch import Batch
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK
@@ -63,7 +64,6 @@ __all__ = [
     "RecordError",
     "Records",
     "RecordsRejected",
-    "TimestampAndOffset",
     "UnexpectedAppendOffset",
     "Verification",
 ]
@@ -389,7 +389,7 @@ class Log:
                 return read_segments(
                     contents.local.segments,
                     start_offset,
-                    limit=self._offset_limit(isolation),
+                    limit=self.end_offset_for(isolation),
                     end_offset=end_offset,
                     max_bytes=max_bytes,
                     min_one_message=min_one_message,
@@ -398,7 +398,8 @@ class Log:
         except OSError as error:
             raise self._guard.storage_error(error) from error
 
-    def _offset_limit(self, isolation: FetchIsolation) -> int:
+    def end_offset_for(self, isolation: FetchIsolation) -> int:
+        """The end of the log as a reader with this isolation sees it."""
         if isolation is FetchIsolation.LOG_END:
             return self._contents.log_end_offset
         if isolation is FetchIsolation.HIGH_WATERMARK:
@@ -417,23 +418,26 @@ class Log:
         """Up to where a reader may see, and where that lies: for counting the bytes to it."""
         return self._guard.run(
             lambda: locate(
-                self._contents.local.segments, self._offset_limit(isolation), self.log_end_offset
+                self._contents.local.segments, self.end_offset_for(isolation), self.log_end_offset
             )
         )
 
-    def find_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record at or past the log start whose timestamp is at least `timestamp`."""
-        return self._guard.run(
-            lambda: find_by_timestamp(
-                self._contents.local.segments, timestamp, self.log_start_offset
-            )
-        )
+    def search_timestamp(self, timestamp: int) -> TimestampSearch:
+        """The search for the first record at or past the log start, from `timestamp` on."""
 
-    def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """The record with the largest timestamp (KIP-734), the first if there are several."""
-        return self._guard.run(
-            lambda: find_latest(self._contents.local.segments, self.log_start_offset)
-        )
+        def next_batch(start_offset: int) -> Batch | None:
+            return self._guard.run(
+                lambda: find_batch_by_timestamp(
+                    self._contents.local.segments, timestamp, start_offset
+                )
+            )
+
+        return TimestampSearch(next_batch, timestamp, self.log_start_offset)
+
+    def search_max_timestamp(self) -> TimestampSearch | None:
+        """The search for the first record with the largest timestamp (KIP-734), if any has one."""
+        timestamp = self._guard.run(lambda: largest_timestamp(self._contents.local.segments))
+        return None if timestamp < 0 else self.search_timestamp(timestamp)
 
     def find_segment_offsets(self, timestamp: int) -> list[int]:
         """Where segments not younger than `timestamp` begin, and the log end; newest first."""

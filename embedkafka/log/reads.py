@@ -13,11 +13,13 @@ from embedkafka.log.offset_index import OffsetPosition
 from embedkafka.log.segment import BatchPosition, Segment
 from embedkafka.log.segments import Segments
 from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.records.batch import Batch
 from embedkafka.runtime.files import FileRegion
 
 Records = FileRegion | memoryview
 
 NO_RECORDS: Final = memoryview(b"")
+_READ_COMMITTED: Final = 1
 
 
 class FetchIsolation(Enum):
@@ -26,6 +28,11 @@ class FetchIsolation(Enum):
     LOG_END = "log_end"
     HIGH_WATERMARK = "high_watermark"
     TXN_COMMITTED = "txn_committed"
+
+    @classmethod
+    def for_consumer(cls, isolation_level: int) -> "FetchIsolation":
+        """A consumer's `isolation.level` as requests carry it."""
+        return cls.TXN_COMMITTED if isolation_level == _READ_COMMITTED else cls.HIGH_WATERMARK
 
 
 class LogOffsetMetadata(NamedTuple):
@@ -51,14 +58,6 @@ class FetchDataInfo(NamedTuple):
     @property
     def first_offset(self) -> int:
         return self.fetch_offset.offset
-
-
-class TimestampAndOffset(NamedTuple):
-    """A record found by its timestamp."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 def read_segments(
@@ -108,23 +107,20 @@ def locate(segments: Segments, offset: int, end_offset: int) -> LogOffsetMetadat
     return LogOffsetMetadata(offset, segment.base_offset, position)
 
 
-def find_by_timestamp(
-    segments: Segments, timestamp: int, log_start_offset: int
-) -> TimestampAndOffset | None:
-    """The first record from the log start on that is at least as late as `timestamp`."""
+def find_batch_by_timestamp(segments: Segments, timestamp: int, start_offset: int) -> Batch | None:
+    """The first batch from `start_offset` on whose largest timestamp is at least `timestamp`."""
     for segment in segments:
         if segment.max_timestamp.timestamp >= timestamp:
-            found = _search_segment(segment, timestamp, log_start_offset)
-            if found is not None:
-                return found
+            earlier = segment.time_index.lookup(timestamp - 1).offset
+            start = segment.offset_index.lookup(max(earlier, start_offset)).position
+            for batch in segment.batches(start):
+                if batch.max_timestamp >= timestamp and batch.last_offset >= start_offset:
+                    return batch
     return None
 
 
-def find_latest(segments: Segments, log_start_offset: int) -> TimestampAndOffset | None:
-    """The record with the largest timestamp, the first if there are several."""
-    newest = max(segments, key=lambda segment: segment.max_timestamp.timestamp)
-    timestamp = newest.max_timestamp.timestamp
-    return None if timestamp < 0 else _search_segment(newest, timestamp, log_start_offset)
+def largest_timestamp(segments: Segments) -> int:
+    return max(segment.max_timestamp.timestamp for segment in segments)
 
 
 def find_segment_offsets(
@@ -173,19 +169,3 @@ def _collect_aborted(
         collected.extend(found)
         following = segments.find_next(following)
     return collected
-
-
-def _search_segment(
-    segment: Segment, timestamp: int, log_start_offset: int
-) -> TimestampAndOffset | None:
-    earlier = segment.time_index.lookup(timestamp - 1).offset
-    start = segment.offset_index.lookup(max(earlier, log_start_offset)).position
-    for batch in segment.batches(start):
-        if batch.max_timestamp < timestamp:
-            continue
-        for record in batch.heads():
-            if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                return TimestampAndOffset(
-                    record.timestamp, record.offset, batch.partition_leader_epoch
-                )
-    return None

@@ -24,6 +24,7 @@ from embedkafka.replica.partition_values import (
     IsrProposal,
     LeaderAndIsrPartitionState,
     OffsetAnswer,
+    OffsetSearch,
     PartitionView,
     ReplicaView,
 )
@@ -266,7 +267,7 @@ class Partition:
                 log = self._require_log(request.current_leader_epoch, only_leader=only_leader)
                 if _find_divergence(log, request) is not None:
                     return None
-                if request.fetch_offset >= _end_offset(log, isolation):
+                if request.fetch_offset >= log.end_offset_for(isolation):
                     return 0 if request.fetch_offset <= log.log_end_offset else None
                 start = log.read(
                     request.fetch_offset, max_bytes=1, isolation=isolation, min_one_message=True
@@ -299,6 +300,23 @@ class Partition:
         current_leader_epoch: int = NO_LEADER_EPOCH,
         only_leader: bool = True,
     ) -> OffsetAnswer | None:
+        """As `search_offset`, on this thread to its end; None when no record is that young."""
+        found = self.search_offset(
+            timestamp,
+            isolation=isolation,
+            current_leader_epoch=current_leader_epoch,
+            only_leader=only_leader,
+        )
+        return found.finish() if isinstance(found, OffsetSearch) else found
+
+    def search_offset(
+        self,
+        timestamp: int,
+        *,
+        isolation: FetchIsolation,
+        current_leader_epoch: int = NO_LEADER_EPOCH,
+        only_leader: bool = True,
+    ) -> OffsetAnswer | OffsetSearch:
         """What ListOffsets asks for: an end of the log, or the first offset from a time on.
 
         Clients (any isolation but LOG_END) see nothing beyond the high watermark, and learn no
@@ -313,21 +331,27 @@ class Partition:
                 )
             if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
                 return OffsetAnswer(timestamp=-1, offset=NO_OFFSET, leader_epoch=NO_LEADER_EPOCH)
-            end_offset = _end_offset(log, isolation)
+            end_offset = log.end_offset_for(isolation)
             if timestamp == LATEST_TIMESTAMP:
                 self._require_settled(log, isolation)
                 return OffsetAnswer(timestamp=-1, offset=end_offset, leader_epoch=self.leader_epoch)
-            found = (
-                log.find_max_timestamp()
+            search = (
+                log.search_max_timestamp()
                 if timestamp == MAX_TIMESTAMP
-                else log.find_offset_by_timestamp(timestamp)
+                else log.search_timestamp(timestamp)
             )
+
+        def finish() -> OffsetAnswer | None:
+            found = None if search is None else search.finish()
             if found is not None and found.offset < end_offset:
                 return OffsetAnswer(
                     timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
                 )
-            self._require_settled(log, isolation)
+            with self._lock:
+                self._require_settled(log, isolation)
             return None
+
+        return OffsetSearch(is_slow=search is not None and search.is_slow, finish=finish)
 
     def find_segment_offsets(
         self, timestamp: int, *, max_count: int, isolation: FetchIsolation, only_leader: bool
@@ -341,7 +365,7 @@ class Partition:
                 latest = _MAX_TIME if timestamp == LATEST_TIMESTAMP else timestamp
                 offsets = log.find_segment_offsets(latest)
             chosen = offsets[: max(max_count, 0)]
-            end_offset = _end_offset(log, isolation)
+            end_offset = log.end_offset_for(isolation)
             visible = [offset for offset in chosen if offset <= end_offset]
             return visible if visible == chosen else [end_offset, *visible]
 
@@ -600,11 +624,3 @@ def _find_divergence(log: Log, request: PartitionFetch) -> EpochEnd | None:
 def _end_of_epoch(log: Log, epoch: int) -> EpochEnd:
     end = log.end_offset_for_epoch(epoch)
     return EpochEnd(end.epoch, end.end_offset)
-
-
-def _end_offset(log: Log, isolation: FetchIsolation) -> int:
-    if isolation is FetchIsolation.LOG_END:
-        return log.log_end_offset
-    if isolation is FetchIsolation.HIGH_WATERMARK:
-        return log.high_watermark
-    return log.last_stable_offset

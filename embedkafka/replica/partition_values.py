@@ -1,7 +1,7 @@
 """What a partition is told by the controller, and what it tells those who ask: all frozen."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -52,6 +52,17 @@ class OffsetAnswer:
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSearch:
+    """A search by time that has yet to look into a batch; it finds None if no record is so young.
+
+    A slow one inflates a lot, and does not belong on a network thread.
+    """
+
+    is_slow: bool
+    finish: Callable[[], OffsetAnswer | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

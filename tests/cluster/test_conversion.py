@@ -1,10 +1,20 @@
-"""Consumers from before Kafka 0.11, whose answers take a broker long to make."""
+"""Answers that take a broker long to make: others are served meanwhile, by the same thread."""
 
+import random
 import threading
 
 from embedkafka import EmbeddedKafka
+from embedkafka.records.batch import RecordBatch
+from embedkafka.records.compression import Compression
 from embedkafka.server import fetch_conversion
-from tests.wire.one_partition import describe, fetch_request
+from tests.wire.one_partition import (
+    T0,
+    batch,
+    describe,
+    fetch_request,
+    list_offset,
+    produce,
+)
 from tests.wire.raw_client import RawClient
 
 
@@ -35,3 +45,37 @@ def test_others_are_served_while_records_are_converted(monkeypatch):
                 may_end.set()
                 asking.join(60)
             assert b"first" in bytes(answers[0].responses[0].partitions[0].records)
+
+
+def test_others_are_served_while_a_batch_is_searched_by_time(monkeypatch):
+    begun, may_end = threading.Event(), threading.Event()
+    heads = RecordBatch.heads
+
+    def heads_in_the_end(batch):
+        if not begun.is_set():
+            begun.set()
+            assert may_end.wait(60)
+        return heads(batch)
+
+    with EmbeddedKafka() as kafka:
+        kafka.topic("orders")
+        host, port = kafka.bootstrap_servers.split(":")
+        with RawClient(host, int(port)) as asking, RawClient(host, int(port)) as other:
+            noise = random.Random(0).randbytes(20_000)
+            produce(asking, "orders", batch(b"", noise, compression=Compression.GZIP))
+            monkeypatch.setattr(RecordBatch, "heads", heads_in_the_end)
+            answers = []
+            search = threading.Thread(
+                target=lambda: answers.append(list_offset(asking, "orders", T0))
+            )
+            search.start()
+            try:
+                assert begun.wait(60)
+                assert describe(other, "orders").name == "orders"
+                written = produce(other, "orders", batch(b"to the same partition"))
+                assert written.base_offset == 2
+                assert not answers
+            finally:
+                may_end.set()
+                search.join(60)
+            assert (answers[0].offset, answers[0].timestamp) == (0, T0)

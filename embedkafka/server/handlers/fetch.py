@@ -28,7 +28,6 @@ _FIRST_WITH_RACK: Final = 11
 _FIRST_BY_TOPIC_ID: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
 _FIRST_WITH_LEADERS: Final = 16
-_READ_COMMITTED: Final = 1
 
 _Topic = FetchResponse.Topic
 _Partition = FetchResponse.Topic.Partition
@@ -94,8 +93,7 @@ def _params(broker: "Broker", request: FetchRequest, context: "RequestContext") 
     is_consumer = replica_id < 0
     isolation = FetchIsolation.LOG_END
     if is_consumer:
-        committed = request.isolation_level == _READ_COMMITTED
-        isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
+        isolation = FetchIsolation.for_consumer(request.isolation_level)
     client = None
     if is_consumer and context.version >= _FIRST_WITH_RACK:
         client = ClientMetadata(

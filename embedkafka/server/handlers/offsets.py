@@ -31,6 +31,7 @@ from embedkafka.replica.partition import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
+from embedkafka.replica.partition_values import OffsetAnswer, OffsetSearch
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server import log_dirs
 from embedkafka.server.dispatch import LATER
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 _DEBUGGING: Final = -2
 _READ_UNCOMMITTED: Final = 0
-_READ_COMMITTED: Final = 1
 _BY_SEGMENTS: Final = 0
 _FIRST_VERSION_OF: Final = {
     LATEST_TIMESTAMP: 1,
@@ -53,14 +53,17 @@ _FIRST_VERSION_OF: Final = {
 }
 """Negative timestamps that mean something, by the version that brought them."""
 
+_Listed = ListOffsetsResponse.Topic.Partition
+
 
 def list_offsets(
     broker: "Broker", request: ListOffsetsRequest, context: "RequestContext"
-) -> ListOffsetsResponse:
+) -> object:
     """Offsets by timestamp, for leaders only.
 
     Behaviour: consumers see the high watermark as the end, read-committed ones the last stable
-    offset; a partition named twice answers INVALID_REQUEST.
+    offset; a partition named twice answers INVALID_REQUEST. A search that has to inflate a large
+    batch runs on the thread for conversions.
     Versions:  v0 lists where segments begin; v7 knows the highest timestamp (-3), v8 to v11 those
     of tiered storage.
     Left out:  tiered storage, whose timestamps find the local log start or nothing.
@@ -72,9 +75,7 @@ def list_offsets(
         for partition in topic.partitions
     )
 
-    def answer(
-        name: str, partition: ListOffsetsRequest.Topic.Partition
-    ) -> ListOffsetsResponse.Topic.Partition:
+    def begin(name: str, partition: ListOffsetsRequest.Topic.Partition) -> _Listed | OffsetSearch:
         topic_partition = TopicPartition(name, partition.partition_index)
         try:
             if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
@@ -83,32 +84,64 @@ def list_offsets(
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             if context.version == _BY_SEGMENTS:
                 return _segment_offsets(broker, topic_partition, partition, request.replica_id)
-            found = broker.replicas.require_partition(topic_partition).find_offset(
+            found = broker.replicas.require_partition(topic_partition).search_offset(
                 partition.timestamp,
                 isolation=isolation,
                 current_leader_epoch=partition.current_leader_epoch,
                 only_leader=request.replica_id != _DEBUGGING,
             )
         except ApiError as error:
-            return ListOffsetsResponse.Topic.Partition(
-                partition_index=partition.partition_index, error_code=error.code
-            )
-        if found is None:
-            return ListOffsetsResponse.Topic.Partition(partition_index=partition.partition_index)
-        return ListOffsetsResponse.Topic.Partition(
-            partition_index=partition.partition_index,
-            timestamp=found.timestamp,
-            offset=found.offset,
-            leader_epoch=found.leader_epoch,
+            return _Listed(partition_index=partition.partition_index, error_code=error.code)
+        if isinstance(found, OffsetSearch):
+            return found
+        return _listed(partition.partition_index, found)
+
+    begun = [
+        (topic.name, [(p.partition_index, begin(topic.name, p)) for p in topic.partitions])
+        for topic in request.topics
+    ]
+
+    def finish() -> ListOffsetsResponse:
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsResponse.Topic(
+                    name=name, partitions=[_finished(index, found) for index, found in partitions]
+                )
+                for name, partitions in begun
+            ]
         )
 
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.Topic(
-                name=topic.name, partitions=[answer(topic.name, p) for p in topic.partitions]
-            )
-            for topic in request.topics
-        ]
+    @context.answering
+    def finish_and_reply() -> None:
+        context.reply(finish())
+
+    if any(
+        isinstance(found, OffsetSearch) and found.is_slow
+        for _, partitions in begun
+        for _, found in partitions
+    ):
+        broker.conversions.once("search-by-time", 0, finish_and_reply)
+        return LATER
+    return finish()
+
+
+def _finished(index: int, found: _Listed | OffsetSearch) -> _Listed:
+    if not isinstance(found, OffsetSearch):
+        return found
+    try:
+        return _listed(index, found.finish())
+    except ApiError as error:
+        return _Listed(partition_index=index, error_code=error.code)
+
+
+def _listed(index: int, found: OffsetAnswer | None) -> _Listed:
+    if found is None:
+        return _Listed(partition_index=index)
+    return _Listed(
+        partition_index=index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
     )
 
 
@@ -125,24 +158,20 @@ def _segment_offsets(
     topic_partition: TopicPartition,
     asked: ListOffsetsRequest.Topic.Partition,
     replica_id: int,
-) -> ListOffsetsResponse.Topic.Partition:
+) -> _Listed:
     offsets = broker.replicas.require_partition(topic_partition).find_segment_offsets(
         asked.timestamp,
         max_count=asked.max_num_offsets,
         isolation=_isolation(replica_id, _READ_UNCOMMITTED),
         only_leader=replica_id != _DEBUGGING,
     )
-    return ListOffsetsResponse.Topic.Partition(
-        partition_index=asked.partition_index, old_style_offsets=offsets
-    )
+    return _Listed(partition_index=asked.partition_index, old_style_offsets=offsets)
 
 
 def _isolation(replica_id: int, isolation_level: int) -> FetchIsolation:
     if replica_id != CONSUMER_REPLICA_ID:
         return FetchIsolation.LOG_END
-    if isolation_level == _READ_COMMITTED:
-        return FetchIsolation.TXN_COMMITTED
-    return FetchIsolation.HIGH_WATERMARK
+    return FetchIsolation.for_consumer(isolation_level)
 
 
 def offset_for_leader_epoch(

@@ -31,7 +31,7 @@ def snapshot_of(kit, log: Log) -> object:
         log.latest_epoch,
         kit.records(log),
         [log.end_offset_for_epoch(epoch) for epoch in range(4)],
-        [log.find_offset_by_timestamp(1000 + number) for number in range(0, 32, 3)],
+        [log.search_timestamp(1000 + number).finish() for number in range(0, 32, 3)],
         [producer.producer_id for producer in log.active_producers()],
     )
 

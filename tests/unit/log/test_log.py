@@ -308,7 +308,7 @@ def test_few_files_stay_open_however_many_segments_there_are(kit) -> None:
     log = kit.load(is_clean=False, segment_bytes=70)
     assert len(kit.values(log)) == 60
     log.delete_old_segments()
-    log.find_offset_by_timestamp(1)
+    log.search_timestamp(1).finish()
     log.truncate_to(30)
     assert open_files(log) <= 5
     log.close()
@@ -334,14 +334,14 @@ def test_the_first_record_from_a_time_on_is_found(kit) -> None:
     for number in range(50):
         kit.append(log, b"x", timestamp=1000 + 10 * number, epoch=3)
     for wanted, offset in ((0, 0), (1000, 0), (1001, 1), (1250, 25), (1490, 49)):
-        found = log.find_offset_by_timestamp(wanted)
+        found = log.search_timestamp(wanted).finish()
         assert found is not None
         assert (found.offset, found.timestamp, found.leader_epoch) == (
             offset,
             1000 + 10 * offset,
             3,
         )
-    assert log.find_offset_by_timestamp(1491) is None
+    assert log.search_timestamp(1491).finish() is None
 
 
 def test_the_search_by_time_begins_at_the_log_start(kit) -> None:
@@ -349,17 +349,19 @@ def test_the_search_by_time_begins_at_the_log_start(kit) -> None:
     kit.append(log, b"a", b"b", b"c", timestamp=1000)
     log.update_high_watermark(3)
     log.increment_log_start_offset(2)
-    found = log.find_offset_by_timestamp(500)
+    found = log.search_timestamp(500).finish()
     assert found is not None
     assert found.offset == 2
 
 
 def test_the_record_with_the_largest_timestamp_is_found(kit) -> None:
     log = kit.new(segment_bytes=70)
-    assert log.find_max_timestamp() is None
+    assert log.search_max_timestamp() is None
     for timestamp in (100, 900, 300):
         kit.append(log, b"x", timestamp=timestamp)
-    found = log.find_max_timestamp()
+    search = log.search_max_timestamp()
+    assert search is not None
+    found = search.finish()
     assert found is not None
     assert (found.timestamp, found.offset) == (900, 1)
 
