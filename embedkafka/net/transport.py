@@ -16,17 +16,19 @@ import socket
 import struct
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.forks import after_fork
+from embedkafka.runtime.positioned import pread
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_READ_BYTES: Final = 256 * 1024
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
-_SENDFILE: Final = getattr(os, "sendfile", None) if sys.platform == "linux" else None
+_SENDS_GATHERED: Final = hasattr(socket.socket, "sendmsg")  # not on Windows
 
 
 class Stream(Protocol):
@@ -101,8 +103,27 @@ class OutOfDescriptors(OSError):
     """A connection waits that can be neither accepted nor turned away for now."""
 
 
+FileSender = Callable[[socket.socket, int, int, int], int]
+"""Sends from a descriptor, a position and a count; the bytes sent, 0 past the file's end."""
+
+
+def sendfile(connected: socket.socket, descriptor: int, position: int, count: int) -> int:
+    """Lets the kernel copy the file: Linux only, and never with encryption in between."""
+    return os.sendfile(connected.fileno(), descriptor, position, count)
+
+
+def read_and_send(connected: socket.socket, descriptor: int, position: int, count: int) -> int:
+    chunk = pread(descriptor, min(count, _READ_BYTES), position)
+    return connected.send(chunk) if chunk else 0
+
+
 class TcpTransport:
     """Plain TCP."""
+
+    #: macOS and Windows have no `sendfile` that works like Linux's.
+    file_sender: FileSender = staticmethod(
+        sendfile if sys.platform == "linux" and hasattr(os, "sendfile") else read_and_send
+    )
 
     def listen(self, host: str, port: int, *, backlog: int) -> Listener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -118,10 +139,11 @@ class TcpTransport:
             raise OSError(
                 error.errno, f"cannot listen on {format_address(host, port)}: {error.strerror}"
             ) from error
-        return TcpListener(listening)
+        return TcpListener(listening, self.file_sender)
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Stream:
-        return TcpStream(_ours(socket.create_connection((host, port), timeout=timeout_s)))
+        connected = _ours(socket.create_connection((host, port), timeout=timeout_s))
+        return TcpStream(connected, self.file_sender)
 
 
 class TcpListener:
@@ -132,10 +154,11 @@ class TcpListener:
     quicker to take the descriptor that this frees: then there is no reserve until one is free.
     """
 
-    __slots__ = ("_aborted", "_reserve", "_socket", "host", "port")
+    __slots__ = ("_aborted", "_file_sender", "_reserve", "_socket", "host", "port")
 
-    def __init__(self, listening: socket.socket) -> None:
+    def __init__(self, listening: socket.socket, file_sender: FileSender) -> None:
         self._socket = listening
+        self._file_sender = file_sender
         self._aborted = False
         self.host, self.port = listening.getsockname()[:2]
         self._reserve: socket.socket | None = _ours(listening.dup())
@@ -153,7 +176,7 @@ class TcpListener:
                 raise OutOfDescriptors(error.errno, error.strerror) from error
             raise
         accepted.setblocking(False)
-        return TcpStream(accepted)
+        return TcpStream(accepted, self._file_sender)
 
     def abort(self) -> None:
         self._aborted = True
@@ -183,10 +206,11 @@ class TcpListener:
 class TcpStream:
     """A connected TCP socket."""
 
-    __slots__ = ("_socket", "fileno", "local", "peer", "peer_host", "recv_into")
+    __slots__ = ("_file_sender", "_socket", "fileno", "local", "peer", "peer_host", "recv_into")
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, file_sender: "FileSender") -> None:
         self._socket = connected
+        self._file_sender = file_sender
         self.fileno = connected.fileno
         self.recv_into = connected.recv_into  # bound here: one call less for every request
         try:
@@ -202,13 +226,12 @@ class TcpStream:
         self._socket.settimeout(seconds)
 
     def send(self, buffers: Sequence[BytesLike], *, more: bool) -> int:
-        return self._socket.sendmsg(buffers, (), _MSG_MORE if more else 0)
+        if _SENDS_GATHERED:
+            return self._socket.sendmsg(buffers, (), _MSG_MORE if more else 0)
+        return self._socket.send(buffers[0])
 
     def send_file(self, descriptor: int, *, position: int, count: int) -> int:
-        if _SENDFILE is not None:
-            return int(_SENDFILE(self._socket.fileno(), descriptor, position, count))
-        chunk = os.pread(descriptor, min(count, 1 << 18), position)
-        return self._socket.send(chunk) if chunk else 0
+        return self._file_sender(self._socket, descriptor, position, count)
 
     def close(self) -> None:
         self._socket.close()
@@ -222,6 +245,14 @@ class TcpStream:
 
     def abort(self) -> None:
         _shut_down(self._socket)
+
+
+def new_pair() -> tuple[socket.socket, socket.socket]:
+    """Two sockets connected to each other, which do not block."""
+    pair = socket.socketpair()
+    for end in pair:
+        _ours(end).setblocking(False)
+    return pair
 
 
 _open: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()

@@ -6,48 +6,60 @@ Owner: any thread may `wake`; the selecting thread drains and closes. `_lock` (l
 
 import os
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from embedkafka.net.transport import new_pair
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
-_ONE = (1).to_bytes(8, sys.byteorder)  # what an eventfd counts in; a pipe takes any bytes
+_ONE = (1).to_bytes(8, sys.byteorder)  # an eventfd counts in such words; a socket takes any bytes
 
 
 class Waker:
-    """A descriptor that becomes readable when somebody calls `wake`."""
+    """A descriptor that becomes readable when `wake` is called.
 
-    __slots__ = ("_closed", "_lock", "_read", "_write")
+    It is an eventfd where there is one, and a pair of sockets elsewhere: Windows selects on
+    nothing but sockets.
+    """
+
+    __slots__ = ("_close", "_closed", "_lock", "_read", "_write", "fileno")
+
+    fileno: Callable[[], int]
+    _read: Callable[[int], bytes]
+    _write: Callable[[bytes], int]
+    _close: Sequence[Callable[[], None]]
 
     def __init__(self) -> None:
         self._lock = ranked_lock("waker", LEAF_RANK)
         self._closed = False
         if hasattr(os, "eventfd"):
-            self._read = self._write = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            counter = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self.fileno = lambda: counter
+            self._read, self._write = partial(os.read, counter), partial(os.write, counter)
+            self._close = (partial(os.close, counter),)
         else:
-            self._read, self._write = os.pipe()
-            os.set_blocking(self._read, False)
-            os.set_blocking(self._write, False)
-
-    def fileno(self) -> int:
-        return self._read
+            reader, writer = new_pair()
+            self.fileno = reader.fileno
+            self._read, self._write = reader.recv, writer.send
+            self._close = (reader.close, writer.close)
 
     def wake(self) -> None:
         with self._lock:
             if self._closed:
                 return
             try:
-                os.write(self._write, _ONE)
+                self._write(_ONE)
             except BlockingIOError:
                 pass  # full, so the thread wakes anyway
 
     def drain(self) -> None:
         try:
-            os.read(self._read, 4096)
+            self._read(4096)
         except BlockingIOError:
             pass  # drained before
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            os.close(self._read)
-            if self._write != self._read:
-                os.close(self._write)
+            for close in self._close:
+                close()

@@ -9,8 +9,6 @@ Not here: what is in the files (`log`).
 
 import errno
 import os
-import struct
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,13 +17,9 @@ from typing import Final, Protocol
 
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.failures import DirectoryInUse
+from embedkafka.runtime.file_locks import describe_holder, is_taken, lock_file
 from embedkafka.runtime.forks import Owner, after_fork
-
-if sys.platform == "win32":
-    fcntl = None
-else:
-    import fcntl
-
+from embedkafka.runtime.positioned import pread, pwrite
 
 MAX_FILE_NAME: Final = 255
 
@@ -36,10 +30,8 @@ _COPY_SIZE: Final = 1024 * 1024
 
 LOCK_FILE: Final = ".lock"
 """Kafka's name for it."""
-CAN_LOCK: Final = fcntl is not None
-"""Whether a lock keeps other processes out. Where it does not, it keeps out this process only."""
-_TAKEN: Final = frozenset({errno.EACCES, errno.EAGAIN})
-_FLOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, pid
+
+_BINARY: Final = getattr(os, "O_BINARY", 0)  # or Windows translates line ends
 
 
 class File(Protocol):
@@ -162,10 +154,10 @@ class SystemFiles:
     """The real file system."""
 
     def open(self, path: Path) -> File:
-        return _SystemFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        return _SystemFile(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644))
 
     def create(self, path: Path) -> File:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
         return _SystemFile(os.open(path, flags, 0o644))
 
     def read(self, path: Path) -> bytes:
@@ -206,9 +198,9 @@ class SystemFiles:
         os.replace(old, new)
 
     def copy(self, old: Path, new: Path) -> None:
-        source = os.open(old, os.O_RDONLY | os.O_CLOEXEC)
+        source = os.open(old, os.O_RDONLY | _BINARY)
         try:
-            target = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            target = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o644)
             try:
                 _copy_all(source, target)
             finally:
@@ -263,13 +255,13 @@ class _SystemFile:
         return self._descriptor
 
     def read(self, position: int, size: int) -> bytes:
-        data = os.pread(self._descriptor, size, position)
+        data = pread(self._descriptor, size, position)
         if len(data) == size:
             return data
         parts = [data]
         remaining = size - len(data)
         while data and remaining:
-            data = os.pread(self._descriptor, remaining, position + size - remaining)
+            data = pread(self._descriptor, remaining, position + size - remaining)
             parts.append(data)
             remaining -= len(data)
         return b"".join(parts)
@@ -319,10 +311,9 @@ class _SystemLock:
 
 
 def _lock(directory: Path, flags: int) -> _SystemLock:
-    descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
+    descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | _BINARY | flags, 0o644)
     try:
-        if fcntl is not None:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor)
         found = os.fstat(descriptor)
         if found.st_nlink == 0:  # removed after it was opened, with its directory perhaps
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(directory))
@@ -331,22 +322,11 @@ def _lock(directory: Path, flags: int) -> _SystemLock:
         _write_all(descriptor, pid, 0)
         return _SystemLock(descriptor, (found.st_dev, found.st_ino))
     except OSError as error:
-        holder = _holder(descriptor) if error.errno in _TAKEN else None
+        holder = describe_holder(descriptor) if is_taken(error) else None
         os.close(descriptor)
         if holder is None:
             raise
         raise DirectoryInUse(f"{directory} is in use by {holder}") from error
-
-
-def _holder(descriptor: int) -> str:
-    """Which process has the lock, as the kernel knows it."""
-    if fcntl is not None and sys.platform == "linux":
-        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        told = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
-        pid = struct.unpack(_FLOCK, told)[4]
-        if pid > 0:  # not in another container, nor on another machine
-            return f"process {pid}"
-    return "another process"
 
 
 @after_fork
@@ -359,17 +339,17 @@ def _forget_locks() -> None:
 
 def _copy_all(source: int, target: int) -> None:
     position = 0
-    while data := os.pread(source, _COPY_SIZE, position):
+    while data := pread(source, _COPY_SIZE, position):
         _write_all(target, data, position)
         position += len(data)
 
 
 def _write_all(descriptor: int, data: BytesLike, position: int) -> None:
-    written = os.pwrite(descriptor, data, position)
+    written = pwrite(descriptor, data, position)
     if written == len(data):
         return
     rest = memoryview(data)[written:]
     while rest:
         position += written
-        written = os.pwrite(descriptor, rest, position)
+        written = pwrite(descriptor, rest, position)
         rest = rest[written:]

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from embedkafka.runtime.failures import DirectoryInUse
-from embedkafka.runtime.files import CAN_LOCK, SystemFiles
+from embedkafka.runtime.file_locks import CAN_LOCK
+from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.forks import Owner
 
 PREFIX: Final = "embedkafka-"

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from embedkafka import EmbeddedKafka
+from embedkafka.net.transport import TcpTransport, read_and_send
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.oracle import VERSIONS, ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, eventually
@@ -39,11 +40,21 @@ RUNNING_ORACLE: Final = pytest.StashKey[ApacheKafka]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--oracle", action="store_true", help="run wire tests on Apache Kafka too")
     parser.addoption(
+        "--no-sendfile",
+        action="store_true",
+        help="send records the way macOS and Windows do, which lack Linux's sendfile",
+    )
+    parser.addoption(
         "--oracle-version",
         default=VERSIONS[0],
         help="which Apache Kafka; 3.9.2 still speaks the versions that 4.x has dropped, and fails"
         " the tests named in kafka_3_9.py",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--no-sendfile", default=False):
+        TcpTransport.file_sender = staticmethod(read_and_send)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

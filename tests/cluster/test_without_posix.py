@@ -1,0 +1,53 @@
+"""A cluster serves records where Python lacks what only POSIX systems, or only Linux, have."""
+
+import subprocess
+import sys
+
+#: Runs before anything else is imported. `sys.platform` stays: the standard library goes by it.
+TAKE_AWAY = """
+import os, select, signal, sys
+import _socket  # `socket` looks there when it is imported
+
+ABSENT = {
+    os: ["eventfd", "fork", "getuid", "pread", "pwrite", "register_at_fork", "sendfile", "uname",
+         "O_CLOEXEC"],
+    select: ["epoll", "poll"],
+    signal: ["SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"],
+    _socket: ["AF_UNIX", "MSG_MORE", "socketpair"],
+}
+for module, names in ABSENT.items():
+    for name in names:
+        if hasattr(module, name):
+            delattr(module, name)
+
+
+import socket
+
+
+class NotThere:
+    def __get__(self, instance, owner):
+        raise AttributeError("sendmsg")
+
+
+socket.socket.sendmsg = NotThere()  # the type that it inherits from cannot be changed
+for name in ("fcntl", "grp", "pwd", "resource"):
+    sys.modules[name] = None
+"""
+
+SERVE = """
+from embedkafka import EmbeddedKafka
+
+values = [b"%d" % n * 5000 for n in range(40)]
+with EmbeddedKafka() as cluster:
+    topic = cluster.topic("orders")
+    topic.send_many(values)
+    assert [message.value for message in topic.read(len(values))] == values
+"""
+
+
+def run(*parts: str) -> None:
+    subprocess.run([sys.executable, "-c", "\n".join(parts)], check=True, timeout=60)
+
+
+def test_a_cluster_serves_records_without_posix() -> None:
+    run(TAKE_AWAY, SERVE)
