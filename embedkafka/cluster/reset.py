@@ -37,8 +37,11 @@ def _gone(brokers: Brokers, doomed: Mapping[str, UUID | None]) -> Probe:
     )
 
     def probe() -> str | None:
-        left = brokers.zk.topic_ids(brokers.on_watch).items() & doomed.items()
-        return f"ZooKeeper has {', '.join(sorted(name for name, _ in left))}" if left else unknown()
+        found = brokers.zk.topic_ids(brokers.on_watch).items() & doomed.items()
+        left = {name for name, _ in found}
+        # The controller removes its mark last; until then the name cannot be used again.
+        left |= brokers.zk.topic_deletions(brokers.on_watch) & doomed.keys()
+        return f"ZooKeeper has {', '.join(sorted(left))}" if left else unknown()
 
     return probe
 
