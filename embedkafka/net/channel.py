@@ -7,9 +7,9 @@ Not here: when to read and write, and what to do about errors (`processor.py`).
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-from embedkafka.net.connection import BadFrame, FileRegion, FrameReader, FrameWriter, Gather
+from embedkafka.net.connection import BadFrame, FrameReader, FrameWriter, Gather
 from embedkafka.net.transport import Stream
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
@@ -141,10 +141,9 @@ class Channel:
 def _in_memory_if_small(part: Part) -> Part:
     if isinstance(part, BytesLike) or part.size > _SMALL_REGION_BYTES:
         return part
-    region = cast(FileRegion, part)  # cast: says `Request.reply`
-    data = region.read()
-    if len(data) < region.size:
-        raise _file_too_short(region.size - len(data))
+    data = part.read()
+    if len(data) < part.size:
+        raise _file_too_short(part.size - len(data))
     return data
 
 

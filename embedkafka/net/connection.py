@@ -14,10 +14,11 @@ Not here: sockets (`transport.py`), whose turn it is (`processor.py`).
 import struct
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final
 
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.files import FileRegion
 
 LENGTH_BYTES: Final = 4
 CHUNK_BYTES: Final = 16 * 1024
@@ -39,20 +40,6 @@ _HTTP_METHODS: Final = frozenset(
 
 _LENGTH: Final = struct.Struct(">i")
 _NOTHING: Final = memoryview(b"")
-
-
-class FileRegion(Protocol):
-    """A range of an open file, such as `runtime.files.FileRegion`."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def position(self) -> int: ...
-
-    def fileno(self) -> int: ...
-
-    def read(self) -> bytes: ...
 
 
 class BadFrame(Exception):
@@ -187,10 +174,8 @@ class FrameWriter:
         """What to send next: as many buffers as go together, or the rest of a file region."""
         first = self._parts[0]
         if not isinstance(first, BytesLike):
-            # cast: what has a size and is no buffer is a file region, says `Request.reply`.
-            region = cast(FileRegion, first)
-            position, count = region.position + self._sent, region.size - self._sent
-            return FileSlice(region, position=position, count=count)
+            position, count = first.position + self._sent, first.size - self._sent
+            return FileSlice(first, position=position, count=count)
         buffers: list[BytesLike] = []
         for part in self._parts:
             if not isinstance(part, BytesLike) or len(buffers) == _MAX_BUFFERS:

@@ -82,7 +82,7 @@ class Request:
     def reply(self, parts: Sequence[Part]) -> None:
         """Sends `parts` as one frame; the length prefix is added here.
 
-        A part is bytes-like, or a range of a file (`connection.FileRegion`).
+        A part is bytes-like, or a range of a file (`FileRegion`).
         """
         self._answer()
         self._port.reply(parts)

@@ -9,8 +9,11 @@ import types
 import typing
 from collections.abc import Sequence
 from enum import Enum
-from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
+
+from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.files import FileRegion
 
 
 class Fixed(NamedTuple):
@@ -60,14 +63,7 @@ OPERATIONS_OMITTED: Final = -(2**31)
 """Authorized operations are a bit set; this one says that nobody asked for them."""
 
 
-class SizedPart(Protocol):
-    """Record bytes that are not in memory, such as a range of a segment file."""
-
-    @property
-    def size(self) -> int: ...
-
-
-Part: TypeAlias = bytes | bytearray | memoryview | SizedPart
+Part: TypeAlias = BytesLike | FileRegion
 """One piece of an encoded message, in the order in which the pieces are sent."""
 
 Int8 = Annotated[int, INT8]
