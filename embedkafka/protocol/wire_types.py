@@ -48,8 +48,6 @@ INT8: Final = Fixed("b", 1)
 INT16: Final = Fixed("h", 2)
 INT32: Final = Fixed("i", 4)
 INT64: Final = Fixed("q", 8)
-UINT16: Final = Fixed("H", 2)
-UINT32: Final = Fixed("I", 4)
 FLOAT64: Final = Fixed("d", 8)
 UUID_BYTES: Final = Fixed("16s", 16)
 
@@ -70,8 +68,6 @@ Int8 = Annotated[int, INT8]
 Int16 = Annotated[int, INT16]
 Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
-UInt16 = Annotated[int, UINT16]
-UInt32 = Annotated[int, UINT32]
 Float64 = Annotated[float, FLOAT64]
 
 Records = Annotated[memoryview, Variable.RECORDS]

@@ -3,10 +3,7 @@
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
-Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
-ProducerId = NewType("ProducerId", int)
-ProducerEpoch = NewType("ProducerEpoch", int)
 
 NO_LEADER: Final = BrokerId(-1)
 LEADER_DURING_DELETE: Final = BrokerId(-2)  # in UpdateMetadata: the topic is being deleted

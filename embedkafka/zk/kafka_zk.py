@@ -100,14 +100,6 @@ class KafkaZk:
         data = find(self.store, paths.CLUSTER_ID)
         return None if data is None else payloads.decode_cluster_id(data)
 
-    def generate_broker_sequence_id(self) -> int:
-        """A number no broker had before; the first is 1."""
-        try:
-            return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
-        except NoNode:
-            create_with_parents(self.store, paths.BROKER_SEQUENCE_ID, None, exist_ok=True)
-            return self.store.set(paths.BROKER_SEQUENCE_ID, b"").version
-
     def register_broker(self, info: BrokerInfo) -> int:
         """Makes the broker's ephemeral znode and returns the broker epoch.
 
@@ -194,19 +186,7 @@ class KafkaZk:
     def make_feature_znode(self) -> None:
         """Every cluster since Kafka 2.7 has one; ours finalizes no features by itself."""
         if self.store.exists(paths.FEATURE) is None:
-            create_with_parents(
-                self.store, paths.FEATURE, payloads.encode_features({}), exist_ok=True
-            )
-
-    def features(self) -> dict[str, int]:
-        """The finalized features with their levels."""
-        data = find(self.store, paths.FEATURE)
-        return {} if data is None else payloads.decode_features(data)
-
-    def set_features(self, features: Mapping[str, int]) -> int:
-        """Replaces the finalized features; the new epoch, which is the znode's version."""
-        self.make_feature_znode()
-        return self.store.set(paths.FEATURE, payloads.encode_features(features)).version
+            create_with_parents(self.store, paths.FEATURE, payloads.NO_FEATURES, exist_ok=True)
 
     # --- topics ---
 

@@ -208,15 +208,8 @@ def decode_controller(data: bytes) -> int:
     return int(json.loads(data)["brokerid"])
 
 
-def encode_features(features: Mapping[str, int]) -> bytes:
-    """`/feature`, version 2: the finalized features, versioning enabled."""
-    levels = {name: {"max_version_level": level} for name, level in features.items()}
-    return _dump({"features": levels, "version": 2, "status": 1})
-
-
-def decode_features(data: bytes) -> dict[str, int]:
-    js = json.loads(data)
-    return {name: level["max_version_level"] for name, level in js["features"].items()}
+NO_FEATURES: Final = b'{"features":{},"version":2,"status":1}'
+"""`/feature`, version 2: versioning enabled, no feature finalized."""
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

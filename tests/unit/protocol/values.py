@@ -17,8 +17,6 @@ from embedkafka.protocol.wire_types import (
     INT16,
     INT32,
     INT64,
-    UINT16,
-    UINT32,
     UUID_BYTES,
     Array,
     Fixed,
@@ -46,8 +44,6 @@ _FIXED: dict[Fixed, st.SearchStrategy[Any]] = {
     INT16: st.integers(-(2**15), 2**15 - 1),
     INT32: st.integers(-(2**31), 2**31 - 1),
     INT64: st.integers(-(2**63), 2**63 - 1),
-    UINT16: st.integers(0, 2**16 - 1),
-    UINT32: st.integers(0, 2**32 - 1),
     FLOAT64: st.floats(allow_nan=False),
     UUID_BYTES: st.integers(0, 2**128 - 1).map(lambda number: UUID(int=number)),
 }

@@ -65,10 +65,6 @@ def test_the_first_cluster_id_stays(zk: KafkaZk) -> None:
     assert zk.create_or_get_cluster_id("second") == "first"
 
 
-def test_broker_sequence_ids_start_at_one(zk: KafkaZk) -> None:
-    assert [zk.generate_broker_sequence_id() for _ in range(3)] == [1, 2, 3]
-
-
 def test_a_registered_broker_is_listed_with_its_epoch(server: MemoryZk, zk: KafkaZk) -> None:
     epoch = zk.register_broker(INFO)
     assert connect(server).brokers() == {1: (INFO, epoch)}
@@ -325,12 +321,6 @@ def test_notifications_of_settings_are_purged_after_a_while() -> None:
     assert left() == ["config_change_0000000001"]
     zk.purge_config_changes(["config_change_0000000000"])  # another broker was quicker
     server.close()
-
-
-def test_features_have_an_epoch(zk: KafkaZk) -> None:
-    assert zk.features() == {}
-    assert zk.set_features({"metadata.version": 3}) == 1
-    assert zk.features() == {"metadata.version": 3}
 
 
 def test_broken_reassignment_json_is_ignored(zk: KafkaZk) -> None:

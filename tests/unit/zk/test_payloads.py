@@ -129,7 +129,6 @@ def test_a_recovering_partition_says_so() -> None:
             payloads.encode_producer_id_block(ProducerIdBlock(broker_id=1, first=0, last=999)),
             b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}',
         ),
-        (payloads.encode_features({}), b'{"features":{},"version":2,"status":1}'),
         (
             payloads.encode_reassignment({TopicPartition("one", 0): [2, 1]}),
             b'{"version":1,"partitions":[{"topic":"one","partition":0,"replicas":[2,1]}]}',
