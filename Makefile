@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
+SITE_VENV := $(VENV)/site
 
 .PHONY: help setup hooks demo test check lint types layers unit tidy wire wire-oracle spark chaos sim fuzz slow \
-	nightly matrix coverage release-check docs bench bench-quick clean
+	nightly matrix coverage release-check docs site bench bench-quick clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
@@ -78,9 +79,19 @@ coverage: $(VENV)/.ready-coverage ## branch coverage of unit, sim, wire and clus
 release-check: $(VENV)/.ready-release ## build sdist and wheel, install each in a fresh environment, run the demo; TAG=v0.1.0
 	@ci/release-check.sh $(TAG)
 
-docs: setup ## write docs/compatibility.md and docs/states.md from the tables in the code
-	@$(BIN)/python -m tests.tidy.compatibility
-	@$(BIN)/python -m tests.tidy.states
+docs: setup ## write the generated pages of docs/ from the code
+	@$(BIN)/python -m tests.tidy.pages
+
+site: $(SITE_VENV)/.ready ## build the documentation as a website, in build/site; SERVE=1 shows it while you write
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -m mkdocs $(if $(SERVE),serve,build --strict --quiet)
+
+# An environment of its own: the site needs neither the package nor what its tests need.
+$(SITE_VENV)/.ready: pyproject.toml
+	@echo "setting up $(SITE_VENV) (once, under a minute)"
+	@test -x $(SITE_VENV)/bin/python || $(PYTHON) -m venv $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
 
 chaos: setup ## kill, pause and cut off brokers under load; SEED=… ROUNDS=…
 	$(BIN)/python -m tests.chaos --workers 2 --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))

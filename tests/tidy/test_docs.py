@@ -2,27 +2,29 @@
 
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import embedkafka
 from embedkafka.server.api_table import HANDLERS, load_handler
-from tests.tidy import compatibility, states
+from tests.tidy.pages.generated import GENERATED
 from tests.tidy.sources import DOCUMENTS, PACKAGE, ROOT
 
 
-def python_blocks(document: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+def name(document: Path) -> str:
+    return document.relative_to(ROOT).as_posix()
 
 
-def test_the_compatibility_table_is_current() -> None:
-    assert compatibility.PAGE.read_text() == compatibility.render(), "run `make docs`"
+def prose(document: Path) -> str:
+    """The document without its code blocks."""
+    text = document.read_text()
+    return re.sub(r"^( *)(`{3,}).*?^\1\2 *$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def test_the_state_diagrams_are_current() -> None:
-    assert states.PAGE.read_text() == states.render(), "run `make docs`"
+@pytest.mark.parametrize("page", GENERATED, ids=name)
+def test_a_generated_page_is_current(page: Path) -> None:
+    assert page.read_text() == GENERATED[page](), "run `make docs`"
 
 
 def test_every_row_of_the_handler_table_has_a_handler_that_explains_itself() -> None:
@@ -30,13 +32,27 @@ def test_every_row_of_the_handler_table_has_a_handler_that_explains_itself() -> 
         assert load_handler(api.handler).__doc__, key
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_links_lead_somewhere(document: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
-    assert [target for target in targets if not (document.parent / target).exists()] == []
+    for link in re.findall(r"\]\(([^)\s:]+)\)", prose(document)):
+        path, _, anchor = link.partition("#")
+        target = document.parent / path if path else document
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def anchors(document: Path) -> set[str]:
+    """The ids that GitHub and mkdocs give to headings, also of a document that it includes."""
+    text = prose(document)
+    if included := re.search(r'include-markdown "(.*)"', text):
+        return anchors(document.parent / included[1])
+    headings = re.findall(r"^#+ +(.*)$", text, re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_named_files_and_modules_exist(document: Path) -> None:
     named = names_in_code(document.read_text())
     assert [name for name in named if not exists(name, document.parent)] == []
@@ -92,24 +108,9 @@ def test_make_targets_in_the_documents_exist() -> None:
         assert named <= targets, f"{document.name} names {named - targets}"
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(300)
-def test_the_tests_in_readme_pass_when_pasted(tmp_path: Path) -> None:
-    tests = [block for block in python_blocks(ROOT / "README.md") if block.startswith("def test_")]
-    assert len(tests) >= 2
-    pasted = tmp_path / "test_pasted.py"
-    pasted.write_text("\n\n".join(tests))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(pasted)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_script_in_readme_runs_when_pasted() -> None:
-    scripts = [b for b in python_blocks(ROOT / "README.md") if not b.startswith("def test_")]
-    for script in scripts:
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+def test_what_the_api_reference_shows_exists() -> None:
+    shown = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/api.md").read_text(), re.MULTILINE)
+    assert {f"embedkafka.{public}" for public in embedkafka.__all__} <= set(shown)
+    for path in shown:
+        module, _, attribute = path.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), path

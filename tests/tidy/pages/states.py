@@ -1,21 +1,18 @@
-"""Writes docs/states.md from the state machines' own tables: `python -m tests.tidy.states`."""
+"""docs/states.md: diagrams of the state machines, drawn from their tables."""
 
 from collections.abc import Collection, Mapping
 from enum import Enum
-from pathlib import Path
 from typing import NamedTuple
 
 from embedkafka.controller import partition_machine, replica_machine
 from embedkafka.group.classic import states as group_states
 from embedkafka.txn import states as txn_states
 
-PAGE = Path(__file__).parents[2] / "docs" / "states.md"
-
 HEAD = """# State machines
 
-Drawn from the tables in the code by `make docs`; the tests check that it is current. An arrow is a
-move that the table allows; any other raises and changes nothing. What each state means, and what it
-answers to requests, stands at the top of the module.
+`make docs` draws these diagrams from the tables in the code, and the tests check that they are
+current. Each arrow is a move that the table allows; any other move raises and changes nothing. The
+docstring of each module says what the states mean and how they answer requests.
 """
 
 
@@ -74,9 +71,5 @@ def _section(machine: Machine) -> str:
 
 
 def _name(state: Enum) -> str:
-    """What clients or logs show, where that is not the value itself."""
+    """The name that clients and logs show, which is not always the value."""
     return str(getattr(state, "label", state.value))
-
-
-if __name__ == "__main__":
-    PAGE.write_text(render())

@@ -1,0 +1,99 @@
+"""docs/reference/command.md: the `embedkafka` command, from its argument parser."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+
+from embedkafka.cli import _parser
+from tests.tidy.pages.tables import table
+
+HEAD = """# The embedkafka command
+
+`make docs` writes this page from the command's argument parser. The tests check that it is current.
+
+| subcommand | what it does |
+|---|---|
+"""
+
+EXIT_CODES = """
+## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | a good end |
+| 1 | the cluster failed or could not be ended, or `dump-log` found damage |
+| 2 | misuse: a wrong option or setting |
+| other | the exit code of the command that `up` ran; 128 + *n* if signal *n* ended it |
+| 126, 127 | `up` could not run its command, or not find it |
+
+If some part of a cluster does not end within two minutes, `serve`, `up` and `broker` print the
+stacks of all threads and exit with 1.
+
+## Signals and stdin
+
+`serve` and `broker` end on SIGINT, on SIGTERM, or when their stdin closes; `--stay` ignores stdin.
+A second signal ends them at once. `up` passes SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2
+on to its command.
+
+## A server.properties file
+
+`--properties` takes a `server.properties` of Apache Kafka as it is. Settings that have no effect
+here, such as `listeners` and `log.dirs`, and unknown names produce a warning on stderr.
+`--config` overrides the file.
+"""
+
+
+def render() -> str:
+    subparsers = _subparsers(_parser())
+    summary = "".join(
+        f"| [`{name}`](#embedkafka-{name}) | {_help(name)} |\n" for name in subparsers
+    )
+    sections = (_section(name, parser) for name, parser in subparsers.items())
+    return HEAD + summary + "".join(sections) + EXIT_CODES
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    return _subparsers_action(parser).choices
+
+
+def _subparsers_action(
+    parser: argparse.ArgumentParser,
+) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
+    (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return action
+
+
+def _help(name: str) -> str:
+    (choice,) = (a for a in _subparsers_action(_parser())._choices_actions if a.dest == name)
+    return choice.help or ""
+
+
+def _section(name: str, parser: argparse.ArgumentParser) -> str:
+    options = [a for a in parser._actions if not isinstance(a, argparse._HelpAction)]
+    required = [a for a in options if a.required]
+    words = ["embedkafka", name]
+    words += [_shown(a) for a in required if a.option_strings]
+    words += ["[options]"] * (len(required) < len(options))
+    words += [_shown(a) for a in required if not a.option_strings]
+    words += ["-- command [argument ...]"] * (name == "up")
+    description = parser.description or ""
+    rows = table(["option", "default", "meaning"], _rows(options)) if options else ""
+    return f"\n## embedkafka {name}\n\n```text\n{' '.join(words)}\n```\n\n{description}\n" + (
+        f"\n{rows}" if rows else ""
+    )
+
+
+def _rows(options: list[argparse.Action]) -> Iterator[tuple[str, ...]]:
+    for action in options:
+        yield f"`{_shown(action)}`", _default(action), (action.help or "").strip()
+
+
+def _shown(action: argparse.Action) -> str:
+    name = " ".join(action.option_strings[:1])
+    metavar = action.metavar if isinstance(action.metavar, str) else ""
+    return f"{name} {metavar}".strip()
+
+
+def _default(action: argparse.Action) -> str:
+    if action.required:
+        return "required"
+    return "" if action.default in (None, False, []) else f"`{action.default}`"

@@ -1,0 +1,82 @@
+"""docs/compatibility.md: the APIs and versions that the broker answers, from its handler table."""
+
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.messages.registry import request_type, versions
+from embedkafka.server.api_table import HANDLERS, load_handler
+
+HEAD = """# Compatibility
+
+`make docs` writes this page from `embedkafka/server/api_table.py`, the table that the broker itself
+dispatches from. The tests check that it is current.
+
+In short: idempotent and transactional producers; fetches with sessions, long polls and reads from
+followers; topic and config administration; consumer groups of both protocols; replication with
+failover, elections and reassignment; retention and compaction. Clients older than Kafka 0.11 work,
+and so do those of 4.x.
+
+Not supported:
+
+- TLS, SASL and ACLs. The broker answers like an Apache Kafka without security.
+- Quotas are stored and described, but never throttle a client.
+- Tiered storage.
+- Share groups and Streams groups.
+
+See also the [settings](reference/settings.md), including those without effect, and the
+[differences from Apache Kafka](differences.md).
+
+## APIs
+
+The *answered* versions are those that the broker advertises. The *declared* versions are those that
+the protocol layer can read and write, from the oldest ever to the newest of Kafka 4.x.
+
+| key | API | answered | declared | what it does |
+|---|---|---|---|---|
+"""
+
+UNANSWERED_HEAD = """
+## Declared, not answered
+
+The broker does not advertise these.
+
+| key | API | declared |
+|---|---|---|
+"""
+
+
+def render() -> str:
+    return HEAD + "".join(_row(key) for key in sorted(HANDLERS)) + _unanswered()
+
+
+def _row(key: ApiKey) -> str:
+    api = HANDLERS[key]
+    summary = (load_handler(api.handler).__doc__ or "").strip().splitlines()[0]
+    plane = " (between brokers)" if api.control_plane else ""
+    cells = (key.value, _name(key) + plane, _span(api.versions), _declared(key), summary)
+    return "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def _unanswered() -> str:
+    missing = [key for key in sorted(ApiKey) if key not in HANDLERS and _is_declared(key)]
+    rows = "".join(f"| {key.value} | {_name(key)} | {_declared(key)} |\n" for key in missing)
+    return UNANSWERED_HEAD + rows if rows else ""
+
+
+def _is_declared(key: ApiKey) -> bool:
+    try:
+        request_type(key)
+    except KeyError:
+        return False
+    return True
+
+
+def _declared(key: ApiKey) -> str:
+    return _span(versions(request_type(key)))
+
+
+def _span(span: tuple[int, int]) -> str:
+    first, last = span
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _name(key: ApiKey) -> str:
+    return "".join(part.capitalize() for part in key.name.split("_"))

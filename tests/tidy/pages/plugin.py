@@ -1,0 +1,98 @@
+"""docs/reference/pytest.md: fixtures, options and ini keys, from the plugin's own declarations."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_embedkafka import fixtures
+from pytest_embedkafka.options import add_options
+from tests.tidy.pages.tables import table
+
+HEAD = """# The pytest plugin
+
+`make docs` writes this page from the plugin's declarations. The tests check that it is current.
+
+`pip install 'embedkafka[pytest]'` is enough: pytest finds the plugin by itself. It imports nothing
+of embedkafka until a test uses one of its fixtures.
+
+## Fixtures
+
+"""
+
+FIXTURES_FOOT = """
+- A test that uses one of the Kafka fixtures fails if a thread of the cluster failed while it ran.
+- After each test, the plugin deletes the topics that the test body created. Topics that a fixture
+  created stay until the fixture deletes them.
+- A test that fails shows the cluster and the end of Spark's log below its own output; see
+  [reading failure reports](../how-to/reports.md).
+
+## Options
+
+Each option is also an ini key of the same meaning, for `pyproject.toml`, `pytest.ini` or `tox.ini`.
+The command line wins.
+
+"""
+
+OPTIONS_FOOT = """
+In `pyproject.toml`:
+
+```toml
+[tool.pytest.ini_options]
+kafka_brokers = "1"
+kafka_config = ["auto.create.topics.enable=false", "min.insync.replicas=1"]
+spark_config = ["spark.sql.shuffle.partitions=1"]
+```
+"""
+
+
+def render() -> str:
+    declared = _Declarations()
+    add_options(declared)  # type: ignore[arg-type]  # stands in for pytest's parser
+    return "".join(
+        (
+            HEAD,
+            table(["fixture", "scope", "what it is"], _fixtures()),
+            FIXTURES_FOOT,
+            table(["option", "ini key", "default", "meaning"], declared.rows()),
+            OPTIONS_FOOT,
+        )
+    )
+
+
+def _fixtures() -> Iterator[tuple[str, ...]]:
+    for node in ast.parse(inspect.getsource(fixtures)).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for decorator in map(ast.unparse, node.decorator_list):
+            if decorator.startswith("pytest.fixture"):
+                scope = "session" if "session" in decorator else "function"
+                yield f"`{node.name}`", scope, _one_line(ast.get_docstring(node) or "")
+
+
+class _Declarations:
+    """Takes what the plugin declares to pytest: a parser, and its one group."""
+
+    def __init__(self) -> None:
+        self._options: dict[str, tuple[str, str]] = {}
+        self._ini: dict[str, object] = {}
+
+    def getgroup(self, name: str, description: str) -> "_Declarations":
+        return self
+
+    def addoption(self, name: str, **how: Any) -> None:  # Any: argparse's keywords
+        shown = how.get("metavar") or "{" + ",".join(how["choices"]) + "}"
+        self._options[name.removeprefix("--").replace("-", "_")] = f"{name} {shown}", how["help"]
+
+    def addini(self, name: str, help: str, *, default: object = "", type: str = "") -> None:
+        self._ini[name] = default
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        assert self._options.keys() == self._ini.keys(), "an option and its ini key go together"
+        for key, (shown, meaning) in self._options.items():
+            default = self._ini[key]
+            yield f"`{shown}`", f"`{key}`", f"`{default}`" if default else "none", meaning
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

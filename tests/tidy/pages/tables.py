@@ -1,0 +1,13 @@
+"""Markdown tables."""
+
+from collections.abc import Iterable, Sequence
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table that ends in a newline; a bar inside a cell does not end the cell."""
+    lines = [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
