@@ -7,6 +7,7 @@ pool instead of on the network threads.
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
@@ -34,7 +35,7 @@ SHARED_CONFIG: Final[Mapping[str, object]] = {
 ONE_BROKER: Final[Mapping[str, object]] = {"auto.create.topics.enable": True}
 THREE_BROKERS: Final[Mapping[str, object]] = {"auto.create.topics.enable": False}
 CLUSTER_FIXTURES: Final = ("cluster", "three_brokers")
-RUNNING_ORACLE: Final = pytest.StashKey[ApacheKafka]()
+RUNNING_ORACLES: Final = pytest.StashKey[list[ApacheKafka]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,9 +89,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A test that fails on Apache Kafka shows what the brokers logged last."""
     outcome: Any = yield
     report = outcome.get_result()
-    oracle = item.config.stash.get(RUNNING_ORACLE, None)
-    if report.failed and oracle is not None and "apache" in item.nodeid:
-        report.sections.append(("Apache Kafka's log", oracle.log_tail()))
+    if report.failed and "apache" in item.nodeid:
+        for oracle in item.config.stash.get(RUNNING_ORACLES, []):
+            report.sections.append(("Apache Kafka's log", oracle.log_tail()))
 
 
 @pytest.fixture(scope="session")
@@ -141,12 +142,29 @@ def _running(
     else:
         settings["num.io.threads"] = 2 if kind == "embedded-pool" else 0
         started = EmbeddedKafka(brokers=brokers, config=settings)
-    with started:
-        if isinstance(started, ApacheKafka):
-            request.config.stash[RUNNING_ORACLE] = started
+    with started, _shown_in_reports(request.config, started):
         cluster = Cluster(kind=kind, bootstrap_servers=started.bootstrap_servers)
         for index in range(brokers):
             with cluster.connect(index) as client:
                 eventually(client.gives_producer_ids, f"broker {index} gives producer ids")
         await_coordinators(cluster)
         yield cluster
+
+
+@contextmanager
+def _shown_in_reports(
+    config: pytest.Config, started: ApacheKafka | EmbeddedKafka
+) -> Iterator[None]:
+    """While Apache Kafka runs, failed tests show its log; one that never got ready shows it too."""
+    if not isinstance(started, ApacheKafka):
+        yield
+        return
+    running = config.stash.setdefault(RUNNING_ORACLES, [])
+    running.append(started)
+    try:
+        yield
+    except Exception as error:
+        error.add_note(started.log_tail())
+        raise
+    finally:
+        running.remove(started)
