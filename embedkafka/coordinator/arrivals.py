@@ -1,11 +1,12 @@
-"""Requests that came before the partition they are for: they wait a moment, unrefused.
+"""Parks requests that arrive before their partition is loaded.
 
-A client hears of a partition's new leader a moment before that broker does, and one that is
-refused backs off for longer than that moment.
+A client may learn of a partition's new leader a moment before that broker does. A refused client
+would back off for much longer than that moment.
 
-Owner: the event loop that the partitions belong to; every method runs there.
-Invariants: an action runs once, on the loop: when all its partitions are settled, or too late.
-Not here: what it means that a partition is settled; whoever holds the partitions knows.
+Owner: the event loop that owns the partitions; every method runs there.
+Invariants: an action runs once, on the loop: when all its partitions are settled, or after
+`WAIT_MS`.
+Not here: when a partition is settled (`hosting.py`).
 """
 
 from collections.abc import Callable, Collection
@@ -27,11 +28,11 @@ class Arrivals:
 
     @property
     def partitions(self) -> Collection[int]:
-        """What somebody waits for."""
+        """The partitions that actions wait for."""
         return list(self._waiting)
 
     def wait(self, partitions: Collection[int], action: Callable[[], None]) -> None:
-        """Runs `action` when each of `partitions` was settled, and at the latest after a while."""
+        """Runs `action` when all `partitions` are settled, at the latest after `WAIT_MS`."""
         arrival = _Arrival(set(partitions), action)
         for partition in partitions:
             self._waiting.setdefault(partition, []).append(arrival)
@@ -58,7 +59,7 @@ class Arrivals:
 
 
 class _Arrival:
-    """One action and what it still waits for."""
+    """One action and the partitions it still waits for."""
 
     __slots__ = ("_action", "partitions", "timeout")
 

@@ -1,12 +1,12 @@
-"""Matches whole strings in time linear in their length, whatever the expression.
+"""Matches whole strings in linear time, for every expression.
 
-Python's `re` tries one way after another, and takes exponential time for `(a+)+b`: a client could
-hold up the coordinator, and the whole process with it. Here all ways are followed at once
-(Thompson's construction), and what was found out is kept as a table of states by character.
+Python's `re` backtracks, and takes exponential time for `(a+)+b`: a client could block the
+coordinator, and the whole process with it. This follows all paths at once (Thompson's
+construction), and caches the result as a table of states by character.
 
-Owner: any thread may match. Two that extend the table at once do the same work twice.
-Invariants: a program's offsets are relative, so that programs can be joined and repeated; the table
-is dropped when it has grown to `_MAX_TABLE` entries.
+Owner: any thread may match. Two threads that extend the table at once do the same work twice.
+Invariants: a program's offsets are relative, so programs can be joined and repeated. The table is
+dropped when it reaches `_MAX_TABLE` entries.
 Not here: the syntax of expressions (`re2.py`).
 """
 
@@ -21,7 +21,7 @@ _MAX_TABLE: Final = 200_000
 
 
 class Edge(Enum):
-    """What stands before or after a position."""
+    """The character before or after a position."""
 
     OUTSIDE = auto()
     NEWLINE = auto()
@@ -30,7 +30,7 @@ class Edge(Enum):
 
 
 class Place(Enum):
-    """A condition on a position, which consumes nothing."""
+    """A condition on a position; it consumes no character."""
 
     TEXT_START = auto()
     TEXT_END = auto()
@@ -55,13 +55,13 @@ class Place(Enum):
 
 
 class Fork(NamedTuple):
-    """Goes on at all of these places, counted from here."""
+    """Continues at all of these offsets, relative to this step."""
 
     offsets: tuple[int, ...]
 
 
 class Characters:
-    """One character of these ranges, or of none of them; `folds` takes either case."""
+    """One character inside, or outside, these ranges; `folds` ignores case."""
 
     __slots__ = ("_folds", "_highs", "_is_inverted", "_lows")
 
@@ -85,12 +85,12 @@ Program = Sequence[Characters | Place | Fork]
 
 
 def joined(programs: Sequence[Program]) -> Program:
-    """One after the other."""
+    """All programs in sequence."""
     return programs[0] if len(programs) == 1 else [step for part in programs for step in part]
 
 
 def either(programs: Sequence[Program]) -> Program:
-    """One of them."""
+    """Any one of the programs."""
     *others, last = programs
     if not others:
         return last
@@ -103,7 +103,7 @@ def either(programs: Sequence[Program]) -> Program:
 
 
 def repeated(program: Program, least: int, most: int | None) -> Program:
-    """At least and at most so many times; without a `most`, any number."""
+    """Repeats a program at least and at most so many times; no `most` means no limit."""
     result = [*program] * least
     if most is None:
         again = [Fork((1, len(program) + 2)), *program, Fork((-len(program) - 1,))]
@@ -115,12 +115,12 @@ def repeated(program: Program, least: int, most: int | None) -> Program:
 
 
 class Automaton:
-    """A program that can be asked about strings."""
+    """A program that matches strings."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._end = len(program)
-        # Where each step leads without consuming anything; None where it consumes, and at the end.
+        # The steps that each step leads to without a character; None if it consumes one, or ends.
         self._ways = [*map(_ways, range(self._end), program), None]
         self._looks_around = any(isinstance(step, Place) for step in program)
         self._start = _State(frozenset({0}), Edge.OUTSIDE)
@@ -148,7 +148,7 @@ class Automaton:
             step = program[place]
             accepts = verdicts.get(id(step))
             if accepts is None:
-                assert isinstance(step, Characters), "whatever else there is leads somewhere"
+                assert isinstance(step, Characters), "a step that neither consumes nor forks"
                 accepts = verdicts[id(step)] = sign in step
             if accepts:
                 places.append(place + 1)
@@ -167,7 +167,7 @@ class Automaton:
         return successor
 
     def _reachable(self, state: "_State", after: Edge) -> list[int]:
-        """Where the program can stop to consume a character, or at its end, before `after`."""
+        """The places where the program consumes a character or ends, if `after` comes next."""
         ways, program = self._ways, self._program
         seen = bytearray(self._end + 1)
         waiting = list(state.places)
@@ -198,7 +198,7 @@ def _ways(place: int, step: Characters | Place | Fork) -> tuple[int, ...] | None
 
 
 class _State:
-    """Places where the program can be after some characters, and where each next one leads."""
+    """The places that some characters lead to, and the next state for each character."""
 
     __slots__ = ("after", "before", "is_final", "places")
 
@@ -222,7 +222,7 @@ def _either_case(sign: str) -> set[str]:
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The same characters in ranges that rise and do not touch."""
+    """The same characters in sorted ranges that do not touch."""
     current: tuple[int, int] | None = None
     for low, high in sorted(ranges):
         if current is None:

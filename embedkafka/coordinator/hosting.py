@@ -1,12 +1,12 @@
-"""The shards that this broker leads: loading them, carrying out their decisions, letting go.
+"""Hosts the shards that this broker leads: loads them, carries out their decisions, releases them.
 
 Owner: the `coordinator` loop; every method runs there.
-Invariants: a shard answers only when its log has been replayed to the end and the broker knows the
-cluster's topics, lest it take them for deleted; who came before that waits a moment; a shard that
-cannot be replayed is loaded again later, from the start; whatever a shard still owes when it is let
-go is answered, but has no effects and writes nothing, and what it wrote before counts only for the
-next coordinator.
-Not here: what to decide (a `CoordinatorShard`) and the way onto the loop (`runtime.py`).
+Invariants: a shard answers only after its log is replayed and the broker knows the cluster's
+topics, or it would take them for deleted. Earlier requests wait a moment. A shard that fails to
+load is loaded again later, from the start. A released shard answers its waiting requests, but it
+writes nothing and has no effects; whether its last appends took effect is for the next
+coordinator to say.
+Not here: the decisions (a `CoordinatorShard`), the way onto the loop (`runtime.py`).
 """
 
 import logging
@@ -41,19 +41,19 @@ S = TypeVar("S", bound=CoordinatorShard)
 E = TypeVar("E")
 
 _NO_PRODUCER: Final = TransactionalProducer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-_RELOAD_MS: Final = 1_000  # before a shard that could not be loaded is loaded once more
+_RELOAD_MS: Final = 1_000  # delay before a shard that failed to load is loaded again
 
 
 class _Phase(Enum):
     LOADING = "loading"
-    LOADED = "loaded"  # waits for the controller to tell the broker of all topics
+    LOADED = "loaded"  # waits for the controller to announce all topics
     ACTIVE = "active"
     FAILED = "failed"
     RELEASED = "released"
 
 
 class HostedShard(Generic[S]):
-    """A shard, the leader epoch it is held under, and how far it has come."""
+    """A shard, its leader epoch and its phase."""
 
     __slots__ = ("epoch", "phase", "shard", "topic_partition")
 
@@ -69,7 +69,7 @@ class HostedShard(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether it will answer, but not yet."""
+        """Whether the shard will answer soon."""
         return self.phase is _Phase.LOADING or self.phase is _Phase.LOADED
 
 
@@ -89,7 +89,7 @@ class ShardHost(Generic[S, E]):
     ) -> None:
         """`new_shard` takes partition and leader epoch.
 
-        `is_bound_to_epoch`: under a newer epoch the shard is loaded anew.
+        `is_bound_to_epoch`: a newer leader epoch makes the host load the shard again.
         """
         self._topic = topic
         self._loop, self._clock, self._timer = parts.loop, parts.clock, parts.timer
@@ -105,7 +105,7 @@ class ShardHost(Generic[S, E]):
     # Looking up
 
     def require(self, partition: int) -> HostedShard[S]:
-        """The shard, if it may answer; else ApiError with what to tell the client."""
+        """The shard if it may answer, else raises ApiError with the client's error code."""
         self._loop.assert_inside()
         hosted = self._hosted.get(partition)
         if hosted is not None and hosted.is_active:
@@ -115,9 +115,9 @@ class ShardHost(Generic[S, E]):
         raise ApiError(ErrorCode.NOT_COORDINATOR)
 
     def when_settled(self, partitions: Iterable[int], action: Callable[[], None]) -> None:
-        """Runs `action` when the shards can answer or are known not to be here, or after a while.
+        """Runs `action` when each shard can answer or is known to be elsewhere, or after a while.
 
-        Kafka refuses at once, with errors that have the client try again after a back-off.
+        Kafka refuses at once, and the client tries again after its back-off.
         """
         self._loop.assert_inside()
         unsettled = {partition for partition in partitions if not self._is_settled(partition)}
@@ -127,7 +127,7 @@ class ShardHost(Generic[S, E]):
             action()
 
     def on_leaders_changed(self) -> None:
-        """The broker has heard who leads the partitions, and which topics there are."""
+        """The controller has announced leaders or topics."""
         for hosted in list(self._hosted.values()):
             if hosted.phase is _Phase.LOADED:
                 self._activate(hosted)
@@ -151,7 +151,7 @@ class ShardHost(Generic[S, E]):
     # Leadership
 
     def lead(self, partition: int, epoch: int) -> None:
-        """Begins to load the partition; of one at hand a newer epoch may only be noted."""
+        """Starts to load the partition; a shard that needs no reload only takes the new epoch."""
         self._loop.assert_inside()
         held = self._hosted.get(partition)
         if held is not None:
@@ -175,7 +175,7 @@ class ShardHost(Generic[S, E]):
         self._load(hosted, start)
 
     def _load(self, hosted: HostedShard[S], offset: int) -> None:
-        """Replays one read, then lets other events in before the next."""
+        """Replays one read; other events run before the next."""
         self._loop.assert_inside()
         if not hosted.is_loading:
             return
@@ -198,10 +198,10 @@ class ShardHost(Generic[S, E]):
         self._activate(hosted)
 
     def _activate(self, hosted: HostedShard[S]) -> None:
-        """Lets a loaded shard answer, as soon as the broker knows the cluster.
+        """Lets a loaded shard answer if the broker knows the cluster's topics.
 
-        A broker hears which partitions it leads before it hears of all topics. A coordinator that
-        decided in between would take away partitions of topics that exist.
+        A broker learns which partitions it leads before it learns of all topics. A coordinator
+        that decided in between would take away partitions of topics that exist.
         """
         if not self._leaders.is_informed:
             hosted.phase = _Phase.LOADED
@@ -211,7 +211,7 @@ class ShardHost(Generic[S, E]):
         self._arrivals.settle(hosted.topic_partition.partition)
 
     def _fail(self, hosted: HostedShard[S], error: Exception) -> None:
-        """As in Kafka, the partition has no coordinator then; clients are sent to look for one."""
+        """As in Kafka, the partition has no coordinator now, and clients look for another one."""
         _LOG.error("%s could not be loaded: %r", hosted.topic_partition, error)
         hosted.phase = _Phase.FAILED
         self._arrivals.settle(hosted.topic_partition.partition)
@@ -225,7 +225,7 @@ class ShardHost(Generic[S, E]):
             self._begin_loading(hosted.topic_partition, hosted.epoch)
 
     def resign(self, partition: int, epoch: int | None) -> None:
-        """Lets the shard go, unless it is held under a newer epoch already."""
+        """Releases the shard, unless its epoch is newer."""
         self._loop.assert_inside()
         hosted = self._hosted.get(partition)
         if hosted is None or (epoch is not None and epoch < hosted.epoch):
@@ -247,7 +247,7 @@ class ShardHost(Generic[S, E]):
     # Decisions
 
     def carry_out(self, hosted: HostedShard[S], decision: Decision[E]) -> None:
-        """Answers come last: a client that has its own may move the clock, and timers must run."""
+        """Answers come last: an answered client may move the clock, so its timers must be set."""
         self._loop.assert_inside()
         if hosted.is_active:
             for effect in decision.effects:
@@ -291,7 +291,7 @@ class ShardHost(Generic[S, E]):
         self, hosted: HostedShard[S], write: Write[E], error: ErrorCode, base_offset: int
     ) -> None:
         if not hosted.is_active:
-            # The records may count, but it is for the next coordinator to say so.
+            # The records may be stored; only the next coordinator can say so.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         stored = Stored(error, base_offset, self._clock.now_ms())
         out: Decisions[E] = Decisions()

@@ -1,4 +1,4 @@
-"""What a coordinator needs from the rest of the broker, and its runtime from the coordinator."""
+"""What coordinators need from the broker, and what hosting needs from a coordinator."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -27,39 +27,39 @@ class PartitionLogs(Protocol):
     ) -> None:
         """Appends as with acks=all; `on_done(error, base_offset)` is called once, on any thread.
 
-        Without error the in-sync replicas have the batch. Batches of one partition are appended,
-        and answered, in the order of the calls. A batch with a producer id is transactional.
+        Without an error the in-sync replicas have the batch. Batches of one partition are appended
+        and answered in the order of the calls. A batch with a producer id is transactional.
         """
         ...
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        """First offset of the log; raises ApiError when this broker has no such log."""
+        """First offset of the log; raises ApiError if this broker has no such log."""
         ...
 
     def read(self, topic_partition: TopicPartition, offset: int) -> memoryview:
-        """Whole batches from `offset` on, up to the log end; empty there.
+        """Whole batches from `offset` on; empty at the log end.
 
-        One call returns as much as one fetch would; the next begins after its last batch.
+        One call returns as much as one fetch would. The next starts after its last batch.
         """
         ...
 
 
 class CoordinatorLoop(Protocol):
-    """The `coordinator` event loop: `EventLoop[Callable[[], None]]` that calls what is posted."""
+    """The `coordinator` event loop: an `EventLoop[Callable[[], None]]` that calls its events."""
 
     def post(self, event: Callable[[], None]) -> bool:
-        """Queues `event`; False when the loop has stopped."""
+        """Queues `event`; False if the loop has stopped."""
         ...
 
     def assert_inside(self) -> None: ...
 
 
 class KnownLeaders(Protocol):
-    """Who leads the partitions of a coordinator's topic, as far as this broker has heard."""
+    """The leaders of a coordinator's topic, as far as this broker knows."""
 
     @property
     def is_informed(self) -> bool:
-        """Whether the controller has told this broker of all topics since it registered."""
+        """Whether the controller has announced all topics since this broker registered."""
         ...
 
     def is_elsewhere(self, partition: int) -> bool:
@@ -79,14 +79,14 @@ class CoordinatorParts:
 
 
 class CoordinatorShard(Protocol):
-    """One partition's state and rules. Any: each coordinator decides on effects of its own."""
+    """One partition's state and rules. Any: each coordinator has its own type of effects."""
 
     def replay_batch(self, batch: Batch) -> None:
         """Applies one batch of the log."""
         ...
 
     def on_loaded(self, *, now_ms: int) -> Decision[Any]:
-        """The log has been replayed to its end: the shard begins to answer."""
+        """The log has been replayed to its end: the shard starts to answer."""
         ...
 
     def on_unloaded(self) -> Decision[Any]:
@@ -95,10 +95,10 @@ class CoordinatorShard(Protocol):
 
 
 class Effects(Protocol[S_contra, E_contra]):
-    """What one coordinator does besides answering and appending: timers, markers."""
+    """Carries out a coordinator's decisions besides answers and appends: timers, markers."""
 
     def carry_out(self, partition: int, shard: S_contra, effect: E_contra) -> None: ...
 
     def cancel(self, partition: int) -> None:
-        """The shard was let go: nothing of its effects is heard of any more."""
+        """The shard was released: its effects must not report back any more."""
         ...

@@ -1,14 +1,13 @@
-"""Regular expressions in RE2's syntax, which Kafka's coordinators speak.
+"""Regular expressions in RE2's syntax, which Kafka's coordinators use.
 
-An expression is read as RE2/J reads it, refused with RE2/J's words, and made into a program that
-matches in linear time (`automaton.py`), as RE2 does. Python's `re` knows other signs, and means
-other things by the same ones (`$`, `\\s`, `a{,2}`).
+This parses an expression like RE2/J, refuses it with RE2/J's messages, and compiles it to a
+program that matches in linear time (`automaton.py`), like RE2. Python's `re` has another syntax,
+and other meanings for the same one (`$`, `\\s`, `a{,2}`).
 
-Matching is of whole strings, so that names of groups and who is greedy do not matter.
-Limits: RE2/J has none but `a{1000}`, and takes what memory and stack it needs. Go's RE2 refuses
-expressions that nest too deeply or are too large, and so does this, in its words.
-Left out: scripts such as `\\p{Greek}` are told by the characters' names, which is right but for a
-few.
+It matches whole strings only, so group names and greediness do not matter.
+Limits: RE2/J's only limit is `a{1000}`; its memory and stack may grow. This refuses expressions
+that nest too deeply or are too large, as Go's RE2 does, with its messages.
+Left out: scripts such as `\\p{Greek}` follow the characters' names, which is wrong for a few.
 """
 
 import functools
@@ -90,17 +89,17 @@ _NUMBERS: Final = (
 
 
 class InvalidExpression(Exception):
-    """What RE2/J has against an expression."""
+    """The reason why RE2/J refuses an expression."""
 
 
 @functools.lru_cache(maxsize=64)
 def compile_re2(expression: str) -> Automaton:
-    """What `fullmatch` can be asked of, or `InvalidExpression`."""
+    """The compiled expression. Raises `InvalidExpression`."""
     return Automaton(_Reader(expression).run())
 
 
 class _Group:
-    """A group that is open: its finished alternatives, and the operands of the current one."""
+    """An open group: its finished alternatives, and the operands of the current one."""
 
     __slots__ = ("alternatives", "flags_outside", "operands")
 
@@ -111,7 +110,7 @@ class _Group:
 
 
 class _Reader:
-    """One expression on its way to a program."""
+    """Parses one expression into a program."""
 
     def __init__(self, expression: str) -> None:
         self._text = expression
@@ -252,7 +251,7 @@ class _Reader:
             self._characters(ranges)
 
     def _find_class(self) -> Ranges | None:
-        """The class that `\\d` or `\\pL` stand for, if one of those comes next."""
+        """The class of a `\\d` or `\\pL` that comes next, if one does."""
         sign = self._text[self._at + 1 : self._at + 2]
         if sign and sign.lower() in _PERL_CLASSES:
             self._at += 2
@@ -295,7 +294,7 @@ class _Reader:
         self._characters(ranges, inverted=is_inverted)
 
     def _item(self) -> Ranges:
-        """A class within a class, a character, or a range of them."""
+        """A nested class, a character, or a range of characters."""
         if self._text.startswith("[:", self._at) and self._text.find(":]", self._at + 2) >= 0:
             posix = _POSIX_CLASS.match(self._text, self._at)
             if posix is None or posix[2] not in _POSIX_CLASSES:
@@ -357,8 +356,7 @@ def _unicode_class(name: str) -> Ranges:
     return ranges
 
 
-# Both are made once, when an expression first asks: a name that is unknown must not cost a look at
-# every character.
+# Both are built once, on first use: an unknown name must not cost a scan of every character.
 
 
 @functools.cache
@@ -373,7 +371,7 @@ def _categories() -> Mapping[str, Ranges]:
 
 @functools.cache
 def _scripts() -> Mapping[str, Ranges]:
-    """By the words that letters' names begin with, the letters."""
+    """The letters, by the first words of their names."""
     found: dict[str, Ranges] = {}
     for low, high in _categories()["L"]:
         for code in range(low, high + 1):

@@ -1,9 +1,9 @@
 """A coordinator as the rest of the broker sees it: leadership and requests, from any thread.
 
-Each call is posted to the `coordinator` loop; `reply` is called once, mostly on the loop.
+Each method posts to the `coordinator` loop. `reply` is called once, mostly on the loop.
 
 Owner: the `coordinator` loop, which all coordinators of a broker share.
-Not here: what requests look like (`group/service.py`, `txn/service.py`).
+Not here: the requests themselves (`group/service.py`, `txn/service.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ E = TypeVar("E")
 
 
 class CoordinatorRuntime(Generic[S, E]):
-    """Coordinates what hashes to the partitions of one internal topic that this broker leads."""
+    """Coordinates the keys that hash to this broker's partitions of one internal topic."""
 
     def __init__(
         self, host: ShardHost[S, E], parts: CoordinatorParts, *, partition_count: int
@@ -33,29 +33,29 @@ class CoordinatorRuntime(Generic[S, E]):
         self._is_open = True
 
     def start(self, partition_count: int | None) -> None:
-        """`partition_count` is that of the topic, if it exists; else it will be as configured."""
+        """`partition_count` is that of the topic, or None if the topic does not exist yet."""
         self._partition_count = partition_count or self._partition_count
 
     def stop(self) -> None:
-        """Lets every shard go; requests that wait are told to look for another coordinator."""
+        """Releases every shard, and sends waiting clients to look for another coordinator."""
         self._loop.post(self._close)
 
     def partition_for(self, key: str) -> int:
-        """The partition of the topic whose leader coordinates the group or transactional id."""
+        """The partition whose leader coordinates the group or transactional id."""
         return coordinator_partition(key, self._partition_count)
 
     # Leadership
 
     def on_leading(self, partition: int, epoch: int) -> None:
-        """This broker leads the partition from `epoch` on: it is loaded."""
+        """This broker leads the partition from `epoch` on: loads the shard."""
         self._loop.post(partial(self._host.lead, partition, epoch))
 
     def on_resigned(self, partition: int, epoch: int | None = None) -> None:
-        """This broker leads the partition no longer (since `epoch`, or whatever epoch it had)."""
+        """This broker no longer leads the partition, since `epoch` (None: any epoch)."""
         self._loop.post(partial(self._host.resign, partition, epoch))
 
     def on_metadata_changed(self) -> None:
-        """This broker has heard from the controller, maybe of leaders of the topic."""
+        """The broker's metadata has changed, perhaps the topic's leaders."""
         self._loop.post(self._host.on_leaders_changed)
 
     # Requests
@@ -69,10 +69,10 @@ class CoordinatorRuntime(Generic[S, E]):
         *,
         may_wait: bool = True,
     ) -> None:
-        """Runs `decide` with the key's shard and the time, or answers why there is none.
+        """Runs `decide` with the key's shard and the time, or refuses the request.
 
-        Whoever comes too early waits for the shard, unless what was decided there before is
-        lost anyway and the client need not wait to hear of it.
+        A request that comes too early waits for the shard if it `may_wait`. Requests about soft
+        state need not: the former coordinator's is lost.
         """
 
         def run() -> None:
@@ -87,9 +87,9 @@ class CoordinatorRuntime(Generic[S, E]):
             reply(refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def post(self, action: Callable[[], None], *, keys: Iterable[str] = ()) -> bool:
-        """Runs `action` on the loop, as soon as the keys' shards can answer or cannot.
+        """Runs `action` on the loop when it is settled which of the keys' shards can answer.
 
-        False when the loop has stopped.
+        False if the loop has stopped.
         """
 
         def run() -> None:
@@ -101,7 +101,7 @@ class CoordinatorRuntime(Generic[S, E]):
         return self._loop.post(run)
 
     def every(self, interval_ms: int, check: Callable[[S, int], Decision[E]]) -> None:
-        """Runs `check` on every active shard, again and again."""
+        """Runs `check` on every active shard, every `interval_ms`."""
 
         def run() -> None:
             if self._is_open:
@@ -113,11 +113,11 @@ class CoordinatorRuntime(Generic[S, E]):
     # On the loop
 
     def require(self, key: str) -> S:
-        """The shard, to look at; else ApiError with what to tell the client."""
+        """The shard, to read only; raises ApiError with the client's error code."""
         return self._require(key).shard
 
     def active_shards(self) -> Iterator[S]:
-        """Every shard that may answer, to look at."""
+        """Every shard that may answer, to read only."""
         return (hosted.shard for hosted in self._host.active())
 
     @property
@@ -133,7 +133,7 @@ class CoordinatorRuntime(Generic[S, E]):
             self._decide(hosted, decide)
 
     def decide(self, partition: int, decide: Callable[[S, int], Decision[E]]) -> None:
-        """What an effect of the partition's shard has led to."""
+        """Decides an event that an effect of the partition's shard has caused."""
         self._decide(self._host.require(partition), decide)
 
     def _decide(self, hosted: HostedShard[S], decide: Callable[[S, int], Decision[E]]) -> None:

@@ -1,4 +1,4 @@
-"""What a group's shard decides: besides answers and appends (`coordinator.decision`), timers."""
+"""Decisions of a group shard: answers, appends, and timers as effects."""
 
 from enum import Enum
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Transactions as an admin sees them: what DescribeTransactions and ListTransactions answer."""
+"""Transactions as DescribeTransactions and ListTransactions show them."""
 
 from typing import Final
 
@@ -57,7 +57,7 @@ def listed(transaction: Transaction) -> ListTransactionsResponse.Transaction:
 
 
 def find_pattern(request: ListTransactionsRequest) -> Automaton | None:
-    """The pattern that ids must match as a whole; `InvalidExpression` when it is none."""
+    """The pattern that whole ids must match. Raises `InvalidExpression`."""
     text = request.transactional_id_pattern
     return None if not text else compile_re2(text)
 
@@ -69,7 +69,7 @@ def is_listed(
     pattern: Automaton | None,
     now_ms: int,
 ) -> bool:
-    """Whether the transaction passes every filter; a filter that is not given lets all pass."""
+    """Whether the transaction passes every filter; an empty filter lets all pass."""
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
     if request.state_filters and transaction.state.label not in request.state_filters:

@@ -1,11 +1,11 @@
-"""Settings of the transaction coordinator; each is Kafka's broker setting of the name beside it."""
+"""Settings of the transaction coordinator. Comments give the names of Kafka's broker settings."""
 
 from embedkafka.runtime.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnConfig:
-    """Frozen settings; defaults are Kafka's."""
+    """Frozen settings with Kafka's defaults."""
 
     num_partitions: int = 50  # transaction.state.log.num.partitions
     max_timeout_ms: int = 900_000  # transaction.max.timeout.ms

@@ -1,4 +1,4 @@
-"""What a transaction's shard decides: besides answers and appends, markers."""
+"""Decisions of a transaction shard: answers, appends, and markers as effects."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from embedkafka.txn.metadata import Transaction
 
 
 class SendMarkers(NamedTuple):
-    """The outcome of a prepared transaction is to be told to its partitions."""
+    """Writes the outcome of a prepared transaction to its partitions."""
 
     transaction: Transaction
 

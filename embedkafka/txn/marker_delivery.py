@@ -1,12 +1,11 @@
-"""Brings the outcome of transactions to the leaders of their partitions.
+"""Delivers the markers of transactions to the leaders of their partitions.
 
-One request at a time is under way to each broker; what is due meanwhile goes with the next, so
-that many transactions share a request. Whatever fails for the moment is sent again, to the leader
-of that time, after a pause.
+Each broker has at most one request in flight. Markers that come due during it share the next one.
+A marker that fails is sent again after a pause, to the leader of that time.
 
 Owner: the `coordinator` loop.
-Invariants: a transaction is reported as marked exactly once, when no partition of it is left, and
-not at all after its shard was let go; a coordinator that was replaced stops when it is told so.
+Invariants: a transaction is reported as marked exactly once, when all its partitions have a marker,
+and never after its shard was released. A replaced coordinator stops when a leader fences it.
 Not here: what follows when all markers are written (`shard.py`), connections (`MarkerTransport`).
 """
 
@@ -30,18 +29,18 @@ from embedkafka.txn.states import TxnState
 
 _LOG = logging.getLogger(__name__)
 
-# The partition takes no marker, and has taken no record of the transaction either.
+# The partition cannot take a marker, so it cannot have taken records of the transaction.
 _NOTHING_TO_MARK: Final = frozenset(
     {ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
 )
-# Somebody newer is at work: another coordinator, or a producer with a later epoch.
+# Another coordinator has taken over, or a producer with a later epoch.
 _FENCED: Final = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
 
 
 class MarkerOrder:
-    """One transaction's markers, and the partitions that still lack theirs."""
+    """The markers of one transaction, and the partitions that still need one."""
 
     __slots__ = ("coordinator_epoch", "is_cancelled", "left", "shard_partition", "transaction")
 
@@ -94,7 +93,7 @@ class MarkerDelivery:
         self._under_way: set[BrokerId] = set()
 
     def carry_out(self, partition: int, shard: TxnShard, effect: SendMarkers) -> None:
-        """Takes on the markers of one prepared transaction."""
+        """Starts to deliver the markers of one prepared transaction."""
         self._loop.assert_inside()
         order = MarkerOrder(
             effect.transaction,
@@ -106,13 +105,13 @@ class MarkerDelivery:
         self._finish_if_marked(order)
 
     def cancel(self, shard_partition: int) -> None:
-        """The shard was let go: whoever leads it now sends its markers."""
+        """The shard was released: its next leader sends the markers."""
         self._loop.assert_inside()
         for order in [o for o in self._orders if o.shard_partition == shard_partition]:
             self._abandon(order)
 
     def _route(self, order: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
-        """Queues partitions for their leaders; those that were deleted need no marker."""
+        """Queues partitions for their leaders; deleted ones need no marker."""
         leaderless: set[TopicPartition] = set()
         by_leader: dict[BrokerId, set[TopicPartition]] = {}
         for topic_partition in partitions:
@@ -197,7 +196,7 @@ class MarkerDelivery:
             self._on_marked(order)
 
     def _abandon(self, order: MarkerOrder) -> None:
-        """Nothing more is sent or heard for this order."""
+        """Stops the order: nothing more is sent, and its answers are ignored."""
         order.is_cancelled = True
         self._orders.discard(order)
 
@@ -205,7 +204,7 @@ class MarkerDelivery:
 def _errors_of(
     response: WriteTxnMarkersResponse | None,
 ) -> dict[tuple[int, TopicPartition], ErrorCode]:
-    """Codes by producer id and partition; none for a broker that did not answer."""
+    """Codes by producer id and partition; empty for a broker that did not answer."""
     if response is None:
         return {}
     return {

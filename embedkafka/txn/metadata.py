@@ -1,7 +1,7 @@
-"""What the coordinator knows of a transactional id, and what each step makes of it.
+"""The state of a transactional id, and the steps from one state to the next.
 
-A `Transaction` is a frozen value; steps return the next one, which counts when its record is
-stored. They check that the move is legal, not who may ask for it (`shard.py`).
+A `Transaction` is a frozen value. A step returns the next value, which takes effect when its
+record is stored. Steps check that the move is legal; `shard.py` checks who may ask for it.
 """
 
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from embedkafka.runtime.ids import (
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.txn.states import TxnState, move
 
-# Clients never use the greatest epoch: the coordinator must always be able to fence once more.
+# Clients never get the greatest epoch: the coordinator needs it to fence them.
 LAST_CLIENT_EPOCH: Final = MAX_PRODUCER_EPOCH - 1
 
 EPOCH_BUMP_VERSION: Final = 2
-"""The transaction version from which on every end of a transaction takes a new epoch (KIP-890)."""
+"""The first transaction version in which every end of a transaction takes a new epoch (KIP-890)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +37,11 @@ class Transaction:
     partitions: frozenset[TopicPartition]
     start_timestamp_ms: int
     last_update_timestamp_ms: int
-    # Before the last step: tells a retry across a change of producer id from an impostor.
+    # Of the step before: tells a retry across a change of producer id from an impostor.
     previous_producer_id: int = NO_PRODUCER_ID
-    # After the epochs of the producer id are used up: the id that follows, once complete.
+    # When the producer id has run out of epochs: the id that follows, once complete.
     next_producer_id: int = NO_PRODUCER_ID
-    # Not stored: a retry of InitProducerId is recognized by the same coordinator only.
+    # Not stored: only the same coordinator recognizes a retry of InitProducerId.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     client_version: int = 0
 
@@ -56,8 +56,7 @@ class Transaction:
     ) -> "Transaction":
         """The next epoch, for a producer that starts or (with `expected_epoch`) recovers.
 
-        A producer that recovers from an epoch which is neither the current nor the last one was
-        fenced: ApiError.
+        Raises ApiError if the producer was fenced: its epoch is neither the current nor the last.
         """
         epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
@@ -65,7 +64,7 @@ class Transaction:
             if is_first or expected_epoch == self.producer_epoch:
                 last_epoch = self.producer_epoch
             elif expected_epoch == self.last_producer_epoch:
-                # A retry of a request whose answer was lost.
+                # The client repeats a request whose answer was lost.
                 epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
             else:
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -80,7 +79,7 @@ class Transaction:
     def rotated(
         self, producer_id: int, *, keep_last_epoch: bool, timeout_ms: int, now_ms: int
     ) -> "Transaction":
-        """A new producer id, from epoch 0 on: the epochs of the old one are used up."""
+        """A new producer id, from epoch 0 on: the old one has run out of epochs."""
         return self._emptied(
             producer_id=producer_id,
             producer_epoch=0,
@@ -116,7 +115,7 @@ class Transaction:
     def with_partitions(
         self, partitions: Iterable[TopicPartition], *, client_version: int, now_ms: int
     ) -> "Transaction":
-        """More partitions; the first ones begin the transaction."""
+        """Adds partitions; the first ones start the transaction."""
         is_open = self.state is TxnState.ONGOING
         return replace(
             self,
@@ -131,7 +130,7 @@ class Transaction:
     def prepared(
         self, *, committed: bool, client_version: int, next_producer_id: int, now_ms: int
     ) -> "Transaction":
-        """The outcome is settled; with the epoch bump, the producer's next epoch is too."""
+        """Settles the outcome and, with the epoch bump, the producer's next epoch."""
         target = TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if client_version >= EPOCH_BUMP_VERSION:
@@ -144,7 +143,7 @@ class Transaction:
             next_producer_id=next_producer_id,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
-            # An abort of a transaction nobody told us of: its start must be known, so it is now.
+            # The abort of a transaction that never reached us needs a start time: now.
             start_timestamp_ms=(
                 self.start_timestamp_ms if self.state is TxnState.ONGOING else now_ms
             ),
@@ -153,10 +152,10 @@ class Transaction:
         )
 
     def fenced(self, *, client_version: int, now_ms: int) -> "Transaction":
-        """The abort that the coordinator itself decides on.
+        """Prepares an abort on the coordinator's initiative.
 
-        It takes a new epoch whatever the version, so that the producer finds itself fenced and
-        cannot end the transaction in another way.
+        It takes a new epoch in every version, which fences the producer: it can no longer end the
+        transaction in another way.
         """
         has_bump = client_version >= EPOCH_BUMP_VERSION
         fence = move(self.state, TxnState.PREPARE_EPOCH_FENCE)
@@ -171,7 +170,7 @@ class Transaction:
         )
 
     def completed(self, *, now_ms: int) -> "Transaction":
-        """Every partition has its marker."""
+        """Ends the transaction: every partition has its marker."""
         is_commit = self.state is TxnState.PREPARE_COMMIT
         target = TxnState.COMPLETE_COMMIT if is_commit else TxnState.COMPLETE_ABORT
         is_rotation = (
@@ -192,7 +191,7 @@ class Transaction:
 def new_transaction(
     transactional_id: str, *, producer_id: int, timeout_ms: int, now_ms: int
 ) -> Transaction:
-    """An id that nobody has used yet; its first epoch comes with `initialized`."""
+    """A new transactional id; `initialized` gives it its first epoch."""
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,

@@ -11,18 +11,18 @@ from embedkafka.runtime.ids import BrokerId, TopicPartition
 
 
 class ProducerIdBlocks(Protocol):
-    """Blocks of producer ids that no other broker has (`/latest_producer_id_block`)."""
+    """Blocks of producer ids, unique to this broker (`/latest_producer_id_block`)."""
 
     def allocate(self) -> range:
-        """The next block; raises ApiError when there is none to be had at the moment."""
+        """The next block; raises ApiError if none can be allocated now."""
         ...
 
 
 class MarkerTransport(Protocol):
-    """Brings transaction markers to the leaders of partitions, this broker among them."""
+    """Sends transaction markers to the leaders of partitions, including this broker."""
 
     def find_leader(self, topic_partition: TopicPartition) -> BrokerId | None:
-        """The partition's leader, NO_LEADER while none is known, None when it was deleted."""
+        """The partition's leader; NO_LEADER while none is known; None if it was deleted."""
         ...
 
     def send(

@@ -1,7 +1,7 @@
 """Producer ids: numbers that no two producers of a cluster share.
 
 Owner: the `coordinator` loop.
-Invariants: an id is handed out once; ids of a block that was not used up are lost, as in Kafka.
+Invariants: an id is given out once. As in Kafka, the unused ids of a block are lost.
 """
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -11,7 +11,7 @@ from embedkafka.txn.ports import ProducerIdBlocks
 
 
 class ProducerIds:
-    """Hands out producer ids from blocks of a thousand."""
+    """Gives out producer ids from blocks of a thousand."""
 
     def __init__(self, blocks: ProducerIdBlocks) -> None:
         self._blocks = blocks
@@ -19,7 +19,7 @@ class ProducerIds:
         self._end = 0
 
     def generate(self) -> int:
-        """A new id; ApiError when no block can be had."""
+        """A new id; raises ApiError if no block can be allocated."""
         if self._next >= self._end:
             block = self._blocks.allocate()
             self._next, self._end = block.start, block.stop
@@ -31,9 +31,9 @@ class ProducerIds:
 def init_idempotent_producer(
     request: InitProducerIdRequest, producer_ids: ProducerIds
 ) -> InitProducerIdResponse:
-    """Answers a producer without transactional id: it needs a new id, epoch 0, and no coordinator.
+    """Answers a producer without a transactional id, on any broker, with a new id and epoch 0.
 
-    A producer that asks for a new epoch of its id gets a new id too: nobody knows the old one.
+    A producer that asks for a new epoch of its id gets a new id too: no broker keeps the old one.
     """
     assert request.transactional_id is None
     try:

@@ -37,7 +37,7 @@ def tombstone(transactional_id: str) -> LogRecord:
 
 
 def read_transactional_id(key: bytes) -> str | None:
-    """The id the record is about; None for a kind of record that is not known."""
+    """The record's transactional id; None for an unknown kind of record."""
     if leading_version(key) != _KEY_VERSION:
         return None
     return decode_versioned(TransactionLogKey, key).transactional_id
@@ -47,7 +47,7 @@ def read_transaction(transactional_id: str, value: bytes) -> Transaction:
     body = decode_versioned(TransactionLogValue, value)
     state = STATES_BY_NUMBER.get(body.transaction_status)
     if state is None:
-        raise ProtocolError(f"no state of a transaction has number {body.transaction_status}")
+        raise ProtocolError(f"transactions have no state {body.transaction_status}")
     return Transaction(
         transactional_id=transactional_id,
         producer_id=body.producer_id,
@@ -72,7 +72,7 @@ def _key(transactional_id: str) -> bytes:
 
 
 def _partitions(transaction: Transaction) -> list[TransactionLogValue.Topic] | None:
-    """By topic; an id without a transaction has null rather than an empty list."""
+    """The partitions by topic; an id without a transaction has null, not an empty list."""
     if transaction.state is TxnState.EMPTY:
         return None
     by_topic: dict[str, list[int]] = {}

@@ -1,11 +1,11 @@
 """The transaction coordinator of one broker, on the `coordinator` loop.
 
-Methods may be called from any thread. Each posts its request to the loop and returns; `reply` is
-called on the loop, once, when the answer is known.
+Any thread may call these methods. Each posts its request to the loop and returns; `reply` is
+called once, on the loop, when the answer is known.
 
 Owner: the `coordinator` loop, shared with the group coordinator.
-Not here: decisions (`shard.py`), their carrying out (`coordinator/`), and what needs the metadata
-cache: handlers refuse partitions that do not exist, and find a group's offsets partition.
+Not here: decisions (`shard.py`), their execution (`coordinator/`). Handlers do the work that needs
+the metadata cache: they refuse unknown partitions, and find a group's offsets partition.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 _FIRST_WITH_BUMP = 5  # EndTxn
 FIRST_SENT_BY_BROKERS: Final = 4
-"""AddPartitionsToTxn: from this version leaders ask, for several transactional ids at once."""
+"""AddPartitionsToTxn: from this version leaders send it, for several transactional ids at once."""
 
 
 class TxnService:
@@ -76,21 +76,21 @@ class TxnService:
                 retry_backoff_ms=config.retry_backoff_ms,
                 on_marked=self._on_marked,
             ),
-            is_bound_to_epoch=True,  # it is the coordinator epoch in markers
+            is_bound_to_epoch=True,  # markers carry it as the coordinator epoch
         )
         self.coordinator = CoordinatorRuntime(host, parts, partition_count=config.num_partitions)
 
     def start(self, *, partition_count: int | None = None) -> None:
-        """Begins to look for transactions that run too long, and ids that nobody uses.
+        """Starts to look for transactions that run too long, and for unused ids.
 
-        `partition_count` is that of the state topic, if it exists; else it will be as configured.
+        `partition_count` is that of the state topic, or None if the topic does not exist yet.
         """
         self.coordinator.start(partition_count)
         self.coordinator.every(self._config.abort_timed_out_interval_ms, _abort_timed_out)
         self.coordinator.every(self._config.remove_expired_interval_ms, _expire)
 
     def stop(self) -> None:
-        """Lets every shard go; prepared transactions are completed by the next coordinator."""
+        """Releases every shard; the next coordinator completes prepared transactions."""
         self.coordinator.stop()
 
     # Producers
@@ -101,9 +101,9 @@ class TxnService:
         version: int,
         reply: Callable[[InitProducerIdResponse], None],
     ) -> None:
-        """A producer id and epoch; with a transactional id, other producers are fenced.
+        """Gives a producer its id and epoch; with a transactional id, fences other producers.
 
-        Two-phase commit (KIP-939) is left out: it came with v6, which Kafka 4.3 does not offer yet.
+        Left out: two-phase commit (KIP-939), which needs v6. Kafka 4.3 does not offer that yet.
         """
 
         def answer(result: Result) -> None:
@@ -161,7 +161,7 @@ class TxnService:
         version: int,
         reply: Callable[[AddPartitionsToTxnResponse], None],
     ) -> None:
-        """Adds, or verifies, partitions; from v4 on for several transactional ids."""
+        """Adds or verifies partitions; from v4 on for several transactional ids."""
         transactions = (
             request.transactions
             if version >= FIRST_SENT_BY_BROKERS
@@ -206,7 +206,7 @@ class TxnService:
                 transaction.transactional_id,
                 producer,
                 partitions,
-                # Leaders add partitions only for producers that do not so themselves (KIP-890).
+                # Leaders add partitions only for producers that leave it to them (KIP-890).
                 client_version=EPOCH_BUMP_VERSION if version >= FIRST_SENT_BY_BROKERS else 0,
                 reply=answer,
                 now_ms=now_ms,
@@ -226,7 +226,7 @@ class TxnService:
         version: int,
         reply: Callable[[AddOffsetsToTxnResponse], None],
     ) -> None:
-        """Adds the partition of `__consumer_offsets` that keeps the group's offsets."""
+        """Adds the partition of `__consumer_offsets` that holds the group's offsets."""
 
         def answer(error: ErrorCode) -> None:
             reply(AddOffsetsToTxnResponse(error_code=_fenced_before(2, version, error)))
@@ -246,7 +246,7 @@ class TxnService:
     def end_txn(
         self, request: EndTxnRequest, version: int, reply: Callable[[EndTxnResponse], None]
     ) -> None:
-        """Commits or aborts; answered when the outcome is stored, before markers are written."""
+        """Commits or aborts, and answers when the outcome is stored, before markers are written."""
 
         def answer(result: Result) -> None:
             reply(
@@ -341,7 +341,7 @@ class TxnService:
         reply: Callable[[R], None],
         refuse: Callable[[ErrorCode], R],
     ) -> None:
-        """`decide` on the loop, or an answer why not; an empty id is refused."""
+        """Runs `decide` on the loop, or refuses the request; refuses an empty id."""
         if transactional_id:
             self.coordinator.submit(transactional_id, decide, reply, refuse)
         else:
@@ -370,7 +370,7 @@ def _same(error: ErrorCode) -> ErrorCode:
 
 
 def _fenced_before(first_version: int, version: int, error: ErrorCode) -> ErrorCode:
-    """Older clients know a fenced producer by INVALID_PRODUCER_EPOCH only."""
+    """Older clients only know INVALID_PRODUCER_EPOCH for a fenced producer."""
     if error is ErrorCode.PRODUCER_FENCED and version < first_version:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

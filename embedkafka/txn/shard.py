@@ -1,12 +1,12 @@
-"""One partition of the transaction log: its transactional ids, and what each event does to them.
+"""One partition of the transaction log: its transactional ids, and the decision on each event.
 
-The shard decides; it has no thread, no clock and no log. A step of a transaction counts when its
-record is stored; until then the id is in between, and others are told to come again.
+The shard has no thread, no clock and no log. A step of a transaction takes effect when its record
+is stored; until then other requests for the id answer CONCURRENT_TRANSACTIONS.
 
 Owner: the `coordinator` loop.
-Invariants: at most one step of an id is on its way to the log; a transaction whose outcome is
-stored is completed, by this coordinator or by the one that loads the log next.
-Not here: the way of markers to their partitions (`markers.py`), shapes of requests (`service.py`).
+Invariants: an id has at most one step in flight. A transaction whose outcome is stored will be
+completed, by this coordinator or by the next.
+Not here: the delivery of markers (`marker_delivery.py`), the form of requests (`service.py`).
 """
 
 import logging
@@ -37,7 +37,7 @@ from embedkafka.txn.states import EXPIRABLE, PREPARED, TxnState
 
 _LOG = logging.getLogger(__name__)
 
-# States that no end has led to, so that there is none to repeat.
+# States without an end before them that a client could repeat.
 _NOT_ENDED: Final = frozenset({TxnState.EMPTY, TxnState.ONGOING})
 
 
@@ -47,7 +47,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The answer to InitProducerId and EndTxn: an error, or the id and epoch to go on with."""
+    """The answer to InitProducerId and EndTxn: an error, or the id and epoch to use next."""
 
     error: ErrorCode
     producer: ProducerIdAndEpoch = ProducerIdAndEpoch()
@@ -58,7 +58,7 @@ ErrorReply = Callable[[ErrorCode], None]
 
 
 class Entry:
-    """A transactional id: its stored state, and the state it is on its way to."""
+    """A transactional id: its stored state, and the state of the step in flight."""
 
     __slots__ = ("current", "pending")
 
@@ -108,9 +108,9 @@ class TxnShard:
         reply: ResultReply,
         now_ms: int,
     ) -> Decision:
-        """The next epoch for whoever starts with this id; its predecessors are fenced.
+        """Gives a starting producer the next epoch, and fences earlier producers with the id.
 
-        `expected` comes from a producer that wants to go on after an error with its own id.
+        `expected` comes from a producer that recovers from an error and keeps its id.
         """
         out = Decisions()
         try:
@@ -180,10 +180,10 @@ class TxnShard:
         reply: ErrorReply,
         now_ms: int,
     ) -> Decision:
-        """Takes partitions into the transaction, or begins one with them."""
+        """Adds partitions to the transaction, or starts one with them."""
         out = Decisions()
         try:
-            # In this order: the producer may have the id and epoch that the step will lead to.
+            # In this order: the producer may already have the id and epoch of the step in flight.
             self._refuse_step_under_way(transactional_id)
             entry = self._require_owned(transactional_id, producer)
             current = entry.current
@@ -205,7 +205,7 @@ class TxnShard:
         producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether partitions are in the transaction, asked by their leaders (KIP-890)."""
+        """Tells leaders whether partitions are in the transaction (KIP-890)."""
         try:
             current = self._require_owned(transactional_id, producer).current
             if current.state in PREPARED:
@@ -270,7 +270,7 @@ class TxnShard:
     def _end_without_bump(
         self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
     ) -> tuple[Entry, bool]:
-        """The entry to prepare, or, with True, the one that has ended just so already."""
+        """The entry to prepare; with True, its transaction has already ended with this outcome."""
         entry = self._require_owned(transactional_id, producer)
         if entry.pending is not None:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -281,7 +281,7 @@ class TxnShard:
     def _end_with_bump(
         self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
     ) -> tuple[Entry, bool]:
-        """As above. A retry is known by its epoch: the one before the current."""
+        """Like `_end_without_bump`, but a retry has the epoch before the current one."""
         self._refuse_step_under_way(transactional_id)
         entry = self._entries.get(transactional_id)
         if entry is None:
@@ -296,7 +296,7 @@ class TxnShard:
         if is_new and (current.state is TxnState.ONGOING or not committed):
             return entry, False
         if is_new:
-            # A commit of nothing: the client adds partitions before it commits.
+            # There is nothing to commit: clients add partitions first.
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
         return entry, _is_known_end(current.state, committed)
 
@@ -322,7 +322,7 @@ class TxnShard:
     # Time
 
     def abort_timed_out(self, *, now_ms: int) -> Decision:
-        """Aborts transactions that have run longer than their producer asked for."""
+        """Aborts transactions that run longer than their producer's timeout."""
         out = Decisions()
         for entry in self._entries.values():
             current = entry.current
@@ -333,7 +333,7 @@ class TxnShard:
         return out.done()
 
     def expire(self, *, now_ms: int) -> Decision:
-        """Forgets transactional ids that nobody has used for long."""
+        """Deletes transactional ids that no producer has used for long."""
         out = Decisions()
         deadline_ms = now_ms - self._config.transactional_id_expiration_ms
         doomed = [
@@ -367,7 +367,7 @@ class TxnShard:
                 raise ProtocolError(f"the record at offset {record.offset} has no key")
             transactional_id = read_transactional_id(record.key)
             if transactional_id is None:
-                # Left by a newer broker, as Kafka has it: what it knew is not known here.
+                # As in Kafka, a record that a newer broker has left is skipped.
                 _LOG.warning(
                     "transaction log partition %d: the record at offset %d is of unknown type %d",
                     self.partition,
@@ -381,7 +381,7 @@ class TxnShard:
                 self._entries[transactional_id] = Entry(loaded)
 
     def on_loaded(self, *, now_ms: int) -> Decision:
-        """Completes what the former coordinator had only prepared."""
+        """Completes the transactions that the former coordinator had only prepared."""
         out = Decisions()
         for entry in self._entries.values():
             if entry.current.state in PREPARED:
@@ -390,7 +390,7 @@ class TxnShard:
         return out.done()
 
     def on_unloaded(self) -> Decision:
-        """Requests wait for appends only, and the end of an append answers them."""
+        """Requests wait only for appends, which answer them when they end."""
         return Decision()
 
 
@@ -518,10 +518,10 @@ def _producer_of(transaction: Transaction) -> ProducerIdAndEpoch:
 
 
 def _may_recover(current: Transaction, expected: ProducerIdAndEpoch) -> bool:
-    """Whether a producer that names its id may have a new epoch of it.
+    """Whether a producer that names its id may get a new epoch.
 
-    It may if nobody has used the id, if it is the current producer, or if it was before its
-    epochs were used up and has missed the answer that told it so.
+    It may if the id is unused, if it is the current producer, or if it was the current one until
+    its epochs ran out and it missed that answer.
     """
     return (
         current.producer_epoch == NO_PRODUCER_EPOCH
@@ -534,7 +534,7 @@ def _may_recover(current: Transaction, expected: ProducerIdAndEpoch) -> bool:
 
 
 def _is_retried_end(current: Transaction, producer: ProducerIdAndEpoch) -> bool:
-    """Whether the producer has ended this transaction already and missed the answer."""
+    """Whether the producer has already ended this transaction and missed the answer."""
     if producer.producer_id == current.producer_id:
         return producer.epoch + 1 == current.producer_epoch
     return (
@@ -545,7 +545,7 @@ def _is_retried_end(current: Transaction, producer: ProducerIdAndEpoch) -> bool:
 
 
 def _is_known_end(state: TxnState, committed: bool) -> bool:
-    """True for an end that is complete; while it is on its way, or for another, ApiError."""
+    """True if this end is complete; raises ApiError if it is not yet, or the outcome differs."""
     prepared = TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT
     completed = TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT
     if state is prepared:

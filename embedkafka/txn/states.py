@@ -12,12 +12,12 @@ PrepareAbort      |                         |                         | or INVAL
                   |                         |                         | the other outcome
 CompleteCommit,   | next epoch              | begins the next one     | NONE, or INVALID_TXN_STATE
 CompleteAbort     |                         |                         | for the other outcome
-Dead              | the id is being forgotten: nobody sees this state
+Dead              | the id is being deleted: clients never see this state
 PrepareEpochFence | never stored: between Ongoing and PrepareAbort under a new epoch
 
-From v5 of EndTxn on (KIP-890) every end moves to a new epoch, so that a client which aborts under
-the current epoch means a transaction the coordinator has not heard of: it is aborted as well,
-from Empty and from both Complete states.
+From v5 of EndTxn on (KIP-890) every end moves to a new epoch. A client that aborts under the
+current epoch means a transaction that never reached the coordinator, which aborts it too, from
+Empty and from both Complete states.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from typing import Final, Self
 
 
 class TxnState(Enum):
-    """Values are the ids in the transaction log; `label` is what clients are shown."""
+    """Values are the ids in the transaction log; clients see `label`."""
 
     label: str
 
@@ -63,14 +63,14 @@ PREDECESSORS: Final[Mapping[TxnState, frozenset[TxnState]]] = {
 }
 
 EXPIRABLE: Final = _SETTLED
-"""States in which a transactional id that nobody uses may be forgotten."""
+"""States in which an unused transactional id may be deleted."""
 
 PREPARED: Final = frozenset({TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT})
-"""States in which the outcome is stored and markers are on their way."""
+"""States in which the outcome is stored and markers are in flight."""
 
 
 class IllegalTxnTransition(AssertionError):
-    """A move that the table does not have: a bug in the coordinator."""
+    """A move that the table does not allow: a bug in the coordinator."""
 
 
 def can_move(source: TxnState, target: TxnState) -> bool:
