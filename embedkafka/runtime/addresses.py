@@ -1,4 +1,4 @@
-"""Hosts and ports as one text: `broker:9092`, and `[::1]:9092` for an IPv6 address."""
+"""Formats host and port: `broker:9092`, or `[::1]:9092` for an IPv6 address."""
 
 
 def format_address(host: str, port: int) -> str:
@@ -11,5 +11,5 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect there; of another name than `localhost`, not known."""
+    """Whether only this machine can connect; names other than `localhost` count as remote."""
     return host in ("localhost", "::1") or host.startswith("127.")

@@ -63,8 +63,8 @@ class _Jumps:
     def wait(self, condition: threading.Condition, remaining_s: Callable[[], float | None]) -> None:
         """Waits for a notify, for a jump, or for the real time that remains (None: no limit).
 
-        What remains is read after subscribing: a jump before that is seen in the reading, and one
-        after it needs `condition`, which the caller holds until it waits.
+        The remaining time is read after subscribing. The reading reflects any earlier jump, and a
+        later one needs `condition`, which the caller holds until it waits.
         """
 
         def wake() -> None:
@@ -112,7 +112,7 @@ class SystemClock:
         hours: float = 0,
         days: float = 0,
     ) -> None:
-        """Moves this clock forward by the sum and wakes everyone who waits on it."""
+        """Moves this clock forward by the sum and wakes all waiters."""
         self._offset_ms += _forward_ms(ms, seconds, minutes, hours, days)
         self._jumps.announce()
 
@@ -153,7 +153,7 @@ class ManualClock:
         hours: float = 0,
         days: float = 0,
     ) -> None:
-        """Moves this clock forward by the sum and wakes everyone who waits on it."""
+        """Moves this clock forward by the sum and wakes all waiters."""
         self._now_ms += _forward_ms(ms, seconds, minutes, hours, days)
         self._jumps.announce()
 

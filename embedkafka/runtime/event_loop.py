@@ -1,8 +1,8 @@
 """One thread that handles one event at a time: the owner of a decision core's state.
 
-Owner: the loop's thread owns whatever its handler touches; `_condition` guards the queue only.
-Invariants: events are handled in the order in which they were posted; a failing event is recorded
-and the loop goes on with the next.
+Owner: the loop's thread owns all state its handler touches; `_condition` guards only the queue.
+Invariants: events are handled in posting order; the loop records a failing event and continues
+with the next.
 Not here: timers; `purgatory.timer` posts to a loop when time is up.
 """
 
@@ -18,7 +18,7 @@ E = TypeVar("E")
 
 
 class EventLoop(Generic[E]):
-    """Handles posted events on a thread of its own, named `name`."""
+    """Handles posted events on its thread, named `name`."""
 
     def __init__(self, name: str, handle: Callable[[E], None], failures: Failures) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""What went wrong where nobody was looking, kept until somebody is.
+"""Failures of background threads, kept until the test checks for them.
 
 Owner: `Failures._lock` (leaf). One `Failures` belongs to one cluster; every thread of that cluster
 records into it, and `EmbeddedKafka.check()` and `close()` raise what was recorded.
@@ -15,19 +15,19 @@ _KEPT = 100
 
 
 class EmbedKafkaError(Exception):
-    """Root of everything this library raises at its user."""
+    """Base class of the errors this library raises in user code."""
 
 
 class ConfigError(EmbedKafkaError):
-    """A setting that does not exist, or has a value that cannot be."""
+    """A setting does not exist, or its value is invalid."""
 
 
 class ConfigWarning(UserWarning):
-    """A setting that was accepted and has no effect; the text says why."""
+    """An accepted setting has no effect; the text says why."""
 
 
 class ClusterClosed(EmbedKafkaError):
-    """The cluster, or the broker that was asked, is not running."""
+    """The cluster or the broker is not running."""
 
 
 class DirectoryInUse(EmbedKafkaError):
@@ -35,7 +35,7 @@ class DirectoryInUse(EmbedKafkaError):
 
 
 class AwaitTimeout(EmbedKafkaError):
-    """Something awaited did not come true in time; the message says what was seen last."""
+    """A condition did not become true in time; the message shows the last state seen."""
 
 
 class BackgroundFailure(EmbedKafkaError):
@@ -50,7 +50,7 @@ class Failures:
         self._recorded: list[tuple[str, BaseException]] = []
 
     def record(self, where: str, error: BaseException) -> None:
-        """Keeps `error` for `check()` and logs it with its traceback at once."""
+        """Keeps `error` for `check()` and logs its traceback immediately."""
         _LOG.error("%s failed: %r", where, error, exc_info=error)
         with self._lock:
             if len(self._recorded) < _KEPT:

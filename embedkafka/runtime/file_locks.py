@@ -1,4 +1,4 @@
-"""Locks on open files that keep other processes out, by whatever the system offers.
+"""Locks on open files that keep other processes out, with the means each system offers.
 
 Not here: which files are locked, and the locks this process holds (`files`).
 """
@@ -20,14 +20,14 @@ else:
         fcntl = None  # type: ignore[assignment]  # a name for the module that is missing
 
 CAN_LOCK: Final = fcntl is not None or sys.platform == "win32"
-"""Whether a lock keeps other processes out. Where it does not, it keeps out this process only."""
+"""Whether a lock keeps other processes out. Otherwise it excludes only this process's brokers."""
 
 _TAKEN: Final = frozenset({errno.EACCES, errno.EAGAIN})
 _FLOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, pid
 
 
 def lock_file(descriptor: int) -> None:
-    """Takes the lock until the file is closed; an OSError that `is_taken` while another has it."""
+    """Holds the lock until the file is closed. Raises OSError if taken (see `is_taken`)."""
     if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
     elif fcntl is not None:
@@ -39,11 +39,11 @@ def is_taken(error: OSError) -> bool:
 
 
 def describe_holder(descriptor: int) -> str:
-    """Names the process that holds the lock, as the kernel knows it."""
+    """Names the process that holds the lock, according to the kernel."""
     if fcntl is not None and sys.platform == "linux":
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         told = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
         pid = struct.unpack(_FLOCK, told)[4]
-        if pid > 0:  # not in another container, nor on another machine
+        if pid > 0:  # it is in this container and on this machine
             return f"process {pid}"
     return "another process"

@@ -1,10 +1,10 @@
-"""The file system, as far as logs need it: the seam where a disk can be made to fail.
+"""The file operations that logs need: the seam where tests make a disk fail.
 
-Owner: nobody; a `File` belongs to the log segment or index that opened it. `_registry` (leaf)
-guards which directories this process has locked.
-Invariants: a file stays open as long as anything refers to it, and not longer. So a `FileRegion`
-on its way to a socket outlives the segment it was cut from, and nobody has to count references.
-Not here: what is in the files (`log`).
+Owner: each `File` belongs to the log segment or index that opened it. `_registry` (leaf) guards
+the set of directories this process has locked.
+Invariants: a file stays open exactly as long as something refers to it. So a `FileRegion` on its
+way to a socket outlives its segment, without a reference count.
+Not here: file contents (`log`).
 """
 
 import errno
@@ -23,13 +23,13 @@ from embedkafka.runtime.positioned import pread, pwrite
 
 MAX_FILE_NAME: Final = 255
 
-#: A file system without links, another file system, one that allows no more of them.
+#: No hard links here, a link across file systems, too many links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP})
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _COPY_SIZE: Final = 1024 * 1024
 
 LOCK_FILE: Final = ".lock"
-"""Kafka's name for it."""
+"""The same name as Kafka's."""
 
 _BINARY: Final = getattr(os, "O_BINARY", 0)  # or Windows translates line ends
 
@@ -44,7 +44,7 @@ class File(Protocol):
         ...
 
     def write(self, data: BytesLike, position: int) -> None:
-        """All of `data`, or an OSError; then any part of it may have been written."""
+        """Writes all of `data`, or raises OSError after writing any part of it."""
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -53,26 +53,26 @@ class File(Protocol):
 
 
 class DirectoryLock(Protocol):
-    """A directory that nobody else may use until `release`."""
+    """Exclusive use of a directory until `release`."""
 
     def release(self) -> None: ...
 
 
 class Files(Protocol):
-    """Every way in which a log touches the disk. Each method may raise OSError."""
+    """Every disk operation of a log. Each method may raise OSError."""
 
     def open(self, path: Path) -> File:
-        """Opens for reading and writing, creating the file when it does not exist."""
+        """Opens for reading and writing; creates a missing file."""
         ...
 
     def create(self, path: Path) -> File:
-        """Opens a new file; FileExistsError when there is one of that name."""
+        """Creates and opens a new file; raises FileExistsError if it exists."""
         ...
 
     def read(self, path: Path) -> bytes: ...
 
     def replace(self, path: Path, data: BytesLike) -> None:
-        """Makes `data` the content of `path` at once: a reader sees the old or the new whole."""
+        """Replaces the content of `path` atomically: readers see the old or the new, whole."""
         ...
 
     def size(self, path: Path) -> int: ...
@@ -84,53 +84,53 @@ class Files(Protocol):
         ...
 
     def make_directory(self, directory: Path) -> None:
-        """Creates `directory` and its parents, unless it is there."""
+        """Creates `directory` and its parents if missing."""
         ...
 
     def lock_directory(self, directory: Path, *, create: bool = True) -> DirectoryLock:
         """Keeps other processes, and the rest of this one, from using `directory`.
 
-        Raises `DirectoryInUse`, with the holder's pid. The lock is on the file `.lock`, as Apache
-        Kafka's is, so that the two refuse each other. Without `create` a directory without that
-        file is a FileNotFoundError.
+        Raises `DirectoryInUse` with the holder's pid. The lock is on the file `.lock`, as in Apache
+        Kafka, so the two refuse each other's directories. Without `create`, a missing `.lock`
+        raises FileNotFoundError.
         """
         ...
 
     def rename(self, old: Path, new: Path) -> None:
-        """Moves a file or directory, over an existing file."""
+        """Moves a file or directory; overwrites an existing file."""
         ...
 
     def copy(self, old: Path, new: Path) -> None:
-        """Makes a new file with the content of another."""
+        """Copies the content to a new file."""
         ...
 
     def link(self, old: Path, new: Path) -> None:
-        """Makes `new` another name of a file, or a copy of it where that cannot be.
+        """Makes `new` a hard link to `old`, or a copy where links are impossible.
 
-        From then on the file may be changed through `replace` or after `unshare` only.
+        Afterwards only `replace`, or a write after `unshare`, may change the file.
         """
         ...
 
     def unshare(self, path: Path) -> bool:
-        """Gives `path` a file of its own if it has other names; whether it had."""
+        """Replaces a shared file with a private copy; returns whether it was shared."""
         ...
 
     def remove(self, path: Path) -> None:
-        """Removes a file, if it is there."""
+        """Removes a file if it exists."""
         ...
 
     def remove_tree(self, directory: Path) -> None:
-        """Removes a directory and all in it, if it is there."""
+        """Removes a directory with its contents if it exists."""
         ...
 
 
 def is_disk_failure(error: OSError) -> bool:
-    """Whether it tells of a broken or full disk; a want of descriptors does not, and passes."""
+    """Whether the disk is broken or full. Running out of descriptors does not count: it passes."""
     return error.errno not in _OUT_OF_DESCRIPTORS
 
 
 class FileRegion:
-    """A range of an open file, to be sent as it is."""
+    """A range of an open file, sent without reading it."""
 
     __slots__ = ("file", "position", "size")
 
@@ -146,7 +146,7 @@ class FileRegion:
         return self.file.fileno()
 
     def read(self) -> bytes:
-        """The bytes of the range; fewer than `size` if the file was truncated meanwhile."""
+        """The bytes of the range; fewer than `size` if the file has been truncated."""
         return self.file.read(self.position, self.size)
 
 
@@ -190,7 +190,7 @@ class SystemFiles:
             except FileNotFoundError:
                 pass
             else:
-                if (found.st_dev, found.st_ino) in _held:  # opening the file would end the lock
+                if (found.st_dev, found.st_ino) in _held:  # opening the file would release the lock
                     raise DirectoryInUse(f"{directory} is in use by this process already")
             return _lock(directory, os.O_CREAT if create else 0)
 
@@ -234,7 +234,7 @@ class SystemFiles:
             pass
 
     def remove_tree(self, directory: Path) -> None:
-        import shutil  # it loads every compressor there is, ten milliseconds of them
+        import shutil  # imports every compression module, which takes 10 ms
 
         try:
             shutil.rmtree(directory)
@@ -276,12 +276,14 @@ class _SystemFile:
         os.fsync(self._descriptor)
 
 
-_registry = threading.RLock()  # a lock that is collected while another is taken is let go
+_registry = (
+    threading.RLock()
+)  # re-entrant: collecting a lock releases it, at any moment
 _held: set[tuple[int, int]] = set()
 """The lock files of this process, by device and inode.
 
-A POSIX lock does not keep its own process out, and ends when the process closes any descriptor of
-the file. So the file of a lock that is held here must not be opened again.
+A POSIX lock does not exclude its own process, and closing any descriptor of the file releases it.
+So we must not open the file of a lock we hold.
 """
 
 
@@ -298,14 +300,14 @@ class _SystemLock:
         self.release()
 
     def release(self) -> None:
-        """Lets others in; again, or in a process that was forked from the owner, does nothing."""
+        """Releases the lock. A second call, or a call in a forked child, does nothing."""
         if not self._owner.is_here:
             return
         with _registry:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is not None:
                 _held.discard(self._key)
-                with suppress(OSError):  # it is for people only, and the disk may be broken
+                with suppress(OSError):  # the pid is only for people, and the disk may be broken
                     os.ftruncate(descriptor, 0)
                 os.close(descriptor)
 
@@ -315,9 +317,9 @@ def _lock(directory: Path, flags: int) -> _SystemLock:
     try:
         lock_file(descriptor)
         found = os.fstat(descriptor)
-        if found.st_nlink == 0:  # removed after it was opened, with its directory perhaps
+        if found.st_nlink == 0:  # removed since we opened it, perhaps with its directory
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(directory))
-        pid = f"{os.getpid()}\n".encode()  # for people; the lock itself is the proof
+        pid = f"{os.getpid()}\n".encode()  # for people; the lock itself is what counts
         os.ftruncate(descriptor, 0)
         _write_all(descriptor, pid, 0)
         return _SystemLock(descriptor, (found.st_dev, found.st_ino))
@@ -331,7 +333,7 @@ def _lock(directory: Path, flags: int) -> _SystemLock:
 
 @after_fork
 def _forget_locks() -> None:
-    """A forked child has none of its parent's locks, nor the thread that may be taking one."""
+    """A forked child holds no lock of its parent, and lacks the thread that may be taking one."""
     global _registry
     _registry = threading.RLock()
     _held.clear()

@@ -1,7 +1,7 @@
-"""Whose process this is: a forked child has the memory of its parent, and none of its threads.
+"""Tells the owning process from its forked children, which copy its memory but not its threads.
 
-So it owns nothing that it inherits. It ends, locks and removes nothing, and what needs a thread of
-the parent raises instead of waiting for it.
+A child owns nothing it inherits: it stops, locks and removes nothing, and calls that need a thread
+of the parent raise instead of waiting.
 """
 
 import os
@@ -11,7 +11,7 @@ from embedkafka.runtime.failures import ClusterClosed
 
 
 class Owner:
-    """The process that made this."""
+    """The process that created this object."""
 
     __slots__ = ("pid",)
 
@@ -25,13 +25,13 @@ class Owner:
     def require_here(self) -> None:
         if not self.is_here:
             raise ClusterClosed(
-                f"the cluster runs in process {self.pid}, from which this one was forked: connect "
-                "your own clients to its bootstrap_servers, which can be read here too"
+                f"the cluster runs in process {self.pid}, the parent of this forked process: "
+                "connect your own clients to its bootstrap_servers"
             )
 
 
 def after_fork(run: Callable[[], None]) -> Callable[[], None]:
-    """Decorates what is called in every forked child, before anything else runs there."""
+    """Decorates a function that runs in every forked child before anything else does."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=run)
     return run

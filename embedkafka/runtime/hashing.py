@@ -1,4 +1,4 @@
-"""Java's string hash, by which Kafka finds the coordinator of a group or a transactional id."""
+"""Java's string hash, which maps a group or a transactional id to its coordinator."""
 
 
 def java_hash(text: str) -> int:
@@ -13,7 +13,7 @@ def java_hash(text: str) -> int:
 def coordinator_partition(key: str, partition_count: int) -> int:
     """The partition of the coordinator's topic whose leader coordinates `key`.
 
-    Kafka takes the absolute value of the hash; the one that has none, the smallest, counts as 0.
+    Kafka takes the absolute value of the hash, and 0 for the smallest integer, which has none.
     """
     value = java_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

@@ -1,4 +1,4 @@
-"""Names for the numbers that Kafka passes around, so that two of them are never mixed up."""
+"""Types for Kafka's ids and epochs, and the values that stand for a missing one."""
 
 from typing import Final, NamedTuple, NewType
 

@@ -1,11 +1,11 @@
-"""Locks that know their place: they are taken in rising rank, or not at all.
+"""Locks with ranks. A thread takes them in rising rank, so that no two threads deadlock.
 
 Owner: each thread owns the list of ranks it holds.
 Invariants: a thread that holds rank r takes only ranks above r (the same lock may be re-entered).
 Not here: leaf locks inside `runtime`; nothing is called while those are held.
 
-The check costs about a microsecond, so it is on only while `check_lock_ranks(True)` was called
-before the lock was made; the tests of this project do so.
+The check costs about a microsecond. Only locks made after `check_lock_ranks(True)` have it; the
+tests of this project turn it on.
 """
 
 import threading
@@ -21,14 +21,14 @@ LOG_RANK = 30
 SESSION_RANK = 40
 LEAF_RANK = 50
 CLOCK_RANK = 60
-"""A clock waits on any condition, leaf or not, so its locks come last."""
+"""Clocks wait on any condition, so their locks rank above all others."""
 
 _checking = False
 _held = threading.local()
 
 
 class Lock(Protocol):
-    """What `ranked_lock` returns: a re-entrant lock used in a `with`."""
+    """A re-entrant lock, used in a `with`."""
 
     def __enter__(self) -> bool: ...
 
@@ -108,7 +108,7 @@ class RankedLock:
         self.release()
 
     def _is_owned(self) -> bool:
-        """For `threading.Condition`, which would otherwise try to take the lock to find out."""
+        """For `threading.Condition`, which would otherwise try to acquire the lock to find out."""
         return self in self._held_here()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Reading and writing at a position of an open file, also where the system cannot (Windows)."""
+"""Reads and writes at a position in an open file, also on Windows, which lacks the system calls."""
 
 import os
 import threading

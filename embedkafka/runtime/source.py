@@ -1,4 +1,4 @@
-"""Python source being written: its lines, and the objects they refer to by name."""
+"""Builds Python source: its lines, and the objects they refer to by name."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -42,6 +42,6 @@ class Source:
         return "\n".join(self._lines)
 
     def compile(self, function: str, title: str) -> Any:  # Any: the function just written
-        """Run the source and return the function it defines; tracebacks show `title`."""
+        """Runs the source and returns the function it defines; tracebacks show `title`."""
         exec(compile(self.text(), f"<{title}>", "exec"), self.namespace)
         return self.namespace[function]

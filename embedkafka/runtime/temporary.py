@@ -1,10 +1,10 @@
-"""Directories in the system's temporary one, which do not outlive their process for long.
+"""Temporary directories that do not long outlive their process.
 
-Each is locked by its owner (`Files.lock_directory`): that is the proof of life, and a better one
-than a pid, which means nothing in another container that shares the temporary directory. Whatever
-ends a process that has no time to tidy up, the next one to need a directory removes those left.
+The owner locks each one (`Files.lock_directory`). The lock proves that the owner is alive; a pid
+would not, because containers that share a temporary directory have separate pids. If a process
+dies without tidying up, the next process that needs a directory removes what it left.
 
-Owner: the thread that made it. `_swept` is only ever added to.
+Owner: the thread that made the directory. `_swept` only grows.
 Invariants: a forked child removes nothing of its parent's.
 """
 
@@ -22,11 +22,11 @@ PREFIX: Final = "embedkafka-"
 
 _FILES: Final = SystemFiles()
 _swept: set[str] = set()
-"""Looked through already; once is enough for a process."""
+"""Parents that this process has swept; once is enough."""
 
 
 class TemporaryDirectory:
-    """A new directory, until `remove`."""
+    """A new directory that exists until `remove`."""
 
     def __init__(self, kind: str = "") -> None:
         """`kind` is part of its name."""
@@ -41,10 +41,10 @@ class TemporaryDirectory:
                 self._lock = _FILES.lock_directory(self.path)
                 return
             except (FileNotFoundError, DirectoryInUse):
-                continue  # another process took it for one that was left, before it was locked
+                continue  # another process swept it before we had locked it
 
     def remove(self) -> None:
-        """Removes it with all that is in it, as far as that goes; again does nothing."""
+        """Removes as much of the directory as it can; a second call does nothing."""
         if self._owner.is_here:
             _remove(self.path)
             self._lock.release()
@@ -72,13 +72,13 @@ def _sweep_one(directory: Path) -> None:
 
 
 def _remove(directory: Path) -> None:
-    import shutil  # by now it is loaded, by `tempfile`
+    import shutil  # `tempfile` has imported it by now
 
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def _remove_if_empty(directory: Path) -> None:
-    """Its owner died before it could lock it, or is about to, and then makes another."""
+    """The owner died before locking it, or is about to lock it and will make another."""
     try:
         os.rmdir(directory)
     except OSError:

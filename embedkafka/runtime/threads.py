@@ -1,6 +1,6 @@
-"""Starts and ends the threads of a cluster: daemon, named, and never dead or busy in silence.
+"""Starts and ends a cluster's daemon threads, and reports those that fail or do not end.
 
-Owner: `_busy` is only ever added to.
+Owner: `_busy` only grows.
 """
 
 import sys
@@ -12,20 +12,20 @@ from collections.abc import Callable
 from embedkafka.runtime.failures import Failures
 
 PATIENCE_S = 10.0
-"""How long a thread may take, in real time, to end what it is doing when it is asked to end."""
+"""How long, in real time, a thread may take to end."""
 
 _busy: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
-"""Threads that did not end in time: they are reported, and waited for, once."""
+"""Threads that did not end in time: reported once, and never waited for again."""
 
 
 class ThreadBusy(Exception):
-    """A thread went on with what it was doing; the message says where it was."""
+    """A thread did not end in time; the message shows its stack."""
 
 
 def start_thread(name: str, target: Callable[[], None], failures: Failures) -> threading.Thread:
-    """Runs `target` on a daemon thread; what escapes it is recorded in `failures`.
+    """Runs `target` on a daemon thread; `failures` records any exception that escapes.
 
-    `name` is `ek-b<broker>-<owner>`; whoever starts a thread joins it.
+    `name` is `ek-b<broker>-<owner>`. The caller that starts a thread also joins it.
     """
 
     def run() -> None:
@@ -42,10 +42,10 @@ def start_thread(name: str, target: Callable[[], None], failures: Failures) -> t
 def end_thread(
     thread: threading.Thread, failures: Failures, *, patience_s: float | None = None
 ) -> bool:
-    """Waits for a thread that has been asked to end, unless it is the caller's; whether it has.
+    """Waits for a stopping thread, unless it is the caller's; returns whether it ended.
 
-    One that goes on is recorded, with its stack, and left: it must not keep its cluster from
-    freeing ports, files and other threads.
+    A thread that does not end is recorded with its stack and left behind: it must not keep its
+    cluster from freeing ports, files and other threads.
     """
     if thread is threading.current_thread():
         return True
@@ -58,7 +58,7 @@ def await_thread(
     failures: Failures,
     patience_s: float | None = None,
 ) -> bool:
-    """Waits for something that `thread` is to do soon; as `end_thread` when it does not."""
+    """Waits for an event that `thread` will set soon; reports like `end_thread` if it does not."""
     known = thread in _busy
     seconds = PATIENCE_S if patience_s is None else patience_s
     if wait(0.0 if known else seconds):
@@ -81,11 +81,10 @@ def _whereabouts(thread: threading.Thread, seconds: float) -> str:
 
 
 def run_whole(name: str, run: Callable[[], None], *, hurry: Callable[[], None]) -> None:
-    """Runs `run` to its end, though Ctrl-C or a signal handler breaks the caller off meanwhile.
+    """Runs `run` to its end, even if Ctrl-C or a signal handler interrupts the caller.
 
-    Those break off the main thread only, wherever it is; so another thread does the work. What
-    interrupts the wait for it is raised after its end, and `hurry` called at once. A second
-    interruption is obeyed.
+    Signals interrupt only the main thread, so another thread does the work. An interruption of the
+    wait calls `hurry` at once and is raised when the work is done. A second one ends the wait.
     """
     if threading.current_thread() is not threading.main_thread():
         run()
@@ -99,7 +98,7 @@ def run_whole(name: str, run: Callable[[], None], *, hurry: Callable[[], None]) 
         if work.is_cancelled():
             if not isinstance(error, RuntimeError):
                 raise
-            run()  # the interpreter ends, and starts no threads any more
+            run()  # the interpreter is shutting down and starts no more threads
             return
         hurry()
         work.done.wait()
@@ -110,24 +109,24 @@ def run_whole(name: str, run: Callable[[], None], *, hurry: Callable[[], None]) 
 
 
 class _Work:
-    """Something that is done once, or cancelled before it began."""
+    """Work that runs once, unless it is cancelled before it starts."""
 
     def __init__(self, run: Callable[[], None]) -> None:
         self.done = threading.Event()
         self.failure: BaseException | None = None
         self._run = run
-        self._turn = threading.Lock()  # taken for good by who comes first
+        self._turn = threading.Lock()  # `run` or `is_cancelled` takes it, for good
 
     def run(self) -> None:
         if not self._turn.acquire(blocking=False):
             return
         try:
             self._run()
-        except BaseException as error:  # raised where it is waited for
+        except BaseException as error:  # the waiting thread raises it
             self.failure = error
         finally:
             self.done.set()
 
     def is_cancelled(self) -> bool:
-        """Whether it had not begun; now it will not."""
+        """Keeps the work from starting; False if it has already started."""
         return self._turn.acquire(blocking=False)

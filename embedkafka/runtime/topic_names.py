@@ -1,4 +1,4 @@
-"""Which names a topic can have. They become directories and znodes, whoever sends them."""
+"""Legal topic names, and the names of internal topics. Names become directories and znodes."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def name_fault(name: str) -> str | None:
-    """What Kafka has against a name, in its words; None for a legal one."""
+    """Why Kafka refuses a name, in Kafka's words; None for a legal name."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -30,5 +30,5 @@ def name_fault(name: str) -> str | None:
 
 
 def is_legal(topic_partition: TopicPartition) -> bool:
-    """Whether there can be such a partition at all."""
+    """Whether such a partition can exist."""
     return topic_partition.partition >= 0 and name_fault(topic_partition.topic) is None

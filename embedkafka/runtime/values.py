@@ -1,13 +1,13 @@
-"""Values: `@dataclass` for frozen classes with slots, at a tenth of the price.
+"""Values: a `@dataclass` for frozen classes with slots, at a tenth of the import time.
 
-The standard library writes and compiles six methods for each class while it is declared; a broker
-declares over a hundred, and that was half of what a first cluster took to load. Here a constructor
-is compiled when the first instance is made, and the other methods are shared.
+The standard library generates and compiles six methods for each class at import. A broker has over
+a hundred value classes; that took half of the time to load a first cluster. Here the first instance
+compiles the constructor, and all classes share the other methods.
 
-To a type checker `dataclass`, `field` and `replace` are those of `dataclasses`. At run time they
-do what this project needs: `slots=True`, with or without `frozen` and `kw_only`; defaults,
-`default_factory`, `repr=False`, `__post_init__`; no inheritance. The functions of `dataclasses`,
-such as `asdict`, take these values for their own.
+To a type checker, `dataclass`, `field` and `replace` are those of `dataclasses`. At run time they
+support what this project needs: `slots=True`, with or without `frozen` and `kw_only`; defaults,
+`default_factory`, `repr=False`, `__post_init__`; no inheritance. Functions of `dataclasses` such as
+`asdict` accept these values.
 """
 
 import functools
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 REQUIRED: Final = object()
-"""The default of a field that has none."""
+"""Marks a field without a default."""
 
 
 class Parameter(NamedTuple):
@@ -46,10 +46,10 @@ class Parameter(NamedTuple):
 def make_class(
     body: type, names: tuple[str, ...], methods: Mapping[str, object]
 ) -> tuple[type[Any], type[Any]]:  # Any: one builder serves all classes
-    """The class proper, with slots for `names` in place of their defaults, and its draft.
+    """The final class, with slots for `names` in place of their defaults, and its draft.
 
-    Instances are filled in as a draft, a base class that allows assignment, and then become the
-    class proper by assigning `__class__`: much cheaper than `object.__setattr__` for each field.
+    Instances are filled in as a draft, a base class that allows assignment. Assigning `__class__`
+    then makes them final: much cheaper than `object.__setattr__` for each field.
     """
     draft = type("_Draft" + body.__name__, (), {"__slots__": names})
     attributes = {
@@ -147,10 +147,10 @@ def _parameter(body: type, name: str) -> Parameter:
 
 
 class _StandardFields:
-    """`__dataclass_fields__`: what the functions of `dataclasses` look for, made when they do."""
+    """`__dataclass_fields__` for the functions of `dataclasses`, made on first use."""
 
     def __get__(self, instance: object, cls: type[Any]) -> Mapping[str, Any]:  # Any: any value
-        import dataclasses  # takes longer to load than all our values
+        import dataclasses  # importing it takes longer than making all our values
 
         standard: Any = dataclasses.make_dataclass(cls.__name__, cls.__parameters__)
         fields: Mapping[str, Any] = standard.__dataclass_fields__
