@@ -320,10 +320,6 @@ class Broker:
         """Where clients connect, as `host:port`."""
         return format_address(self.spec.host, self.port())
 
-    @property
-    def is_controller(self) -> bool:
-        return self.controller is not None and self.controller.is_active
-
     # -- for the handlers
 
     def require_controller(self) -> Controller:

@@ -151,7 +151,9 @@ def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka):
     kafka.broker(first).resume()
     kafka.await_no_under_replicated()
     assert kafka.controller == second
-    assert not kafka.broker(first)._lifecycle.require_broker().is_controller
+    deposed = kafka.broker(first)._lifecycle.require_broker().controller
+    assert deposed is not None
+    assert not deposed.is_active
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all(kafka):

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from tests.tidy.sources import MODULES
 
-SHARED_CLASSES = {"CoordinatorLeaders", "FileRegion", "MarkerSender"}
+SHARED_CLASSES = {"FileRegion"}
 """Names that two classes still share. This list only shrinks."""
 
 SHARED_CONSTANTS = {

@@ -33,7 +33,7 @@ def is_known_setting(name: str) -> bool:
 
 
 def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
-    """Those of `settings` that have no effect, each with the reason."""
+    """The settings that have no effect, each with the reason."""
     idle: dict[str, str] = {}
     for name, value in settings.items():
         inert = find_inert(name)
@@ -41,21 +41,22 @@ def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
             if not holds_here(name, value):
                 idle[name] = inert.reason
         elif name not in BROKER_KEYS and name in TOPIC_KEYS:
-            # As in Kafka, and Spark's own tests give their broker `delete.retention.ms`.
-            idle[name] = "it is one of topics, not of brokers"
+            # Kafka ignores these too. Spark's own tests give their broker `delete.retention.ms`.
+            idle[name] = "it is a topic setting, not a broker setting"
     return idle
 
 
 def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
-    """Typed values of the given settings, without those that no broker knows.
+    """Typed values of the broker keys in `settings`.
 
-    Unknown names, bad values, and settings that must not be ignored raise ConfigError.
+    Raises ConfigError for unknown names, bad values, and settings that must not be ignored.
+    Other settings without an effect are left out.
     """
     parsed: dict[str, ConfigValue] = {}
     for name, value in settings.items():
         inert = find_inert(name)
         if inert is not None and inert.refused and not holds_here(name, value):
-            raise ConfigError(f"broker setting {name} cannot be obeyed here: {inert.reason}")
+            raise ConfigError(f"broker setting {name} is not supported: {inert.reason}")
         if name in BROKER_KEYS or not is_known_setting(name):
             parsed[name] = require_broker_key(name).parse(value)
     check_together(BrokerConfig(parsed))
@@ -63,7 +64,7 @@ def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigVal
 
 
 def holds_here(name: str, value: object) -> bool:
-    """Whether `value` is what holds if the setting is ignored: its default, or a fact."""
+    """Whether ignoring the setting gives `value` anyway: its default, or a fixed fact."""
     key = BROKER_KEYS.get(name)
     if key is None:
         return False
@@ -72,7 +73,7 @@ def holds_here(name: str, value: object) -> bool:
 
 
 class BrokerConfig:
-    """Values for every broker key: those given, the defaults for the rest. Read-only."""
+    """A value for every broker key: the given one or the default. Read-only."""
 
     __slots__ = ("given",)
 
@@ -111,7 +112,7 @@ class BrokerConfig:
 
 
 def check_change(current: BrokerConfig, changed: Mapping[str, ConfigValue]) -> None:
-    """Refuses changes that a running broker cannot make, in Kafka's words where it has some."""
+    """Refuses changes that a running broker cannot make, in Kafka's words if it has any."""
     check_together(current.with_values(changed))
     for name in ("num.io.threads", "num.network.threads", "log.cleaner.threads"):
         before, after = current.integer(name), changed.get(name)
@@ -133,7 +134,7 @@ def _check_thread_count(name: str, before: int, after: int) -> None:
 
 
 def check_together(config: BrokerConfig) -> None:
-    """Refuses values that do not fit each other, in Kafka's words."""
+    """Refuses values that contradict each other, in Kafka's words."""
     queued = config.integer("queued.max.request.bytes")
     if 0 < queued < config.integer("socket.request.max.bytes"):
         raise ConfigError(

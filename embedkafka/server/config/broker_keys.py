@@ -39,12 +39,12 @@ _ASSIGNOR_CLASSES: Final = {
 
 
 def assignor_name(text: str) -> str:
-    """The name of a built-in assignor, which may be given as its Java class."""
+    """The name of a built-in assignor, given by name or by its Java class."""
     return _ASSIGNOR_CLASSES.get(text, text)
 
 
 def parse_ip_overrides(text: str) -> dict[str, int]:
-    """`host:count,...`; ValueError when it is not of that form."""
+    """Parses `host:count,...`; raises ValueError for anything else."""
     pairs = (item.rpartition(":") for item in text.split(",") if item.strip())
     return {host.strip(): int(count) for host, _, count in pairs}
 
@@ -61,20 +61,20 @@ def _known_assignors(value: ConfigValue) -> str | None:
     names = value if isinstance(value, tuple) else ()
     unknown = [name for name in names if assignor_name(name) not in ("range", "uniform")]
     if unknown:
-        return f"only uniform and range are there, not the Java class {unknown[0]}"
-    return None if names else "At least one assignor is needed"
+        return f"only uniform and range are supported, not the Java class {unknown[0]}"
+    return None if names else "at least one assignor is required"
 
 
 def _rebalance_protocols(value: ConfigValue) -> str | None:
     names = value if isinstance(value, tuple) else ()
     unknown = [name for name in names if name not in ("classic", "consumer")]
     if unknown:
-        return f"only classic and consumer groups are there, not {unknown[0]}"
+        return f"only classic and consumer groups are supported, not {unknown[0]}"
     return None if "classic" in names else "Disabling the 'classic' protocol is not supported."
 
 
 def _all_acks(value: ConfigValue) -> str | None:
-    return None if value == -1 else "a commit always waits for all replicas in sync (-1)"
+    return None if value == -1 else "a commit always waits for all in-sync replicas (-1)"
 
 
 BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(

@@ -1,7 +1,7 @@
-"""What a configuration key is: its type, its default, which values it takes.
+"""Defines a configuration key: its type, its default, the values it accepts.
 
-The words of the errors are Kafka's, for tools and tests match on them.
-Not here: which keys there are (`broker_keys`, `topic_keys`), nor where a value came from.
+Error messages are Kafka's, because tools and tests match on them.
+Not here: the keys themselves (`broker_keys`, `topic_keys`), and where a value came from (`view`).
 """
 
 import math
@@ -16,7 +16,7 @@ MAX_DOUBLE = 1.7976931348623157e308
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 Validator = Callable[[ConfigValue], str | None]
-"""Returns why a value is refused, or None."""
+"""Returns the reason to refuse a value, or None."""
 
 
 class ConfigType(IntEnum):
@@ -55,7 +55,7 @@ class ConfigKey:
     update: Update = READ_ONLY
 
     def parse(self, text: object) -> ConfigValue:
-        """The typed value of `text`; what is not text already (a user's Python value) is too."""
+        """The typed value of `text`, which may also be a Python value."""
         value = self._typed(format_value(text) if not isinstance(text, str) else text)
         reason = self.validator(value) if self.validator else None
         if reason:
@@ -115,7 +115,7 @@ def format_value(value: object) -> str:
 
 
 def _format_double(value: float) -> str:
-    """As Java prints it: from ten million on, and below a thousandth, with an exponent."""
+    """Java's format: with an exponent from ten million up and below a thousandth."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     digits, _, exponent = f"{value:.16e}".partition("e")
@@ -161,7 +161,7 @@ def one_of(*allowed: str) -> Validator:
 
 
 def throttled_replicas(value: ConfigValue) -> str | None:
-    """`*`, or `partition:broker` pairs."""
+    """Accepts `*`, or `partition:broker` pairs."""
     if not isinstance(value, tuple) or value in ((), ("*",)):
         return None
     pairs = (item.partition(":") for item in value)

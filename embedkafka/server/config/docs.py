@@ -1,59 +1,178 @@
-"""What settings mean, in a sentence: the documentation part of a DescribeConfigs answer."""
+"""Documentation of every setting, for DescribeConfigs: a sentence in our own words.
+
+A broker key that supplies a topic key's default shares its sentence. For a key without an effect,
+the sentence is the reason (`inert`).
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from embedkafka.server.config.group import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from embedkafka.server.config.inert import INERT_TOPIC, find_inert
 from embedkafka.server.config.topic_keys import SYNONYMS
 
 TOPIC_DOCS: Final[Mapping[str, str]] = {
-    "cleanup.policy": "What becomes of old segments: deleted, compacted by key, or both.",
-    "compression.gzip.level": "How hard the broker compresses with gzip, if it compresses.",
-    "compression.lz4.level": "How hard the broker compresses with lz4, if it compresses.",
-    "compression.type": "The codec batches are stored in; 'producer' keeps what was sent.",
-    "compression.zstd.level": "How hard the broker compresses with zstd, if it compresses.",
-    "delete.retention.ms": "How long a compacted topic keeps tombstones for slow readers.",
-    "file.delete.delay.ms": "How long files stay on disk after their segment was deleted.",
-    "flush.messages": "Records after which the log is forced to disk.",
-    "flush.ms": "Time after which the log is forced to disk.",
-    "follower.replication.throttled.replicas": "Replicas throttled as followers, or '*' for all.",
+    "cleanup.policy": "How old records go: deleted by age and size, compacted by key, or both.",
+    "compression.gzip.level": "The gzip level, when the broker compresses batches itself.",
+    "compression.lz4.level": "The lz4 level, when the broker compresses batches itself.",
+    "compression.type": "The codec of stored batches; 'producer' keeps the producer's codec.",
+    "compression.zstd.level": "The zstd level, when the broker compresses batches itself.",
+    "delete.retention.ms": "How long compaction keeps tombstones, so slow readers can see them.",
+    "file.delete.delay.ms": "How long the files of a deleted segment stay on disk.",
+    "flush.messages": "Forces the log to disk after this many records.",
+    "flush.ms": "Forces the log to disk after this time.",
+    "follower.replication.throttled.replicas": "Replicas throttled as followers; '*' for all.",
     "index.interval.bytes": "Bytes of log between two entries of the offset index.",
-    "leader.replication.throttled.replicas": "Replicas throttled as leaders, or '*' for all.",
-    "local.retention.bytes": "Bytes kept on local disk with tiered storage; -2 is retention.bytes.",
-    "local.retention.ms": "Time kept on local disk with tiered storage; -2 is retention.ms.",
+    "leader.replication.throttled.replicas": "Replicas throttled as leaders; '*' for all.",
     "max.compaction.lag.ms": "The longest time a record may stay uncompacted.",
-    "max.message.bytes": "The largest batch that is accepted, after compression.",
-    "message.downconversion.enable": "Whether old consumers get batches converted for them.",
-    "message.timestamp.after.max.ms": "How far a timestamp may be ahead of the broker's time.",
-    "message.timestamp.before.max.ms": "How far a timestamp may be behind the broker's time.",
-    "message.timestamp.type": "Whose time a record carries: the producer's or the broker's.",
-    "min.cleanable.dirty.ratio": "The share of uncompacted log that makes compaction worth it.",
+    "max.message.bytes": "The largest batch the broker accepts, after compression.",
+    "message.downconversion.enable": "Whether batches are converted for consumers before 0.11.",
+    "message.timestamp.after.max.ms": "How far a timestamp may be ahead of the broker's clock.",
+    "message.timestamp.before.max.ms": "How far a timestamp may be behind the broker's clock.",
+    "message.timestamp.type": "Whether records carry the producer's time or the append time.",
+    "min.cleanable.dirty.ratio": "The uncompacted share of the log that triggers compaction.",
     "min.compaction.lag.ms": "The shortest time a record stays uncompacted.",
-    "min.insync.replicas": "In-sync replicas without which acks=all is refused.",
-    "preallocate": "Whether a segment's file gets its full size when it is made.",
-    "remote.log.copy.disable": "Whether tiered storage stops taking up segments.",
-    "remote.log.delete.on.disable": "Whether turning tiered storage off deletes what it holds.",
-    "remote.storage.enable": "Whether tiered storage is used; this broker has none.",
-    "retention.bytes": "The size beyond which a partition's oldest segments go; -1 for no limit.",
-    "retention.ms": "The age at which segments go; -1 for no limit.",
-    "segment.bytes": "The size at which a new segment begins.",
+    "min.insync.replicas": "A write with acks=all fails with fewer in-sync replicas than this.",
+    "preallocate": "Whether a new segment's file gets its full size at once.",
+    "remote.storage.enable": "Enables tiered storage; this broker has none and refuses 'true'.",
+    "retention.bytes": "Deletes a partition's oldest segments beyond this size; -1 for no limit.",
+    "retention.ms": "Deletes segments older than this; -1 for no limit.",
+    "segment.bytes": "Starts a new segment at this size.",
     "segment.index.bytes": "The largest size of an offset index.",
-    "segment.jitter.ms": "Random time taken off segment.ms, so that segments do not roll together.",
-    "segment.ms": "The age at which a new segment begins, full or not.",
-    "unclean.leader.election.enable": "Whether a replica out of sync may lead, losing data.",
+    "segment.jitter.ms": "The most random time taken off segment.ms, to spread the rolling.",
+    "segment.ms": "Starts a new segment after this time, even if the old one is not full.",
+    "unclean.leader.election.enable": "Whether an out-of-sync replica may lead, losing records.",
 }
 
 GROUP_DOCS: Final[Mapping[str, str]] = {
-    HEARTBEAT_INTERVAL: "How often members of this consumer group are to be heard of.",
-    SESSION_TIMEOUT: "The silence after which a member of this consumer group is left out.",
+    HEARTBEAT_INTERVAL: "How often members of this consumer group send heartbeats.",
+    SESSION_TIMEOUT: "Removes a member of this consumer group after this long without a heartbeat.",
 }
 
-_BROKER_DOCS: Final[Mapping[str, str]] = {
-    synonym.name: doc for name, doc in TOPIC_DOCS.items() for synonym in SYNONYMS.get(name, ())
+BROKER_DOCS: Final[Mapping[str, str]] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": (
+        "How long a write waits for the producer's previous transaction to complete."
+    ),
+    "add.partitions.to.txn.retry.backoff.ms": (
+        "How often a waiting write checks whether that transaction has completed."
+    ),
+    "advertised.listeners": "The addresses that clients are given; by default those listened on.",
+    "auto.create.topics.enable": "Whether asking for the metadata of a missing topic creates it.",
+    "auto.leader.rebalance.enable": "Whether the controller restores preferred leaders by itself.",
+    "broker.id": "The broker's id.",
+    "broker.rack": "The broker's rack, for replica placement and for fetching from a near replica.",
+    "connections.max.idle.ms": "Closes a connection after this long without a request.",
+    "controlled.shutdown.enable": "Whether a stopping broker first hands its leaders over.",
+    "controlled.shutdown.max.retries": "How often a stopping broker asks the controller for that.",
+    "controlled.shutdown.retry.backoff.ms": "The wait between two such requests.",
+    "controller.socket.timeout.ms": "The timeout of the controller's requests to brokers.",
+    "default.replication.factor": "The replication factor of topics that do not ask for one.",
+    "delete.records.purgatory.purge.interval.requests": (
+        "Completed DeleteRecords requests per purge of the purgatory."
+    ),
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "fetch.max.bytes": "The largest fetch response, unless its first batch alone is larger.",
+    "fetch.purgatory.purge.interval.requests": "Completed fetches per purge of the purgatory.",
+    "follower.replication.throttled.rate": "Bytes per second that throttled followers may fetch.",
+    "group.consumer.assignors": "Assignors of consumer groups, the default first: uniform, range.",
+    "group.consumer.heartbeat.interval.ms": "How often members of consumer groups send heartbeats.",
+    "group.consumer.max.heartbeat.interval.ms": "The largest heartbeat interval a group may set.",
+    "group.consumer.max.session.timeout.ms": "The largest session timeout a group may set.",
+    "group.consumer.max.size": "The most members a consumer group may have.",
+    "group.consumer.migration.policy": "Which groups may change protocol: up, down, both, none.",
+    "group.consumer.min.heartbeat.interval.ms": "The smallest heartbeat interval a group may set.",
+    "group.consumer.min.session.timeout.ms": "The smallest session timeout a group may set.",
+    "group.consumer.session.timeout.ms": "Removes a member after this long without a heartbeat.",
+    "group.coordinator.rebalance.protocols": "The group protocols offered: classic, consumer.",
+    "group.initial.rebalance.delay.ms": "How long a new classic group waits for more members.",
+    "group.max.session.timeout.ms": "The largest session timeout a classic member may ask for.",
+    "group.max.size": "The most members a classic group may have.",
+    "group.min.session.timeout.ms": "The smallest session timeout a classic member may ask for.",
+    "leader.imbalance.check.interval.seconds": "How often the controller checks leader balance.",
+    "leader.imbalance.per.broker.percentage": "The imbalance that makes it restore leaders.",
+    "leader.replication.throttled.rate": "Bytes per second that throttled leaders may send.",
+    "listeners": "The addresses the broker listens on; they cannot change while it runs.",
+    "log.cleaner.backoff.ms": "How long the cleaner sleeps when there is nothing to compact.",
+    "log.cleaner.dedupe.buffer.size": "Memory for the keys that compaction remembers.",
+    "log.cleaner.enable": "Whether logs are compacted at all.",
+    "log.cleaner.io.buffer.load.factor": "How full the memory for keys may get.",
+    "log.cleaner.io.max.bytes.per.second": "Limits what the cleaner reads and writes.",
+    "log.cleaner.threads": "The number of threads that compact logs.",
+    "log.dir": "The directory of the logs, if log.dirs is not set.",
+    "log.dirs": "The directories of the logs.",
+    "log.flush.offset.checkpoint.interval.ms": "How often the recovery point is written to disk.",
+    "log.flush.start.offset.checkpoint.interval.ms": "How often log starts are written to disk.",
+    "log.initial.task.delay.ms": "How long after the start the first background task runs.",
+    "log.retention.check.interval.ms": "How often the broker looks for segments to delete.",
+    "max.connection.creation.rate": "New connections per second that the broker accepts.",
+    "max.connections": "The most connections the broker accepts.",
+    "max.connections.per.ip": "The most connections the broker accepts from one address.",
+    "max.connections.per.ip.overrides": "Limits for single addresses, as host:count pairs.",
+    "max.incremental.fetch.session.cache.slots": "The most fetch sessions the broker keeps.",
+    "max.request.partition.size.limit": "The most partitions in one page of topic descriptions.",
+    "node.id": "The same as broker.id.",
+    "num.io.threads": "The threads that handle requests; with 0, network threads handle them.",
+    "num.network.threads": "The threads that read requests and write responses.",
+    "num.partitions": "The partition count of topics that do not ask for one.",
+    "offset.metadata.max.bytes": "The largest metadata that a committed offset may carry.",
+    "offsets.commit.required.acks": "Always -1: a commit waits for all in-sync replicas.",
+    "offsets.commit.timeout.ms": "How long a commit waits for the replicas.",
+    "offsets.load.buffer.size": "Bytes that a group coordinator loads at a time.",
+    "offsets.retention.check.interval.ms": "How often the broker looks for expired offsets.",
+    "offsets.retention.minutes": "How long a group's offsets outlive its last member or commit.",
+    "offsets.topic.compression.codec": "The codec of the offsets topic, by its number.",
+    "offsets.topic.num.partitions": "The partition count of the offsets topic.",
+    "offsets.topic.replication.factor": "The replication factor of the offsets topic.",
+    "offsets.topic.segment.bytes": "The segment size of the offsets topic.",
+    "producer.id.expiration.check.interval.ms": "How often the broker looks for expired producers.",
+    "producer.id.expiration.ms": "Forgets a producer's sequence numbers after this silence.",
+    "producer.purgatory.purge.interval.requests": "Completed produces per purge of the purgatory.",
+    "queued.max.request.bytes": "Stops reading while queued requests exceed this; -1 for no limit.",
+    "queued.max.requests": "Stops reading while this many requests are queued.",
+    "quota.window.num": "The number of windows over which rates are measured.",
+    "quota.window.size.seconds": "The length of one such window.",
+    "replica.fetch.backoff.ms": "How long a follower waits after a failed fetch.",
+    "replica.fetch.max.bytes": "Bytes that a follower fetches from one partition at a time.",
+    "replica.fetch.min.bytes": "Bytes for which a follower's fetch waits at a remote leader.",
+    "replica.fetch.response.max.bytes": "The largest response to a follower's fetch.",
+    "replica.fetch.wait.max.ms": "How long a follower's fetch waits for records.",
+    "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks go to disk.",
+    "replica.lag.time.max.ms": "A follower that has not caught up for this long leaves the ISR.",
+    "replica.selector.class": "Picks the replica to read from: Kafka's leader or rack-aware class.",
+    "replica.socket.timeout.ms": "The timeout of a follower's requests to a remote leader.",
+    "replication.quota.window.num": "The number of windows over which replication is throttled.",
+    "replication.quota.window.size.seconds": "The length of one such window.",
+    "request.timeout.ms": "How long transaction markers wait for the replicas.",
+    "socket.listen.backlog.size": "Connections that may wait to be accepted.",
+    "socket.request.max.bytes": "The largest request; a larger one closes the connection.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+        "How often the broker aborts transactions that have timed out."
+    ),
+    "transaction.max.timeout.ms": "The largest transaction timeout a producer may ask for.",
+    "transaction.partition.verification.enable": (
+        "Whether a leader asks the coordinator before a transaction's first batch."
+    ),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": (
+        "How often the broker removes expired transactional ids."
+    ),
+    "transaction.state.log.load.buffer.size": "Bytes that a coordinator loads at a time.",
+    "transaction.state.log.min.isr": "min.insync.replicas of the transaction topic.",
+    "transaction.state.log.num.partitions": "The partition count of the transaction topic.",
+    "transaction.state.log.replication.factor": "The replication factor of the transaction topic.",
+    "transaction.state.log.segment.bytes": "The segment size of the transaction topic.",
+    "transactional.id.expiration.ms": "Forgets a transactional id after this long without use.",
+    "zookeeper.connect": "The ZooKeeper ensemble, where the cluster uses a real one.",
+    "zookeeper.connection.timeout.ms": "How long to wait for a connection to ZooKeeper.",
+    "zookeeper.session.timeout.ms": "A broker silent for this long loses its registration.",
+    **{synonym.name: doc for name, doc in TOPIC_DOCS.items() for synonym in SYNONYMS.get(name, ())},
 }
 
 
 def documentation(name: str) -> str:
-    """A sentence on a topic, broker or group key."""
-    found = TOPIC_DOCS.get(name) or _BROKER_DOCS.get(name) or GROUP_DOCS.get(name)
-    return found or f"Kafka's broker setting {name}."
+    """A sentence about a topic, broker or group key."""
+    found = TOPIC_DOCS.get(name) or BROKER_DOCS.get(name) or GROUP_DOCS.get(name)
+    if found is not None:
+        return found
+    inert = INERT_TOPIC.get(name) or find_inert(name)
+    assert inert is not None, f"{name} is not documented"
+    return f"Has no effect: {inert.reason}."

@@ -1,12 +1,11 @@
-"""Settings that change while the cluster runs: read from the store, told to those who obey them.
+"""Settings that change while the cluster runs: reads them from the store and notifies listeners.
 
-Owner: `_lock` (leaf) guards the cached overrides; changes are applied on the background thread.
-Invariants: a watch on `/config/changes` is set whenever there is a session; every notification is
-read at least once, those made while the store was out of reach when it is back. They are purged
-after a while, all but the newest: a broker that was away sees by its number that it missed some,
+Owner: `_lock` (leaf) guards the cached values; the background thread applies changes.
+Invariants: a watch on `/config/changes` is set whenever there is a session. The broker reads every
+notification at least once; those made while the store was unreachable, when it returns. Old
+notifications are purged, all but the newest. A broker that was away sees a gap in their numbers
 and reads every setting again.
-Not here: which keys exist (`broker_keys`, `topic_keys`, `group`), and the requests
-(`handlers.configs`).
+Not here: the keys (`broker_keys`, `topic_keys`, `group`), and the requests (`handlers.configs`).
 """
 
 import logging
@@ -43,7 +42,6 @@ class DynamicConfig:
         self._zk = zk
         self._background = background
         self._lock = ranked_lock("dynamic settings", LEAF_RANK)
-        self._overrides: dict[tuple[str, str], dict[str, str]] = {}
         self._effective = static
         self._log_configs: dict[str, LogConfig] = {}
         self._groups: dict[str, dict[str, int]] = {}
@@ -52,7 +50,7 @@ class DynamicConfig:
         self._broker_listener: Callable[[BrokerConfig], None] = lambda config: None
 
     def state_facts(self, facts: Mapping[str, ConfigValue]) -> None:
-        """Static settings that only the running broker knows; before `start`."""
+        """Adds static settings that only a running broker knows; before `start`."""
         self.static = self._effective = self.static.with_values(facts)
 
     def start(
@@ -60,7 +58,7 @@ class DynamicConfig:
         on_topic: Callable[[str, LogConfig], None],
         on_broker: Callable[[BrokerConfig], None],
     ) -> None:
-        """Reads what is set and follows it; the listeners are called on the background thread."""
+        """Reads the settings and follows their changes; listeners run on the background thread."""
         self._topic_listener, self._broker_listener = on_topic, on_broker
         self._zk.store.on_session_change(self._on_session_change)
         changes = self._zk.store.children(paths.CONFIG_CHANGES, self._on_change)
@@ -71,24 +69,24 @@ class DynamicConfig:
 
     @property
     def broker(self) -> BrokerConfig:
-        """This broker's settings: its own dynamic ones over the cluster's over the static ones."""
+        """The settings in force: this broker's dynamic ones, the cluster's, static ones."""
         return self._effective
 
     def overrides(self, entity_type: str, name: str) -> dict[str, str]:
-        """What was set for one entity, as text; the store is asked, so it is never stale."""
+        """The overrides of one entity as text, read from the store and thus never stale."""
         return self._zk.config(entity_type, name)
 
     def set_overrides(self, entity_type: str, name: str, overrides: Mapping[str, str]) -> None:
-        """Stores an entity's overrides; every broker hears of it, this one at once."""
+        """Stores an entity's overrides and applies them here; other brokers get a notification."""
         self._zk.set_config(entity_type, name, overrides)
         self._apply(entity_type, name)
 
     def find_group_value(self, group_id: str, name: str) -> int | None:
-        """What was set for one group; None when the brokers' setting holds."""
+        """A group's own value; None when the broker's setting applies."""
         return self._groups.get(group_id, {}).get(name)
 
     def configured_groups(self) -> list[str]:
-        """Groups that have settings of their own."""
+        """Groups that override a setting."""
         return sorted(group_id for group_id, own in list(self._groups.items()) if own)
 
     def topic_values(self, topic: str) -> dict[str, ConfigValue]:
@@ -96,7 +94,7 @@ class DynamicConfig:
         return effective_topic_config(_parsed(TOPICS, self.overrides(TOPICS, topic)), self.broker)
 
     def log_config(self, topic: str) -> LogConfig:
-        """How the logs of `topic` are to be kept; remembered until it changes."""
+        """The log configuration of `topic`, cached until it changes."""
         with self._lock:
             known = self._log_configs.get(topic)
         if known is not None:
@@ -106,7 +104,7 @@ class DynamicConfig:
             return self._log_configs.setdefault(topic, config)
 
     def forget_topic(self, topic: str) -> None:
-        """A deleted topic may come back with other settings."""
+        """Drops what is cached of a deleted topic, which may come back with other settings."""
         with self._lock:
             self._log_configs.pop(topic, None)
 
@@ -129,10 +127,14 @@ class DynamicConfig:
                 self._reload_all()
             self._zk.purge_config_changes(names[:-1])
         except (ConnectionLoss, SessionExpired) as error:
-            _LOG.info("broker %d reads changed settings later: %r", self.broker_id, error)
+            _LOG.info(
+                "broker %d reads changed settings when ZooKeeper is back: %r",
+                self.broker_id,
+                error,
+            )
 
     def _read_change(self, name: str) -> bool:
-        """False when it has been purged."""
+        """Applies one notification; False if it has been purged."""
         try:
             data, _ = self._zk.store.get(f"{paths.CONFIG_CHANGES}/{name}")
         except NoNode:
@@ -142,7 +144,7 @@ class DynamicConfig:
         return True
 
     def _reload_all(self) -> None:
-        """Reads every setting that is in force here: what has changed is not known any more."""
+        """Reads every setting again, because the notification of some change was lost."""
         self._reload_broker()
         for group in self._zk.configured_entities(GROUPS):
             self._reload_group(group)
@@ -187,7 +189,7 @@ def _number(notification: str) -> int:
 
 
 def _parsed(entity_type: str, overrides: Mapping[str, str]) -> dict[str, ConfigValue]:
-    """Typed values; what this broker does not know or cannot read is logged and left out."""
+    """Typed values; skips unknown keys, and logs values that do not parse."""
     keys = TOPIC_KEYS if entity_type == TOPICS else BROKER_KEYS
     parsed: dict[str, ConfigValue] = {}
     for name, text in overrides.items():

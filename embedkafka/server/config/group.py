@@ -1,7 +1,7 @@
-"""Settings of single groups, over the brokers' settings for all groups.
+"""Settings of single groups, which override the broker's settings for all groups.
 
-A group need not exist to have some. Those of share groups and of Streams groups are left out, as
-the groups themselves are.
+A group can have settings before it exists. Share groups and Streams groups are not supported, and
+neither are their settings.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 
 
 def broker_key(name: str) -> str:
-    """The brokers' setting that a group's one overrides."""
+    """The broker key that the group key `name` overrides."""
     return f"group.{name}"
 
 
@@ -33,7 +33,7 @@ GROUP_KEYS: Final[Mapping[str, ConfigKey]] = {
 
 
 def parse_group_settings(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[str, int]:
-    """Typed values, within the brokers' limits; else ConfigError in Kafka's words."""
+    """Typed values; raises ConfigError, in Kafka's words, outside the broker's limits."""
     for name in overrides:
         if name not in GROUP_KEYS:
             raise ConfigError(f"Unknown group config name: {name}")
@@ -54,6 +54,6 @@ def parse_group_settings(overrides: Mapping[str, str], broker: BrokerConfig) -> 
 
 
 def _limit_key(name: str, bound: str) -> str:
-    """`consumer.session.timeout.ms` is bound by `group.consumer.min.session.timeout.ms`."""
+    """`group.consumer.min.session.timeout.ms` limits `consumer.session.timeout.ms`."""
     kind, _, rest = name.partition(".")
     return f"group.{kind}.{bound}.{rest}"

@@ -1,19 +1,18 @@
-"""Settings of Kafka that have no effect here, each with the reason. The one table of them.
+"""Kafka settings that have no effect here, each with the reason.
 
-Three things come from it: the warning or the refusal when a cluster starts, the answer when a
-client wants to change such a setting, and a part of `docs/compatibility.md`. A setting in
-`broker_keys`, `topic_keys` or `group` that is not in this table works;
-`tests/cluster/test_settings.py` goes through all of them.
+The table drives the warning or refusal at start, the answer to a client that changes such a
+setting, its documentation in DescribeConfigs, and a part of `docs/compatibility.md`. Every setting
+in `broker_keys`, `topic_keys` or `group` that is not in this table works;
+`tests/cluster/test_settings.py` checks each one.
 
 The rules:
 
-- A setting whose being ignored would make a test pass that should fail (an authorizer, a policy)
-  is refused: `ConfigError` when a cluster starts.
-- Any other produces a `ConfigWarning` when it is set to something else than what holds anyway.
-- A change of a broker's while it runs answers INVALID_REQUEST with the reason. Kafka would accept
-  some of these; a success would be a lie. DescribeConfigs calls them read-only.
-- A topic's is accepted in silence if Kafka, set up like this broker, would do nothing with it
-  either.
+- If ignoring a setting could make a test pass that should fail (an authorizer, a policy), the
+  cluster refuses to start with a `ConfigError`.
+- Any other setting produces a `ConfigWarning`, unless its value is in force anyway.
+- Changing a broker setting at run time answers INVALID_REQUEST with the reason. Kafka would accept
+  some of these changes; a success here would be a lie. DescribeConfigs shows them as read-only.
+- A topic setting is accepted silently if Kafka without tiered storage ignores it too.
 """
 
 from collections.abc import Mapping
@@ -25,14 +24,14 @@ from embedkafka.server.config.listeners import LISTENER_FACTS
 
 @dataclass(frozen=True, slots=True)
 class Inert:
-    """Why a setting has no effect, and whether giving it is a mistake."""
+    """Why a setting has no effect, and whether it is refused."""
 
     reason: str
     refused: bool = False
 
 
 _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
-    "security is not there yet: connections are plaintext and anonymous": (
+    "security is not supported: connections are plaintext and anonymous": (
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
         "delegation.token.",
@@ -55,44 +54,44 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "metrics.",
         "telemetry.max.bytes",
     ),
-    "one thread per broker does this work": (
+    "each broker uses one thread for this work": (
         "background.threads",
         "group.coordinator.background.threads",
         "group.coordinator.threads",
         "num.recovery.threads.per.data.dir",
         "num.replica.alter.log.dirs.threads",
     ),
-    "a follower is told of news by its leader, and needs no more than one fetcher per leader": (
+    "leaders notify their followers, so one fetcher per leader is enough": (
         "num.replica.fetchers",
     ),
-    "a coordinator appends its records at once and keeps no buffers": (
+    "a coordinator appends its records at once, without buffering": (
         "group.coordinator.append.linger.ms",
         "group.coordinator.cached.buffer.max.bytes",
     ),
-    "a group is assigned its partitions as soon as it changes": (
+    "a group gets a new assignment as soon as it changes": (
         "group.consumer.assignment.interval.ms",
         "group.consumer.max.assignment.interval.ms",
         "group.consumer.min.assignment.interval.ms",
     ),
-    "the operating system chooses the sizes of socket buffers": (
+    "the operating system chooses socket buffer sizes": (
         "replica.socket.receive.buffer.bytes",
         "socket.receive.buffer.bytes",
         "socket.send.buffer.bytes",
     ),
-    "compaction reads batch by batch": ("log.cleaner.io.buffer.size",),
-    "brokers connect over loopback, within their request timeout": (
+    "compaction reads one batch at a time": ("log.cleaner.io.buffer.size",),
+    "brokers connect over loopback, and the request timeout applies": (
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
     ),
-    "brokers are all of one version and write the newest message format": (
+    "all brokers have the same version and write the newest message format": (
         "inter.broker.protocol.version",
         "log.message.format.version",
     ),
-    "broker ids are given, never generated": (
+    "broker ids are assigned, never generated": (
         "broker.id.generation.enable",
         "reserved.broker.max.id",
     ),
-    "quotas of topic changes are stored and not enforced": ("controller.quota.window.",),
+    "quotas on topic changes are stored but not enforced": ("controller.quota.window.",),
     "moves between log directories are not throttled": (
         "alter.log.dirs.replication.quota.window.",
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -101,7 +100,7 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "zookeeper.clientCnxnSocket",
         "zookeeper.max.in.flight.requests",
     ),
-    "the cluster is one of the ZooKeeper era; KRaft is not there": (
+    "the cluster runs in ZooKeeper mode; KRaft is not supported": (
         "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms",
         "controller.listener.names",
@@ -117,36 +116,36 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "unstable.",
         "zookeeper.metadata.migration.enable",
     ),
-    "tiered storage is not there": (
+    "tiered storage is not supported": (
         "follower.fetch.last.tiered.offset.enable",
         "log.local.retention.",
         "remote.",
     ),
-    "share groups and Streams groups are not there": (
+    "share groups and Streams groups are not supported": (
         "errors.deadletterqueue.",
         "group.share.",
         "group.streams.",
         "share.",
     ),
-    "two-phase commit is not there": ("transaction.two.phase.commit.enable",),
+    "two-phase commit is not supported": ("transaction.two.phase.commit.enable",),
 }
 
-_JAVA_CLASS: Final = "it names a Java class, which cannot run here"
+_JAVA_CLASS: Final = "it names a Java class, which cannot run in Python"
 
 _REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
-    "there is no authorizer: everyone may do everything": ("authorizer.class.name",),
-    "topics would be created and changed without asking the policy: " + _JAVA_CLASS: (
+    "there is no authorizer: every client may do everything": ("authorizer.class.name",),
+    "the policy would not be applied: " + _JAVA_CLASS: (
         "alter.config.policy.class.name",
         "create.topic.policy.class.name",
     ),
-    "quotas would not be those of the callback: " + _JAVA_CLASS: ("client.quota.callback.class",),
+    "the callback would not be called: " + _JAVA_CLASS: ("client.quota.callback.class",),
     "every client is User:ANONYMOUS: " + _JAVA_CLASS: ("principal.builder.class",),
-    "security is not there yet: brokers speak PLAINTEXT to each other": (
+    "security is not supported: brokers speak PLAINTEXT to each other": (
         "security.inter.broker.protocol",
     ),
-    "znodes have no access lists": ("zookeeper.set.acl",),
-    "values are taken as they are: " + _JAVA_CLASS: ("config.providers",),
-    "it is gone from Kafka; use log.message.timestamp.before.max.ms and .after.max.ms": (
+    "znodes have no ACLs": ("zookeeper.set.acl",),
+    "values are used literally: " + _JAVA_CLASS: ("config.providers",),
+    "Kafka 4.0 removed it; use log.message.timestamp.before.max.ms and .after.max.ms": (
         "log.message.timestamp.difference.max.ms",
     ),
 }
@@ -157,10 +156,10 @@ INERT: Final[Mapping[str, Inert]] = {
     for reason, names in table.items()
     for name in names
 }
-"""By name, or by the beginning of a name, up to and with a dot."""
+"""By name, or by a prefix that ends in a dot."""
 
 INERT_TOPIC: Final[Mapping[str, Inert]] = {
-    name: Inert("it only counts with tiered storage, which is not there")
+    name: Inert("it only matters with tiered storage, which is not supported")
     for name in (
         "local.retention.bytes",
         "local.retention.ms",
@@ -168,16 +167,16 @@ INERT_TOPIC: Final[Mapping[str, Inert]] = {
         "remote.log.delete.on.disable",
     )
 }
-"""Settings of topics. Kafka does nothing with these either, unless tiered storage is on."""
+"""Topic settings. Kafka ignores these too unless tiered storage is on."""
 
 _PREFIXES: Final = tuple(name for name in INERT if name.endswith("."))
 _LISTENER_PREFIX: Final = "listener.name."
 
 
 def find_inert(name: str) -> Inert | None:
-    """Why the broker setting `name` has no effect; None when it has one, or is unknown."""
+    """Why the broker setting `name` has no effect; None if it has one or is unknown."""
     if name.startswith(_LISTENER_PREFIX):
-        # A setting for one listener; those that can be given in this way are about security.
+        # A setting for one listener; only security settings can be given this way.
         return INERT["ssl."]
     found = INERT.get(name)
     if found is None and name.startswith(_PREFIXES):
@@ -186,5 +185,5 @@ def find_inert(name: str) -> Inert | None:
 
 
 def holds_anyway(name: str, value: object) -> bool:
-    """Whether `value` is what holds here, whatever is set."""
+    """Whether `value` is in force here, whatever the setting says."""
     return LISTENER_FACTS.get(name) == value

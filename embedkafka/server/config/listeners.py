@@ -1,4 +1,4 @@
-"""The listeners of a broker, and what `advertised.listeners` says: where clients find it."""
+"""A broker's listeners, and the address it advertises to clients."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ LISTENER_FACTS: Final[Mapping[str, str]] = {
     "inter.broker.listener.name": CLIENT_LISTENER,
     "listener.security.protocol.map": f"{CLIENT_LISTENER}:PLAINTEXT,{CONTROL_LISTENER}:PLAINTEXT",
 }
-"""Settings on which every broker agrees with Kafka's, because it has these two listeners."""
+"""The values that these settings have on every broker, because it has these two listeners."""
 
 _LISTENER: Final = re.compile(
     r"(?P<name>\w[\w.-]*)://\[?(?P<host>[^\[\]/,]*?)\]?:(?P<port>\d{1,5})"
@@ -23,7 +23,7 @@ _LISTENER: Final = re.compile(
 
 
 class Advertised(NamedTuple):
-    """An empty host and port 0 stand for those on which the broker listens."""
+    """An advertised address; an empty host and port 0 stand for the broker's own."""
 
     host: str = ""
     port: int = 0

@@ -1,4 +1,4 @@
-"""The broker's settings as each of its parts wants them."""
+"""Turns the broker's settings into the config class of each part."""
 
 from embedkafka.controller.core import ControllerConfig
 from embedkafka.group.config import GroupConfig, MigrationPolicy
@@ -106,7 +106,7 @@ def log_manager_config(config: BrokerConfig) -> LogManagerConfig:
         ),
         producers=ProducerStateConfig(
             expiration_ms=config.integer("producer.id.expiration.ms"),
-            # Whether coordinators are asked is for `txn_verification` to say, and may change.
+            # `txn_verification` decides per request, because the setting can change.
             verifies_transactions=True,
         ),
     )
@@ -163,7 +163,7 @@ def zookeeper_connect_timeout_ms(config: BrokerConfig) -> int:
 def internal_topic_settings(
     config: BrokerConfig, *, group: bool
 ) -> tuple[int, int, dict[str, str]]:
-    """Partitions, replicas and topic settings of an internal topic, as Kafka creates it."""
+    """Partition count, replication factor and settings of an internal topic, as in Kafka."""
     prefix = "offsets.topic" if group else "transaction.state.log"
     topic = {
         "cleanup.policy": "compact",

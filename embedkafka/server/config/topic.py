@@ -1,6 +1,6 @@
 """One topic's settings: parsing, checks, and the values in force.
 
-A topic's value is its own, or that of the broker key it falls back on, or Kafka's default.
+A topic without a value of its own takes that of a broker key, or Kafka's default.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def parse_topic_settings(settings: Mapping[str, object]) -> dict[str, ConfigValu
 
 
 def broker_default(name: str, broker: BrokerConfig) -> ConfigValue:
-    """What a topic that does not set `name` gets from this broker."""
+    """The value of `name` for a topic that does not set it."""
     for synonym in SYNONYMS.get(name, ()):
         value = broker[synonym.name]
         if value is not None:

@@ -66,7 +66,7 @@ TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A broker key a topic key falls back on, and how many of its units make one of the topic's."""
+    """A broker key that supplies a topic key's default, times `factor` to convert units."""
 
     name: str
     factor: int = 1

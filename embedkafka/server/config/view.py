@@ -1,7 +1,7 @@
-"""Settings as clients are shown them: value, source, and what would hold if it were not set.
+"""Settings as DescribeConfigs shows them: value, source and synonyms.
 
-A value's synonyms are listed from the strongest to the weakest: the topic's own, this broker's, the
-cluster's, the static file's, Kafka's default. The strongest decides the source.
+Synonyms run from the strongest to the weakest: the topic's own value, this broker's, the cluster's,
+the static one, Kafka's default. The strongest is the value's source.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,7 +100,7 @@ def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
 
 
 def cluster_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
-    """What was set at run time for all brokers, and nothing else."""
+    """Only the settings that were set at run time for all brokers."""
     for name, text in config.overrides(BROKERS, DEFAULT_ENTITY).items():
         key = BROKER_KEYS.get(name)
         if key is not None:
@@ -142,7 +142,7 @@ _FAMILIES: Mapping[str, Sequence[str]] = {
 
 
 def _family(name: str) -> Sequence[str]:
-    """A broker key and the coarser ones it falls back on, such as hours for milliseconds."""
+    """A broker key and its coarser fallbacks, such as hours for milliseconds."""
     return _FAMILIES.get(name, (name,))
 
 
@@ -153,7 +153,7 @@ def _synonyms(names: Sequence[str], layers: Iterable[_Layer]) -> list[Synonym]:
         for name in names
         if name in values
     ]
-    # As Kafka: what comes before the first mention of the leading name is not shown.
+    # Kafka hides the synonyms before the first one with the leading name.
     for position, synonym in enumerate(found):
         if synonym.name == names[0]:
             return found[position:]

@@ -63,7 +63,7 @@ def test_a_warning_gives_the_reason():
 
 
 def test_a_setting_that_must_not_be_ignored_stops_the_cluster():
-    with pytest.raises(ConfigError, match=r"authorizer\.class\.name cannot be obeyed here"):
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name is not supported"):
         ClusterConfig(config={"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
 
 

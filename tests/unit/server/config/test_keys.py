@@ -9,7 +9,9 @@ from embedkafka.server.config.broker import (
 )
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import format_value
-from embedkafka.server.config.docs import TOPIC_DOCS, documentation
+from embedkafka.server.config.docs import BROKER_DOCS, GROUP_DOCS, TOPIC_DOCS, documentation
+from embedkafka.server.config.group import GROUP_KEYS
+from embedkafka.server.config.inert import INERT_TOPIC, find_inert
 from embedkafka.server.config.topic import effective_topic_config, parse_topic_settings
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 
@@ -50,7 +52,7 @@ def test_a_topics_key_has_no_effect_in_a_broker_but_is_no_mistake_either():
     assert parse_broker_settings({"delete.retention.ms": "10", "log.segment.bytes": "70"}) == {
         "log.segment.bytes": 70
     }
-    assert "one of topics" in idle_settings({"delete.retention.ms": 1})["delete.retention.ms"]
+    assert "a topic setting" in idle_settings({"delete.retention.ms": 1})["delete.retention.ms"]
 
 
 def test_python_values_are_as_good_as_text():
@@ -101,7 +103,7 @@ def test_a_production_properties_file_is_accepted_for_what_it_can_mean_here():
     ],
 )
 def test_a_setting_that_must_not_be_ignored_is_refused_with_the_reason(name, value):
-    with pytest.raises(ConfigError, match=f"{name} cannot be obeyed here: ."):
+    with pytest.raises(ConfigError, match=f"{name} is not supported: ."):
         parse_broker_settings({name: value})
 
 
@@ -127,7 +129,7 @@ def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds():
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("offsets.commit.required.acks", "1", "waits for all replicas"),
+        ("offsets.commit.required.acks", "1", "waits for all in-sync replicas"),
         ("group.coordinator.rebalance.protocols", "consumer", "Disabling the 'classic' protocol"),
         ("group.coordinator.rebalance.protocols", "classic,share", "not share"),
         ("group.consumer.assignors", "com.example.Assignor", "not the Java class com.example"),
@@ -173,7 +175,21 @@ def test_a_double_is_printed_as_java_does(value, text):
     assert format_value(value) == text
 
 
-def test_every_topic_key_is_explained():
-    assert set(TOPIC_DOCS) == set(TOPIC_KEYS)
+@pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS])
+def test_every_key_is_documented(keys):
+    for name in keys:
+        assert documentation(name).endswith("."), name
+
+
+def test_documented_keys_exist_and_have_an_effect():
+    assert set(TOPIC_DOCS) == set(TOPIC_KEYS) - set(INERT_TOPIC)
+    assert set(BROKER_DOCS) == {name for name in BROKER_KEYS if find_inert(name) is None}
+    assert set(GROUP_DOCS) == set(GROUP_KEYS)
+
+
+def test_a_broker_key_is_documented_like_the_topic_key_it_supplies():
     assert documentation("log.retention.hours") == TOPIC_DOCS["retention.ms"]
-    assert documentation("num.partitions")
+
+
+def test_a_key_without_effect_says_so():
+    assert documentation("num.replica.fetchers").startswith("Has no effect: leaders notify")
