@@ -65,6 +65,11 @@ class MetadataSnapshot:
     broker_epoch: int = NOT_INFORMED
     """The epoch in which this broker was registered when a controller last told it everything."""
 
+    @property
+    def is_informed(self) -> bool:
+        """Whether a controller has told this broker of all topics since it started."""
+        return self.broker_epoch != NOT_INFORMED
+
     def find_partition(self, topic: str, partition: int) -> PartitionInfo | None:
         partitions = self.topics.get(topic)
         return partitions.get(partition) if partitions else None
@@ -102,7 +107,7 @@ class MetadataCache:
     def once_informed(self, listener: Callable[[], None]) -> None:
         """Calls `listener` when a controller has told everything: now, or on its thread then."""
         with self._changed:
-            if self._snapshot.broker_epoch == NOT_INFORMED:
+            if not self._snapshot.is_informed:
                 self._uninformed.append(listener)
                 return
         listener()
@@ -119,7 +124,7 @@ class MetadataCache:
 
     def _informed(self) -> list[Callable[[], None]]:
         with self._changed:
-            if not self._uninformed or self._snapshot.broker_epoch == NOT_INFORMED:
+            if not self._uninformed or not self._snapshot.is_informed:
                 return []
             informed, self._uninformed = self._uninformed, []
             return informed

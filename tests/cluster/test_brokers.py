@@ -3,6 +3,7 @@
 import itertools
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,12 +12,15 @@ from embedkafka.cluster.lifecycle import PREDECESSORS, BrokerState
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.codec import decode, encode
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.headers import encode_request_header
 from embedkafka.protocol.messages.core import (
     ApiVersionsRequest,
     MetadataRequest,
     MetadataResponse,
 )
+from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.zk import paths
 from tests.cluster.traffic import make_producer, send
@@ -268,3 +272,23 @@ def await_segment_bytes(handle, size):
     eventually(
         lambda: config.log_config("orders").segment_bytes == size, f"{handle} obeys the setting"
     )
+
+
+def test_a_broker_that_has_just_started_calls_no_topic_unknown() -> None:
+    """A producer of librdkafka gives up a topic that it knew and that is then unknown."""
+    names = MetadataRequest(topics=[MetadataRequest.Topic(name="orders", topic_id=ZERO_UUID)])
+    with (
+        EmbeddedKafka(brokers=1, topics={"orders": 1}) as kafka,
+        ThreadPoolExecutor(2) as others,
+        kafka.faults.disconnect("UPDATE_METADATA", topic="orders", times=None) as uninformed,
+    ):
+        kafka.broker(1).kill()
+        starting = others.submit(kafka.broker(1).start)
+        uninformed.await_hits()  # the broker has heard which brokers there are, and nothing else
+        client = BrokerClient(*parse_address(kafka.bootstrap_servers), SystemClock(), "test")
+        answer = others.submit(client.call, names, 12)
+        uninformed.await_hits(uninformed.hits + 2)
+        uninformed.remove()
+        assert [topic.error_code for topic in answer.result(30).topics] == [ErrorCode.NONE]
+        starting.result(30)
+        client.close()

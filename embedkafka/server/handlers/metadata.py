@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -100,16 +100,27 @@ def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContex
 
     Behaviour: a missing topic is created when request and broker allow it; this answer says
     UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again. A broker that has just
-    started answers when the controller has told it of the cluster: from a list without brokers
-    librdkafka would conclude that there are none, and never ask again.
+    started answers when the controller has told it of the cluster: librdkafka takes a list
+    without brokers for the end of all brokers, and never asks again.
     Versions:  v0 an empty list means all topics; v12 topics by id.
     """
-    if broker.metadata.snapshot.brokers:
-        return _metadata(broker, request, context)
+    return _once_informed(broker, context, lambda: _metadata(broker, request, context))
+
+
+def _once_informed(
+    broker: "Broker", context: "RequestContext", answer: Callable[[], object]
+) -> object:
+    """Answers when the controller has told the broker of all topics.
+
+    Before that, a broker that has just started would call every topic unknown, and a producer of
+    librdkafka gives up a topic that it has seen before.
+    """
+    if broker.metadata.snapshot.is_informed:
+        return answer()
 
     @context.answering
     def reply() -> None:
-        context.reply(_metadata(broker, request, context))
+        context.reply(answer())
 
     broker.metadata.once_informed(reply)
     return LATER
@@ -246,12 +257,18 @@ def offline_replicas(snapshot: MetadataSnapshot, info: PartitionInfo) -> Sequenc
 
 def describe_cluster(
     broker: "Broker", request: DescribeClusterRequest, context: "RequestContext"
-) -> DescribeClusterResponse:
+) -> object:
     """Brokers, controller and cluster id.
 
     Left out: controller endpoints (`endpoint_type` 2) answer MISMATCHED_ENDPOINT_TYPE, as
     a broker of today does.
     """
+    return _once_informed(broker, context, lambda: _cluster(broker, request, context))
+
+
+def _cluster(
+    broker: "Broker", request: DescribeClusterRequest, context: "RequestContext"
+) -> DescribeClusterResponse:
     snapshot = broker.metadata.snapshot
     unsupported = request.endpoint_type == _CONTROLLERS
     return DescribeClusterResponse(
@@ -278,12 +295,18 @@ def describe_cluster(
 
 def describe_topic_partitions(
     broker: "Broker", request: DescribeTopicPartitionsRequest, context: "RequestContext"
-) -> DescribeTopicPartitionsResponse:
+) -> object:
     """Partitions of topics, a page at a time, in the order of topic names.
 
     Behaviour: a page holds at most `response_partition_limit` partitions, and never more than
     `max.request.partition.size.limit`; no topics in the request means all of them.
     """
+    return _once_informed(broker, context, lambda: _topic_partitions(broker, request))
+
+
+def _topic_partitions(
+    broker: "Broker", request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     snapshot = broker.metadata.snapshot
     limit = broker.config.broker.integer("max.request.partition.size.limit")
     page = _Page(snapshot, max(1, min(limit, request.response_partition_limit)))
