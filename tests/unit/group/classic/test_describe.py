@@ -1,0 +1,44 @@
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.groups import DescribeGroupsRequest
+
+
+def describe(coordinator, group="g", version=5):
+    request = DescribeGroupsRequest(groups=[group])
+    reply = coordinator.send(coordinator.service.describe_groups, request, version)
+    return reply.response.groups[0]
+
+
+def test_a_stable_group_shows_subscriptions_and_assignments(coordinator):
+    member = coordinator.stable(client="spark")
+    group = describe(coordinator)
+    assert (group.group_state, group.protocol_type, group.protocol_data) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    (shown,) = group.members
+    assert (shown.member_id, shown.client_id, shown.client_host) == (member, "spark", "/127.0.0.1")
+    assert (shown.member_metadata, shown.member_assignment) == (b"sub", b"a")
+
+
+def test_a_rebalancing_group_shows_members_only(coordinator):
+    coordinator.stable()
+    coordinator.joined()
+    group = describe(coordinator)
+    assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
+    assert [m.member_metadata + m.member_assignment for m in group.members] == [b"", b""]
+
+
+def test_a_missing_group_is_dead_before_v6_and_an_error_since(coordinator):
+    old = describe(coordinator, version=5)
+    assert (old.error_code, old.group_state) == (ErrorCode.NONE, "Dead")
+    new = describe(coordinator, version=6)
+    assert (new.error_code, new.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert new.error_message == "Group g not found."
+
+
+def test_a_group_elsewhere_is_not_described(coordinator):
+    coordinator.service.coordinator.on_resigned(0)
+    coordinator.loop.run()
+    group = describe(coordinator)
+    assert (group.error_code, group.group_state) == (ErrorCode.NOT_COORDINATOR, "")
