@@ -1,8 +1,8 @@
-"""Takes in connections from one listening socket and hands them to the processors of its plane.
+"""Accepts connections on one listening socket and hands them to the processors of its plane.
 
 Owner: the thread of the plane's first processor, whose selector watches the listening socket.
-Invariants: a connection is counted in the quota before a processor gets it, and refused when its
-address has too many; while the broker has too many, connections wait in the kernel's queue.
+Invariants: the quota counts a connection before a processor gets it, and refuses one whose address
+has too many; while the broker is full, connections wait in the kernel's queue.
 Not here: reading and writing (`processor.py`).
 """
 
@@ -16,7 +16,7 @@ from embedkafka.net.transport import Listener, OutOfDescriptors, Stream
 
 _LOG = logging.getLogger(__name__)
 
-# One turn of the selector accepts this many at most, so that open connections get their turn too.
+# Accept at most this many per turn of the selector, so that open connections get their turn.
 _BATCH: Final = 64
 
 
@@ -27,7 +27,7 @@ class ConnectionOwner(Protocol):
 
 
 class Acceptor:
-    """Accepts on `listener`, called `name`, for `owners` in turn; these may be replaced."""
+    """Accepts on `listener`, named `name`, and deals connections out to `owners`."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Acceptor:
         self._numbers = itertools.count()
 
     def accept(self, now_ms: float, when_room: Callable[[], None]) -> float | None:
-        """Accepts what waits; the milliseconds to stop for before accepting more.
+        """Accepts waiting connections; returns the milliseconds to pause before accepting more.
 
-        None when the broker is full: stop until `when_room` is called. Raises `OutOfDescriptors`
-        when it has to wait for others to close theirs.
+        None means that the broker is full: pause until `when_room` is called. Raises
+        `OutOfDescriptors` if no descriptor is free.
         """
         for _ in range(_BATCH):
             if not self._quota.has_room(when_room):
@@ -57,7 +57,7 @@ class Acceptor:
                 return 0.0
             except OutOfDescriptors:
                 raise
-            except OSError as error:  # that client has gone already, or was turned away
+            except OSError as error:  # the client has already gone, or was turned away
                 _LOG.warning("%s could not accept a connection: %s", self.name, error)
                 return 0.0
             self._hand_over(stream)
@@ -71,5 +71,7 @@ class Acceptor:
             number, owners = next(self._numbers), self.owners
             owners[number % len(owners)].adopt(stream, listener=self.name, number=number)
             return
-        _LOG.warning("%s refused %s: too many connections of that address", self.name, stream.peer)
+        _LOG.warning(
+            "%s refused %s: too many connections from that address", self.name, stream.peer
+        )
         stream.close()

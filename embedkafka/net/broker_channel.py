@@ -5,8 +5,8 @@ cluster has none. The channel keeps the connection for the next thread.
 
 Owner: the channel's thread makes the calls; `_condition` guards the queue, the flags and which
 connection is current.
-Invariants: requests are handled in the order in which they were posted, and each is handled, also
-after `end`: it finds no connection then.
+Invariants: requests are handled in posting order, and every posted one is handled, even after
+`end`, when it finds no connection.
 Not here: what a request is, and whether a failed one is sent again. The user's `handle` decides.
 """
 

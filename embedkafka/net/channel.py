@@ -1,4 +1,4 @@
-"""One client connection: frames on a stream, and whether it waits for us.
+"""One client connection: frames on a stream, and whether it awaits a reply.
 
 Owner: the processor's thread. A `Request` reaches it from any thread through `reply`, `no_reply`
 and `close_for`, which pass on to the processor.
@@ -93,11 +93,11 @@ class Channel:
 
     @property
     def awaits_reply(self) -> bool:
-        """Whether its request is in progress: it is the broker that is slow, not the client."""
+        """Whether a request is in progress, so that the broker is slow and not the client."""
         return self.muted and not self._writer
 
     def receive(self, scratch: memoryview) -> memoryview | None:
-        """Reads once; the frame that this completed. `EOFError` at the end of the stream."""
+        """Reads once; returns the frame this completed, if any. Raises `EOFError` at the end."""
         reader = self.reader
         target = reader.target()
         buffer = scratch if target is None else target
@@ -107,8 +107,8 @@ class Channel:
             return None
         if count == 0:
             if reader.has_begun:
-                raise BadFrame("it ended in the middle of a request")
-            raise EOFError("it ended")
+                raise BadFrame("the client closed it in the middle of a request")
+            raise EOFError("the client closed it")
         return reader.feed(scratch[:count]) if target is None else reader.filled(count)
 
     def queue(self, parts: Sequence[Part]) -> None:
@@ -116,7 +116,7 @@ class Channel:
         self._writer.add([_in_memory_if_small(part) for part in parts])
 
     def write(self) -> bool:
-        """Writes what the socket takes; whether that was everything."""
+        """Writes as much as the socket takes; returns whether that was all."""
         writer, stream = self._writer, self.stream
         while writer:
             piece = writer.next()
@@ -134,7 +134,7 @@ class Channel:
         return True
 
     def forget_reply(self) -> None:
-        """Lets go of what is not yet written."""
+        """Drops the unwritten rest of the reply."""
         self._writer.clear()
 
 
@@ -148,4 +148,4 @@ def _in_memory_if_small(part: Part) -> Part:
 
 
 def _file_too_short(missing: int) -> OSError:
-    return OSError(f"a file to be sent lacks {missing} bytes")
+    return OSError(f"a file to send is {missing} bytes too short")

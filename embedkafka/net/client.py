@@ -1,9 +1,9 @@
 """A blocking client for one broker, used between brokers: controller channels, remote fetchers.
 
-Owner: the thread that calls. `_lock` (leaf) guards what `close` shares with it, for `close`
-may come from another thread, and then ends the call in progress.
-Invariants: requests and responses alternate, so correlation ids must match; after a timeout, a
-disconnect or a wrong id the client is closed for good, for what comes next would be out of step.
+Owner: the calling thread. `_lock` (leaf) guards the state shared with `close`, which another
+thread may call to end the call in progress.
+Invariants: requests and responses alternate, so correlation ids must match. After a timeout, a
+disconnect or a wrong id the client stays closed, because later responses would be out of step.
 Not here: reconnecting, retrying and choosing versions; the caller knows what it lost.
 """
 
@@ -28,7 +28,7 @@ _MAX_RESPONSE_BYTES: Final = MAX_INT
 
 
 class BrokerDisconnected(ConnectionError):
-    """The broker cannot be reached, has gone or makes no sense, or the client was closed."""
+    """The broker is unreachable, disconnected or sent nonsense, or the client was closed."""
 
 
 class CallTimedOut(TimeoutError):
@@ -36,7 +36,7 @@ class CallTimedOut(TimeoutError):
 
 
 class BrokerClient:
-    """One connection to `host:port`, made by the first call. Both its errors are `OSError`s."""
+    """One connection to `host:port`, which the first call makes. Its two errors are `OSError`s."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class BrokerClient:
 
     @property
     def is_closed(self) -> bool:
-        """Whether every further call would fail: make a new client."""
+        """Whether all further calls fail, so that the caller needs a new client."""
         return self._closed_by is not None
 
     def call(self, request: object, version: int, *, timeout_ms: float | None = None) -> Any:
         """The response to `request`. Any: its class follows from the request's.
 
-        Raises `BrokerDisconnected` or `CallTimedOut`, and the client is closed then.
+        Raises `BrokerDisconnected` or `CallTimedOut`, and closes the client.
         """
         api_key = schema_of(type(request)).api
         assert api_key is not None, f"{type(request).__qualname__} is no request"
@@ -89,7 +89,7 @@ class BrokerClient:
             raise self._failed(f"sent no valid {api_key.name} response: {error}") from error
 
     def close(self) -> None:
-        """Ends the connection; a call in progress, and any later one, is `BrokerDisconnected`."""
+        """Ends the connection; the call in progress and later ones raise `BrokerDisconnected`."""
         self._close(BrokerDisconnected(f"the client of {self.address} was closed"))
 
     def _exchange(self, parts: Sequence[Part], timeout_ms: float | None) -> memoryview:
@@ -107,7 +107,7 @@ class BrokerClient:
             self._end()
 
     def _begin(self, timeout_ms: float) -> Stream:
-        """Starts the time of a call, and connects if this is the first."""
+        """Starts the call's deadline, and connects on the first call."""
         with self._lock:
             if self._closed_by is not None:
                 raise _again(self._closed_by)
@@ -150,24 +150,24 @@ class BrokerClient:
             buffer = self._scratch if target is None else target
             count = self._in_time(stream, partial(stream.recv_into, buffer))
             if count == 0:
-                raise ConnectionResetError("it closed the connection")
+                raise ConnectionResetError("the broker closed the connection")
             frame = reader.feed(buffer[:count]) if target is None else reader.filled(count)
             if frame is not None:
                 return frame
 
     def _in_time(self, stream: Stream, blocking: Callable[[], int]) -> int:
-        """Runs `blocking` with what is left of the call's time."""
+        """Runs `blocking` with the time the call has left."""
         assert self._deadline_ms is not None
         while (left_ms := self._deadline_ms - self._clock.monotonic_ms()) > 0:
             stream.set_timeout(left_ms / 1000)
             try:
                 return blocking()
             except TimeoutError:
-                pass  # in real time; the clock may stand still, so it is asked again
+                pass  # real time has passed; the clock may stand still, so read it again
         raise TimeoutError
 
     def _on_jump(self) -> None:
-        """Ends a call whose time has passed in one jump of the clock, from the jumping thread."""
+        """Ends a call whose deadline a jump of the clock has passed; runs on the jumping thread."""
         deadline_ms = self._deadline_ms
         if deadline_ms is not None and self._clock.monotonic_ms() >= deadline_ms:
             self._timed_out()
@@ -179,9 +179,9 @@ class BrokerClient:
         return self._close(BrokerDisconnected(f"{self.address} {what}"))
 
     def _close(self, why: OSError) -> OSError:
-        """Closes and returns why it is closed: the first reason given.
+        """Closes, and returns the reason for the first close.
 
-        A call in progress keeps the stream, whose end it sees now, and releases it.
+        A call in progress keeps the stream, sees its end now, and releases it.
         """
         with self._lock:
             if self._closed_by is None:
@@ -202,9 +202,9 @@ class BrokerClient:
 
 
 def _again(error: OSError) -> OSError:
-    """The same error, to be raised in another place."""
+    """A copy of the error, to raise in another place."""
     return type(error)(*error.args)
 
 
 def _nothing() -> None:
-    """Stands for a subscription that is not there."""
+    """The initial value of a subscription."""

@@ -1,12 +1,12 @@
 """The wire format of a connection, without the wire: frames in, frames out.
 
-A frame is a four-byte length and that many bytes. `FrameReader` is told where bytes arrived and
-yields whole frames; `FrameWriter` is given replies and yields what to send next. Neither touches a
-socket, so both are tested byte by byte.
+A frame is a four-byte length and that many bytes. `FrameReader` turns received bytes into whole
+frames; `FrameWriter` turns replies into the next bytes to send. Neither touches a socket, so both
+are tested byte by byte.
 
 Owner: the thread that owns the connection.
-Invariants: every frame lives in a buffer of its own, for logs keep views into it; a frame has the
-memory of a few times what has arrived of it, and never that of what its length promises; a reply's
+Invariants: every frame has a separate buffer, because logs keep views of it; that buffer is at most
+a few times larger than the bytes received so far, whatever length the frame announces; a reply's
 parts are never joined.
 Not here: sockets (`transport.py`), whose turn it is (`processor.py`).
 """
@@ -23,8 +23,8 @@ from embedkafka.runtime.files import FileRegion
 LENGTH_BYTES: Final = 4
 CHUNK_BYTES: Final = 16 * 1024
 
-# How much memory a frame gets: little for a length alone; the whole of an ordinary request once its
-# first bytes are here; then several times what has arrived.
+# The memory of a frame: little for a length alone, all of an ordinary request after its first
+# bytes, then several times the bytes received.
 _FIRST_BYTES: Final = 64 * 1024
 _ORDINARY_BYTES: Final = 1024 * 1024
 _GROWTH: Final = 4
@@ -32,7 +32,7 @@ _GROWTH: Final = 4
 # Linux takes at most 1024 buffers in one call.
 _MAX_BUFFERS: Final = 1024
 
-# What a ClientHello begins with, and the first four bytes of HTTP requests.
+# How a ClientHello begins, and the first four bytes of HTTP requests.
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 _HTTP_METHODS: Final = frozenset(
     {b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"PRI "}
@@ -43,11 +43,11 @@ _NOTHING: Final = memoryview(b"")
 
 
 class BadFrame(Exception):
-    """The peer does not speak the protocol; its connection is closed with this reason."""
+    """The peer does not speak the protocol; the broker closes its connection and logs this."""
 
 
 class ForeignProtocol(BadFrame):
-    """It speaks something else, and we know what; such a client comes again and again."""
+    """The peer speaks another protocol that we recognise. Such a client keeps reconnecting."""
 
 
 class FrameReader:
@@ -68,15 +68,15 @@ class FrameReader:
 
     @property
     def has_begun(self) -> bool:
-        """Whether bytes of further frames are here, of whole ones or of a torn one."""
+        """Whether bytes of a further frame, complete or not, have arrived."""
         return self._body is not None or len(self._rest) > 0
 
     def target(self) -> memoryview | None:
-        """Where the next bytes belong, when that is known."""
+        """Where the next bytes belong, if known."""
         return None if self._body is None else self._body[self._filled :]
 
     def filled(self, count: int) -> memoryview | None:
-        """Notes `count` bytes received into `target()`; the frame when that completes it."""
+        """Notes `count` bytes received into `target()`; returns the frame once complete."""
         body = self._body
         assert body is not None, "there was no target to fill"
         self._filled += count
@@ -93,18 +93,18 @@ class FrameReader:
         body[: len(full)] = full
 
     def feed(self, data: memoryview) -> memoryview | None:
-        """Takes in `data`, which the caller may reuse; the first frame that is complete, if any.
+        """Takes in `data`, which the caller may reuse; returns the first complete frame, if any.
 
-        What follows that frame is kept for `next_frame`, which comes before the next `feed`.
+        Keeps the bytes after that frame for `next_frame`, to be called before the next `feed`.
         """
         if self._rest:
-            data = memoryview(bytes(self._rest) + data)  # at most a torn length came before
+            data = memoryview(bytes(self._rest) + data)  # the rest is at most an incomplete length
         frame, end = self._cut(data)
         self._rest = memoryview(bytes(data[end:])) if end < len(data) else _NOTHING
         return frame
 
     def next_frame(self) -> memoryview | None:
-        """The next complete frame of what `feed` kept."""
+        """The next complete frame among the bytes that `feed` kept."""
         if not self._rest:
             return None
         frame, end = self._cut(self._rest)
@@ -112,7 +112,7 @@ class FrameReader:
         return frame
 
     def _cut(self, data: memoryview) -> tuple[memoryview | None, int]:
-        """The frame that `data` begins with, and its end; an incomplete one becomes the target."""
+        """The frame at the start of `data`, and its end; an incomplete frame becomes the target."""
         received = len(data) - LENGTH_BYTES
         if received < 0:
             return None, 0
@@ -130,7 +130,7 @@ class FrameReader:
 
 
 def _refuse_foreign(data: memoryview) -> None:
-    """Says what a client should do that begins with the first bytes of another protocol."""
+    """Tells a client that starts with another protocol's first bytes what to change."""
     first = bytes(data[:LENGTH_BYTES])
     if first.startswith(_TLS_HANDSHAKE):
         raise ForeignProtocol(
@@ -141,14 +141,14 @@ def _refuse_foreign(data: memoryview) -> None:
 
 
 def _buffer(size: int, received: int) -> memoryview:
-    """Room for a frame of `size` bytes, or for as much of it as those received make credible."""
+    """A buffer for a frame of `size` bytes, or for as much as the bytes received make credible."""
     is_coming = received > CHUNK_BYTES // 2
     credible = max(_ORDINARY_BYTES, received * _GROWTH) if is_coming else _FIRST_BYTES
     return memoryview(bytearray(min(size, credible)))
 
 
 class FrameWriter:
-    """What is still to be sent, in order."""
+    """The replies still to be sent, in order."""
 
     __slots__ = ("_parts", "_sent")
 
@@ -160,18 +160,18 @@ class FrameWriter:
         return bool(self._parts)
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Queues one frame: the length of `parts` together, then the parts."""
+        """Queues one frame: the total length of `parts`, then the parts."""
         sizes = [part_size(part) for part in parts]
         self._parts.append(_LENGTH.pack(sum(sizes)))
         self._parts.extend(part for part, size in zip(parts, sizes, strict=True) if size)
 
     def clear(self) -> None:
-        """Forgets everything, so that file regions are let go."""
+        """Drops everything, which releases file regions."""
         self._parts.clear()
         self._sent = 0
 
     def next(self) -> "Gather | FileSlice":
-        """What to send next: as many buffers as go together, or the rest of a file region."""
+        """The next piece to send: as many buffers as fit one call, or the rest of a file region."""
         first = self._parts[0]
         if not isinstance(first, BytesLike):
             position, count = first.position + self._sent, first.size - self._sent
@@ -184,7 +184,7 @@ class FrameWriter:
         return Gather(buffers, more=False)
 
     def sent(self, count: int) -> None:
-        """Notes that `count` bytes of what `next` gave were sent."""
+        """Notes that `count` bytes of the last `next` were sent."""
         count += self._sent
         parts = self._parts
         while parts and count >= (size := part_size(parts[0])):
@@ -194,7 +194,7 @@ class FrameWriter:
 
 
 class Gather:
-    """Buffers for one call; `more` says that something else follows them."""
+    """Buffers for one call; `more` means that other data follows."""
 
     __slots__ = ("buffers", "more")
 

@@ -1,6 +1,6 @@
-"""How much clients may ask for: connections, how fast they come, size of a request.
+"""Limits on clients: the number and rate of connections, and the size of a request.
 
-Owner: `ConnectionQuota._lock` (leaf) guards the counts; it is shared by all listeners of a broker.
+Owner: `ConnectionQuota._lock` (leaf) guards the counts; all listeners of a broker share it.
 Invariants: every admitted connection is released exactly once.
 Not here: closing what exceeds a limit (`acceptor.py`, `processor.py`).
 """
@@ -21,7 +21,7 @@ UNLIMITED: Final = MAX_INT
 class Limits:
     """Kafka's `max.connection*`, `socket.request.max.bytes` and `connections.max.idle.ms`.
 
-    The last two hold for the life of a server; the others can change.
+    The last two are fixed for the life of a server; the others can change.
     """
 
     max_connections: int = UNLIMITED
@@ -54,11 +54,11 @@ class ConnectionQuota:
 
     @property
     def has_excess(self) -> bool:
-        """Whether more are open than there may be, because the limit was lowered."""
+        """Whether more connections are open than a lowered limit allows."""
         return self._total > self._limits.max_connections
 
     def set_limits(self, limits: Limits) -> None:
-        """Counts against other limits from now on."""
+        """Applies other limits from now on."""
         with self._lock:
             self._limits = limits
             waiting, self._waiting_for_room = self._waiting_for_room, []
@@ -66,7 +66,7 @@ class ConnectionQuota:
             resume()
 
     def has_room(self, otherwise: Callable[[], None]) -> bool:
-        """Whether the broker may have another connection; if not, `otherwise` runs when it may."""
+        """Whether there is room for another connection; if not, `otherwise` runs once there is."""
         with self._lock:
             if self._total < self._limits.max_connections:
                 return True
@@ -87,10 +87,10 @@ class ConnectionQuota:
             return True
 
     def note_arrival(self, now_ms: float) -> float:
-        """Counts a new connection; the milliseconds to wait before the next one.
+        """Counts a new connection; returns the milliseconds to wait before the next one.
 
-        As in Kafka, the rate is that of the last windows, all but one of which may have been empty,
-        and no wait is longer than a window.
+        As in Kafka, the rate is taken over the last windows, even if all but one were empty, and no
+        wait is longer than a window.
         """
         limits = self._limits
         if limits.max_connection_creation_rate >= UNLIMITED:
@@ -110,7 +110,7 @@ class ConnectionQuota:
         return min(max(too_early_ms, 0.0), window_ms)
 
     def release(self, host: str) -> None:
-        """Takes back what `admit` counted."""
+        """Reverses one `admit`."""
         with self._lock:
             self._total -= 1
             self._by_host[host] -= 1

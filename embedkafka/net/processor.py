@@ -2,13 +2,13 @@
 
 Owner: the processor's thread owns the selector, its channels and the acceptors it runs. Other
 threads reach it through `post`, which queues a function and wakes the selector if it sleeps.
-Invariants: one request of a connection is in progress at a time (the connection is muted), so
-replies keep the order of requests; what a client does ends its own connection, never the thread.
-Not here: frames (`connection.py`), what a request means (the handler), handler threads.
+Invariants: a connection has one request in progress at a time (it is muted), so replies keep the
+order of requests; a misbehaving client ends its connection, never the thread.
+Not here: frames (`connection.py`), the meaning of a request (the handler), handler threads.
 
-A request costs two system calls besides the selector's: one to receive, one to send. Interest in a
-muted connection is withdrawn only if the client in fact sends more, and interest in writing exists
-only while a reply is partly sent.
+A request costs two system calls besides the selector's: one to receive, one to send. We withdraw
+interest in a muted connection only when its client sends more, and have interest in writing only
+while a reply is partly sent.
 """
 
 import logging
@@ -37,13 +37,13 @@ _LOG = logging.getLogger(__name__)
 _READ: Final = selectors.EVENT_READ
 _WRITE: Final = selectors.EVENT_WRITE
 
-# A stopping broker lets clients take what it has begun to write: so often, and as long as one of
-# them takes something in this time. That is real time, because the clock may stand still.
+# A stopping broker finishes writing replies: at most this many rounds, and only while some client
+# takes bytes within this time. It is real time, because the cluster's clock may stand still.
 _DRAIN_TURNS: Final = 1000
-_LONGEST_WAIT_S: Final = 86_400.0  # a selector counts milliseconds in a C int
+_LONGEST_WAIT_S: Final = 86_400.0  # selectors take milliseconds as a C int
 _DRAIN_TURN_S: Final = 0.1
 
-# Nothing tells when descriptors are free again, so an acceptor without any looks again after this.
+# No event announces free descriptors, so an acceptor that ran out tries again after this.
 _REST_MS: Final = 50.0
 
 _HINT_INTERVAL_MS: Final = 60_000
@@ -52,7 +52,7 @@ Sink = Callable[[Request], None] | RequestChannel
 
 
 class Phase(Enum):
-    """What the thread does: everything; only finish writing; nothing more."""
+    """How much the thread still does: everything, only finish writing, or nothing."""
 
     RUNNING = auto()
     STOPPING = auto()
@@ -104,17 +104,17 @@ class Processor:
         self._now_ms = clock.monotonic_ms()
         self._scratch = memoryview(bytearray(CHUNK_BYTES))
 
-    # The life of the thread, ruled by whoever started it.
+    # The life of the thread, controlled by the thread that started it.
 
     def add_acceptor(self, acceptor: Acceptor) -> None:
-        """Runs `acceptor` on this thread; before `start`."""
+        """Runs `acceptor` on this thread; called before `start`."""
         self._acceptors.append(acceptor)
 
     def start(self) -> None:
         self._thread = start_thread(self.name, self._run, self._failures)
 
     def pause(self) -> None:
-        """Stands still from the moment this returns: nothing is read, nothing is answered."""
+        """Freezes the thread: once this returns, it reads and answers nothing."""
         if not self._resumed.is_set():
             return
         self._standing.clear()
@@ -127,27 +127,27 @@ class Processor:
         self._resumed.set()
 
     def stop(self, phase: Phase) -> None:
-        """Ends the thread, soon: `STOPPING` finishes writing, `KILLED` breaks connections off."""
+        """Makes the thread end soon: `STOPPING` finishes writing, `KILLED` resets connections."""
         self._phase = phase
         self._resumed.set()
         self.wake()
 
     def join(self) -> None:
-        """Waits for the thread to end; from one that goes on, its connections are taken away."""
+        """Waits for the thread to end; if it does not, aborts its connections."""
         if self._thread is None:
             self._release()
         elif not end_thread(self._thread, self._failures):
             self.cut_off()
 
     def cut_off(self) -> None:
-        """Makes every client see the end, whatever the thread is doing."""
+        """Ends every connection for its client, even while the thread is busy."""
         for channel in list(self._channels):
             channel.stream.abort()
 
     # Called from any thread.
 
     def adopt(self, stream: Stream, *, listener: str, number: int) -> None:
-        """Takes over a connection that the quota has admitted."""
+        """Takes over an admitted connection."""
         self._adopted.append((stream, listener, number))
         if self._is_inside:
             self._open_adopted()
@@ -175,7 +175,7 @@ class Processor:
             self.post(partial(self._close, channel, reason, logging.WARNING))
 
     def post(self, action: Callable[[], None]) -> None:
-        """Runs `action` on the processor's thread, soon; never if that has ended."""
+        """Runs `action` soon on the processor's thread, unless that has ended."""
         if self._ended:
             return
         self._posted.append(action)
@@ -184,7 +184,7 @@ class Processor:
             self._waker.wake()
 
     def close_excess(self) -> None:
-        """Closes the connections longest unused, while the broker has more than it may have."""
+        """Closes the longest unused connections while the broker is over its limit."""
         self.post(self._close_excess)
 
     def wake(self) -> None:
@@ -223,7 +223,7 @@ class Processor:
 
     def _select(self, timeout_s: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         self._selecting = True
-        if self._posted:  # posted before the flag was up, so nobody will wake the selector
+        if self._posted:  # posted before the flag was set, so without a wake-up
             timeout_s = 0
         events = self._selector.select(timeout_s)
         self._selecting = False
@@ -247,14 +247,14 @@ class Processor:
             action = self._posted.popleft()
             try:
                 action()
-            except Exception as error:  # the thread serves others, too; the failure is recorded
+            except Exception as error:  # the thread serves other clients; the failure is recorded
                 self._failures.record(f"{self.name} running {action}", error)
 
     def _stand_still(self) -> None:
         self._standing.set()
         self._resumed.wait()
 
-    # Connections come and go.
+    # Opening and closing connections.
 
     def _watch(self, acceptor: Acceptor) -> None:
         self._selector.register(acceptor.listener, _READ, partial(self._on_acceptable, acceptor))
@@ -275,9 +275,9 @@ class Processor:
                 self._now_ms, partial(self.post, partial(self._watch_again, acceptor))
             )
         except OutOfDescriptors as error:
-            _LOG.warning("%s lets connections wait: %s", acceptor.name, error)
+            _LOG.warning("%s leaves connections waiting: %s", acceptor.name, error)
             pause_ms = _REST_MS
-        except Exception as error:  # the thread serves others, too; the failure is recorded
+        except Exception as error:  # the thread serves other clients; the failure is recorded
             self._failures.record(f"{self.name} accepting on {acceptor.name}", error)
             return
         if pause_ms is None or pause_ms > 0:
@@ -327,7 +327,7 @@ class Processor:
             self._close(unused, "the broker has too many", logging.INFO)
 
     def _close_idle(self) -> None:
-        """Closes connections silent for `max_idle_ms`, and finds out when the next may be."""
+        """Closes connections idle for `max_idle_ms`, and notes when to look again."""
         max_idle_ms = self._limits.max_idle_ms
         assert max_idle_ms is not None, "without a limit no check is due"
         oldest_ms: float | None = None
@@ -363,7 +363,7 @@ class Processor:
             self._guard(channel, self._read)
 
     def _guard(self, channel: Channel, action: Callable[..., None], *arguments: object) -> None:
-        """Runs `action` for an open channel; what goes wrong with a connection ends it alone."""
+        """Runs `action` for an open channel; an error ends only this connection."""
         if channel.closed:
             return
         try:
@@ -376,12 +376,12 @@ class Processor:
             self._close(channel, str(error), logging.WARNING)
         except OSError as error:
             self._close(channel, str(error), logging.INFO)
-        except Exception as error:  # our bug, but it costs this client only; it is recorded
+        except Exception as error:  # our bug, recorded; only this client suffers
             self._failures.record(f"{self.name} serving {channel.peer}", error)
             self._close(channel, repr(error), logging.ERROR)
 
     def _level_of(self, hint: str) -> int:
-        """A client that is set up wrongly comes many times a second; a warning a minute will do."""
+        """A misconfigured client reconnects many times a second; warn once a minute."""
         if self._now_ms < self._silent_until_ms.get(hint, self._now_ms):
             return logging.DEBUG
         self._silent_until_ms[hint] = self._now_ms + _HINT_INTERVAL_MS
@@ -397,7 +397,7 @@ class Processor:
         self._serve(channel, channel.reader.next_frame())
 
     def _serve(self, channel: Channel, frame: memoryview | None) -> None:
-        """Delivers `frame` and what is buffered behind it, until a request stays unanswered."""
+        """Delivers `frame` and the frames buffered behind it, until one awaits its answer."""
         self._serving = channel
         try:
             while frame is not None:
@@ -413,7 +413,7 @@ class Processor:
         assert not isinstance(self._sink, RequestChannel)
         try:
             self._sink(request)
-        except Exception as error:  # the handler's bug costs this client only; it is recorded
+        except Exception as error:  # the handler's bug, recorded; only this client suffers
             self._failures.record(f"{self.name} handling {request}", error)
             request.close_connection(f"its request failed: {error!r}")
 
@@ -434,7 +434,7 @@ class Processor:
         self._write(channel)
 
     def _write(self, channel: Channel) -> None:
-        """Writes what the socket takes; when that was all, the next request may be read."""
+        """Writes as much as the socket takes; after all of it, reads the next request."""
         channel.last_active_ms = self._now_ms
         if channel.write():
             self._unmute(channel)
@@ -444,7 +444,7 @@ class Processor:
     def _unmute(self, channel: Channel) -> None:
         channel.muted = False
         if channel is self._serving:
-            return  # `_serve` goes on with the next frame
+            return  # `_serve` continues with the next frame
         if channel.reader.has_begun:
             self._unread.append(channel)
         else:
@@ -453,7 +453,7 @@ class Processor:
     # The end.
 
     def _drain(self) -> None:
-        """Lets clients take the rest of replies that are partly written, for a short while."""
+        """Waits briefly for clients to take the rest of partly written replies."""
         self._run_posted()
         self._selector.unregister(self._waker)
         self._close_acceptors()
@@ -477,7 +477,7 @@ class Processor:
             listener.close()
 
     def _release(self) -> None:
-        """Closes every descriptor; connections that are still open break off."""
+        """Closes every descriptor; resets the open connections."""
         self._ended = True
         self._standing.set()
         self._close_acceptors()

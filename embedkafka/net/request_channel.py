@@ -1,10 +1,10 @@
 """Requests on their way from the processors to the handlers.
 
 Owner: `RequestChannel._condition` (leaf) guards the queue; a `Request` belongs to its handler.
-Invariants: at most `capacity` requests queue, and none more once they have `max_bytes`; a
+Invariants: at most `capacity` requests queue, and none is added once they hold `max_bytes`; a
 processor that found no room is called back once there is some; every request is answered at most
 once.
-Not here: threads that handle requests (`server.handler_pool`), decoding (`server.dispatch`).
+Not here: the handler threads (`server.handler_pool`), decoding (`server.dispatch`).
 """
 
 from collections import deque
@@ -36,15 +36,16 @@ class ReplyPort(Protocol):
 class Request:
     """One frame from a client, and the way to answer it.
 
-    No further request of its connection is read until it is answered, by `reply`, `no_reply` or
-    `close_connection`: one of them, once, from any thread. Answering a client that left is fine.
+    The handler answers with `reply`, `no_reply` or `close_connection`: one of them, once, from any
+    thread. Until then the processor reads no further request from the connection. Answering a
+    client that has left is harmless.
     """
 
     __slots__ = ("_answered", "_port", "frame", "received_ms")
 
     def __init__(self, frame: memoryview, port: ReplyPort, received_ms: float) -> None:
         self.frame = frame
-        """The bytes after the length prefix, in a writable buffer that nobody else uses."""
+        """The bytes after the length prefix, in a writable buffer of which we are the only user."""
         self.received_ms = received_ms
         """When it was complete, on the clock's monotonic time."""
         self._port = port
@@ -72,7 +73,7 @@ class Request:
 
     @property
     def principal(self) -> str:
-        """Who the connection belongs to, `User:ANONYMOUS` until authentication sets it."""
+        """The connection's principal, `User:ANONYMOUS` until authentication sets it."""
         return self._port.principal
 
     @principal.setter
@@ -80,7 +81,7 @@ class Request:
         self._port.principal = principal
 
     def reply(self, parts: Sequence[Part]) -> None:
-        """Sends `parts` as one frame; the length prefix is added here.
+        """Sends `parts` as one frame, with a length prefix.
 
         A part is bytes-like, or a range of a file (`FileRegion`).
         """
@@ -88,12 +89,12 @@ class Request:
         self._port.reply(parts)
 
     def no_reply(self) -> None:
-        """Ends a request that has no answer (acks=0), so that the next one is read."""
+        """Completes a request that has no answer (acks=0), so that the next one is read."""
         self._answer()
         self._port.no_reply()
 
     def close_connection(self, reason: str = "the broker refused the request") -> None:
-        """Closes the connection; an answer that still comes, or is still on its way, is dropped."""
+        """Closes the connection and drops any answer, even one being sent."""
         self._port.close_for(reason)
 
     def _answer(self) -> None:
@@ -120,7 +121,7 @@ class RequestChannel:
         return len(self._queue)
 
     def offer(self, request: Request, on_room: Callable[[], None]) -> bool:
-        """Queues `request`; False when there is no room, and then `on_room` runs when there is."""
+        """Queues `request`; False if there is no room, and then `on_room` runs once there is."""
         with self._condition:
             if not self._open:
                 return True
@@ -134,18 +135,18 @@ class RequestChannel:
 
     @property
     def _is_full(self) -> bool:
-        # As in Kafka, the request that goes beyond the limit is the last one let in.
+        # As in Kafka, the request that exceeds the limit still gets in, as the last one.
         has_bytes = self.max_bytes is None or self._queued_bytes < self.max_bytes
         return len(self._queue) >= self.capacity or not has_bytes
 
     def dismiss(self) -> None:
-        """Has one `receive` return None, so that its thread ends."""
+        """Makes one `receive` return None, so that its thread ends."""
         with self._condition:
             self._dismissals += 1
             self._condition.notify()
 
     def receive(self) -> Request | None:
-        """Waits for the next request; None to end, as `dismiss` or `close` wants it."""
+        """Waits for the next request; None means that the thread shall end."""
         with self._condition:
             while self._open and not self._queue and not self._dismissals:
                 self._condition.wait()
@@ -162,7 +163,7 @@ class RequestChannel:
         return request
 
     def close(self) -> None:
-        """Ends every `receive`; what is queued is dropped."""
+        """Ends every `receive` and drops queued requests."""
         with self._condition:
             self._open = False
             self._queue.clear()

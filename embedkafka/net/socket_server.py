@@ -4,8 +4,8 @@ Each plane has its own listeners, processors and sink. The acceptors of a plane 
 its first processor, so an idle broker has two network threads.
 
 Owner: the thread that starts and stops the broker.
-Invariants: after `stop` or `kill` returned, every thread has ended and every descriptor is closed.
-Not here: what requests mean, and the threads of a handler pool.
+Invariants: when `stop` or `kill` returns, every thread has ended and every descriptor is closed.
+Not here: the meaning of requests, and the threads of a handler pool.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ class SocketServer:
         self._limits = config.limits
         self._num_network_threads = config.num_network_threads
         self._quota = ConnectionQuota(config.limits)
-        # What clients may have must not shut out the controller.
+        # Limits on clients must not shut out the controller.
         self._control_quota = ConnectionQuota(Limits())
         self._listeners: dict[str, Listener] = {}
         self._processors: list[Processor] = []
@@ -78,7 +78,7 @@ class SocketServer:
         self._unsubscribe: Callable[[], None] = _nothing
 
     def bind(self) -> None:
-        """Opens the listening sockets: clients may connect, and wait for `start`."""
+        """Opens the listening sockets: clients may connect, but wait until `start`."""
         try:
             for listener in self._config.listeners:
                 self._listeners[listener.name] = self._transport.listen(
@@ -89,7 +89,7 @@ class SocketServer:
             raise
 
     def start(self) -> None:
-        """Serves; binds first if that has not happened."""
+        """Starts to serve; binds first if necessary."""
         if not self._listeners:
             self.bind()
         self._clients = [
@@ -105,7 +105,7 @@ class SocketServer:
             processor.start()
 
     def bound_port(self, listener: str) -> int:
-        """The port of the listener of that name."""
+        """The port of the named listener."""
         return self._listeners[listener].port
 
     @property
@@ -115,11 +115,11 @@ class SocketServer:
 
     @property
     def limits(self) -> Limits:
-        """What clients may ask for now."""
+        """The current limits on clients."""
         return self._limits
 
     def set_limits(self, limits: Limits) -> None:
-        """Lets clients have more or fewer connections; those too many are closed."""
+        """Changes the limits; closes connections over the new ones."""
         if limits != self._limits:
             self._limits = limits
             self._quota.set_limits(limits)
@@ -127,7 +127,7 @@ class SocketServer:
                 processor.close_excess()
 
     def resize(self, num_network_threads: int) -> None:
-        """Serves clients with more or fewer threads; those that end close their connections."""
+        """Changes the number of threads; those that end close their connections."""
         clients, self._num_network_threads = self._clients, num_network_threads
         if not clients or len(clients) == num_network_threads:
             return
@@ -140,12 +140,12 @@ class SocketServer:
             processor.start()
         for acceptor in self._acceptors:
             acceptor.owners = self._clients
-        # They are joined in the end: this may be the thread of one of them.
+        # `stop` joins them: this may be the thread of one of them.
         for processor in clients[num_network_threads:]:
             processor.stop(Phase.STOPPING)
 
     def pause(self) -> None:
-        """Stands still, as in a long garbage collection: the kernel accepts, nobody answers."""
+        """Freezes, as in a long garbage collection: the kernel accepts, but no one answers."""
         for processor in self._processors:
             processor.pause()
 
@@ -154,11 +154,11 @@ class SocketServer:
             processor.resume()
 
     def stop(self) -> None:
-        """Accepts nothing more, writes what is ready to be written, closes."""
+        """Stops accepting, finishes writing replies, and closes."""
         self._end(Phase.STOPPING)
 
     def kill(self) -> None:
-        """Breaks every connection off, as the death of the process would."""
+        """Resets every connection, as if the process had died."""
         for processor in self._processors:
             processor.stop(Phase.KILLED)
         for listener in self._listeners.values():
@@ -166,7 +166,7 @@ class SocketServer:
         self._end(Phase.KILLED)
 
     def cut_off(self) -> None:
-        """Frees the ports and breaks connections off, without waiting for any thread."""
+        """Frees the ports and resets connections, without waiting for threads."""
         for processor in self._processors:
             processor.cut_off()
         self._close_listeners()
@@ -215,4 +215,4 @@ class SocketServer:
 
 
 def _nothing() -> None:
-    """Stands for a subscription that is not there."""
+    """The initial value of a subscription."""

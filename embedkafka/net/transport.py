@@ -1,12 +1,12 @@
 """The socket seam: the only module that makes sockets.
 
-A `Transport` listens and connects; what it returns are a `Listener` and a `Stream`, which the rest
-of `net` uses by these few methods and a file descriptor to select on. Faults are other transports,
-and so would TLS be: a stream that encrypts, answering `BlockingIOError` while it cannot go on.
+A `Transport` listens and connects. It returns a `Listener` and a `Stream`, which the rest of `net`
+uses through a few methods and a file descriptor to select on. Faults are other transports, and so
+would TLS be: a stream that encrypts, and raises `BlockingIOError` while it cannot proceed.
 
-Owner: each stream belongs to the thread that reads and writes it; `abort` may come from any thread.
-Invariants: no stream delays small writes (TCP_NODELAY); only what
-`connect` made ever blocks, and then with a timeout.
+Owner: each stream belongs to the thread that reads and writes it; any thread may `abort` it.
+Invariants: no stream delays small writes (TCP_NODELAY); only streams from `connect` block, with a
+timeout.
 Not here: frames (`connection.py`), and when to read or write (`processor.py`, `client.py`).
 """
 
@@ -41,7 +41,7 @@ class Stream(Protocol):
     def fileno(self) -> int: ...
 
     def set_timeout(self, seconds: float) -> None:
-        """How long the calls below may block; they raise `TimeoutError` then."""
+        """How long the calls below may block before they raise `TimeoutError`."""
         ...
 
     def recv_into(self, buffer: memoryview, /) -> int:
@@ -49,21 +49,21 @@ class Stream(Protocol):
         ...
 
     def send(self, buffers: Sequence[BytesLike], *, more: bool) -> int:
-        """Bytes taken from the front of `buffers`; `more` says that other data follows at once."""
+        """Bytes taken from the front of `buffers`; `more` means that other data follows at once."""
         ...
 
     def send_file(self, descriptor: int, *, position: int, count: int) -> int:
-        """Bytes sent from the file; 0 when the file has no bytes there."""
+        """Bytes sent from the file; 0 past its end."""
         ...
 
     def close(self) -> None: ...
 
     def reset(self) -> None:
-        """Closes so that the peer sees the connection break off (RST)."""
+        """Closes with a reset (RST), as a crash would."""
         ...
 
     def abort(self) -> None:
-        """Makes both sides see the end, from any thread; the owner still closes."""
+        """Ends the connection for both sides, from any thread; the owner still closes it."""
         ...
 
 
@@ -76,14 +76,14 @@ class Listener(Protocol):
     def fileno(self) -> int: ...
 
     def accept(self) -> Stream:
-        """The next waiting connection; `BlockingIOError` when there is none.
+        """The next waiting connection; raises `BlockingIOError` if there is none.
 
-        `OutOfDescriptors` when it has to go on waiting.
+        Raises `OutOfDescriptors` if the connection must keep waiting.
         """
         ...
 
     def abort(self) -> None:
-        """Refuses connections from now on, from any thread; the owner still closes."""
+        """Refuses connections from now on, from any thread; the owner still closes it."""
         ...
 
     def close(self) -> None:
@@ -100,11 +100,11 @@ class Transport(Protocol):
 
 
 class OutOfDescriptors(OSError):
-    """A connection waits that can be neither accepted nor turned away for now."""
+    """A waiting connection can be neither accepted nor turned away for now."""
 
 
 FileSender = Callable[[socket.socket, int, int, int], int]
-"""Sends from a descriptor, a position and a count; the bytes sent, 0 past the file's end."""
+"""Sends `(descriptor, position, count)` on a socket; returns the bytes sent, 0 past the end."""
 
 
 def sendfile(connected: socket.socket, descriptor: int, position: int, count: int) -> int:
@@ -129,7 +129,7 @@ class TcpTransport:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = _ours(socket.socket(family, socket.SOCK_STREAM))
         try:
-            # A broker that restarts takes its old port back while old connections linger.
+            # A restarting broker takes its old port back while old connections linger.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((host, port))
             listening.listen(backlog)
@@ -149,9 +149,9 @@ class TcpTransport:
 class TcpListener:
     """A listening TCP socket, with one descriptor in reserve.
 
-    Out of descriptors a waiting connection can neither be accepted nor got rid of, and the selector
-    would report it for ever; the reserve is spent to accept and close it. Another thread may be
-    quicker to take the descriptor that this frees: then there is no reserve until one is free.
+    Without a free descriptor we can neither accept a waiting connection nor get rid of it, and the
+    selector would report it forever. So we give up the reserve to accept and close it. If another
+    thread takes that descriptor first, there is no reserve until one is free.
     """
 
     __slots__ = ("_aborted", "_file_sender", "_reserve", "_socket", "host", "port")
@@ -184,7 +184,7 @@ class TcpListener:
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
-            _shut_down(self._socket)  # ends it, though a program in C may have forked with it open
+            _shut_down(self._socket)  # ends it even if a forked C program holds it open
             self._spend_reserve()
             self._socket.close()
 
@@ -212,7 +212,7 @@ class TcpStream:
         self._socket = connected
         self._file_sender = file_sender
         self.fileno = connected.fileno
-        self.recv_into = connected.recv_into  # bound here: one call less for every request
+        self.recv_into = connected.recv_into  # bound here to save a call per request
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.local = format_address(*connected.getsockname()[:2])
@@ -240,7 +240,7 @@ class TcpStream:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         except OSError:
-            pass  # already broken off by the peer
+            pass  # the peer has already reset it
         self._socket.close()
 
     def abort(self) -> None:
@@ -265,10 +265,10 @@ def _ours(made: socket.socket) -> socket.socket:
 
 @after_fork
 def _leave_to_the_parent() -> None:
-    """Closes a forked child's copies, or ports and connections would stay open as long as it lives.
+    """Closes a forked child's copies, which would keep ports and connections open while it lives.
 
-    To close a descriptor is all that may be done here: whatever else is done to a socket, or to a
-    selector that has it, is done to the parent's.
+    Only closing the descriptor is safe: any other operation on the socket, or on a selector that
+    has it, affects the parent's.
     """
     for inherited in list(_open):
         inherited.close()
@@ -278,4 +278,4 @@ def _shut_down(shut: socket.socket) -> None:
     try:
         shut.shutdown(socket.SHUT_RDWR)
     except OSError:
-        pass  # not connected any more, which is what was asked for
+        pass  # already disconnected

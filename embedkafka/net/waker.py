@@ -1,7 +1,7 @@
 """Wakes a thread out of its selector.
 
 Owner: any thread may `wake`; the selecting thread drains and closes. `_lock` (leaf) keeps a late
-`wake` from writing to a descriptor that by then belongs to somebody else.
+`wake` from writing to a descriptor that has been closed and reused.
 """
 
 import os
@@ -18,8 +18,7 @@ _ONE = (1).to_bytes(8, sys.byteorder)  # an eventfd counts in such words; a sock
 class Waker:
     """A descriptor that becomes readable when `wake` is called.
 
-    It is an eventfd where there is one, and a pair of sockets elsewhere: Windows selects on
-    nothing but sockets.
+    It is an eventfd on Linux, and a pair of sockets elsewhere: Windows selects only on sockets.
     """
 
     __slots__ = ("_close", "_closed", "_lock", "_read", "_write", "fileno")
@@ -50,13 +49,13 @@ class Waker:
             try:
                 self._write(_ONE)
             except BlockingIOError:
-                pass  # full, so the thread wakes anyway
+                pass  # full, so the thread wakes up anyway
 
     def drain(self) -> None:
         try:
             self._read(4096)
         except BlockingIOError:
-            pass  # drained before
+            pass  # already drained
 
     def close(self) -> None:
         with self._lock:

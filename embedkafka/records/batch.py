@@ -1,8 +1,8 @@
 """Record batches of magic 2, read in place.
 
 A `RecordBatch` is a view: it unpacks the header of 61 bytes and keeps the rest as a `memoryview`.
-Records inside are parsed only when `records()` is asked for. `read_batches` walks a buffer of
-batches of any magic; those of magic 0 and 1 come as `LegacyBatch`, with the same attributes.
+Only `records()` parses the records inside. `read_batches` walks a buffer of batches of any magic;
+batches of magic 0 and 1 are `LegacyBatch`es, with the same attributes.
 Not here: which batches a log accepts (`log.validation`), and writing them (`records.builder`).
 """
 
@@ -140,7 +140,7 @@ class RecordBatch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones and markers in this batch may go; kept in place of the base timestamp."""
+        """When compaction may drop tombstones and markers; replaces the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -150,7 +150,7 @@ class RecordBatch:
         return add_to_sequence(self.base_sequence, self.last_offset_delta)
 
     def is_valid(self) -> bool:
-        """Whether the batch is whole and its checksum right."""
+        """Whether the batch is complete and its checksum correct."""
         return (
             self.size_in_bytes >= HEADER_SIZE
             and len(self.buffer) == self.size_in_bytes
@@ -163,13 +163,13 @@ class RecordBatch:
             raise ApiError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"record batch at offset {self.base_offset} is corrupt (size {self.size_in_bytes},"
-                f" {len(self.buffer)} bytes at hand, stored crc {self.crc})",
+                f" {len(self.buffer)} bytes available, stored crc {self.crc})",
             )
 
     def check_records(self, *, limit: int, in_place: bool = True) -> Checked:
-        """Raises unless the records are what the header says, and inflate to at most `limit`.
+        """Raises unless the records match the header, and inflate to at most `limit`.
 
-        Not `in_place` means that the batch will be rebuilt, for which Kafka has other rules.
+        Kafka has other rules for batches that it rebuilds: those are not `in_place`.
         """
         return check_records(
             decompress_pieces(self.compression, self.buffer[HEADER_SIZE:], limit=limit),
@@ -179,7 +179,7 @@ class RecordBatch:
         )
 
     def heads(self) -> Iterator[RecordHead]:
-        """The records without values and headers, of which little is in memory at a time."""
+        """The records without values and headers, held in memory a little at a time."""
         is_append_time = self.timestamp_type is TimestampType.LOG_APPEND_TIME
         for timestamp_delta, offset_delta, key, has_value in read_heads(
             self._pieces(), self.record_count
@@ -192,7 +192,7 @@ class RecordBatch:
             )
 
     def records(self) -> Iterator[Record]:
-        """The records, decompressed and parsed; INVALID_RECORD where the payload is malformed."""
+        """The records, decompressed and parsed; raises INVALID_RECORD if malformed."""
         records = self._parse(self._pieces())
         if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
             return _with_timestamp(records, self.max_timestamp)
@@ -205,7 +205,7 @@ class RecordBatch:
                 f"found invalid record count {self.record_count} in magic v{self.magic} batch",
             )
         if not self.record_count and len(self.buffer) == HEADER_SIZE:
-            return iter(())  # compaction has emptied it; no codec writes nothing as nothing
+            return iter(())  # compaction has emptied it; every codec writes something for nothing
         return decompress_pieces(self.compression, self.buffer[HEADER_SIZE:])
 
     def _parse(self, pieces: Iterator[bytes]) -> Iterator[Record]:
@@ -237,9 +237,9 @@ Batch = RecordBatch | LegacyBatch
 
 
 def read_batches(buffer: BytesLike) -> Iterator[Batch]:
-    """The batches in `buffer`; a partial one at its end is left out, as in a fetch response.
+    """The batches in `buffer`, without a partial one at its end, as in a fetch response.
 
-    Sizes that no batch can have, and unknown magics, raise CORRUPT_MESSAGE.
+    Impossible sizes and unknown magics raise CORRUPT_MESSAGE.
     """
     view = memoryview(buffer)
     end = len(view)
@@ -254,7 +254,7 @@ def read_batches(buffer: BytesLike) -> Iterator[Batch]:
 
 
 def next_batch_size(view: memoryview, position: int, end: int) -> int | None:
-    """The whole size of the batch at `position`, or None when too few bytes are there to tell."""
+    """The total size of the batch at `position`, or None if there are too few bytes to tell."""
     if end - position <= MAGIC_POSITION:
         return None
     length: int = _OFFSET_AND_LENGTH.unpack_from(view, position)[1]
@@ -271,7 +271,7 @@ def next_batch_size(view: memoryview, position: int, end: int) -> int | None:
 
 
 def add_to_sequence(sequence: int, increment: int) -> int:
-    """`sequence` moved on; sequences wrap from the greatest 32-bit integer to 0."""
+    """`sequence` plus `increment`; sequences wrap from the greatest 32-bit integer to 0."""
     if sequence > 0x7FFFFFFF - increment:
         return increment - (0x7FFFFFFF - sequence) - 1
     return sequence + increment
@@ -282,7 +282,7 @@ def _with_timestamp(records: Iterator[Record], timestamp: int) -> Iterator[Recor
 
 
 def _read_at_least(pieces: Iterator[bytes], size: int) -> bytes:
-    """As many pieces as give `size` bytes, so that a large record is not copied for each."""
+    """Joins pieces until they hold `size` bytes: one copy of a large record, not one per piece."""
     more: list[bytes] = []
     while size >= 0 and (piece := next(pieces, None)) is not None:
         more.append(piece)

@@ -48,7 +48,7 @@ def build_batch(
 ) -> bytes:
     """A batch of `(timestamp, key, value, headers)` at consecutive offsets.
 
-    With LOG_APPEND_TIME every record reads back with the greatest of the timestamps.
+    With LOG_APPEND_TIME, every record reads back with the greatest timestamp.
     """
     numbered = [
         Record(offset, timestamp, key, value, headers)
@@ -89,8 +89,8 @@ def build_batch_at(
 ) -> bytes:
     """A batch whose records keep their own offsets, with gaps where compaction removed some.
 
-    `max_timestamp` is given where it must outlive the record that had it; an empty batch keeps
-    the offsets and the producer's sequence that its records once had.
+    Pass `max_timestamp` if it must outlive its record. An empty batch keeps the offsets and the
+    producer's sequence of its former records.
     """
     if delete_horizon is not None:
         base_timestamp = delete_horizon
@@ -161,7 +161,7 @@ def rebuild_batch(
 
 
 def write_crc(batch: bytearray | memoryview) -> None:
-    """Stamps a whole batch with the checksum of what it now holds."""
+    """Stamps a complete batch with the checksum of its present content."""
     crc = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
     batch[CRC_POSITION:ATTRIBUTES_POSITION] = crc.to_bytes(4, "big")
 
@@ -171,7 +171,7 @@ def append_record(
 ) -> None:
     """Adds one record to the payload of a batch that starts at the given offset and time."""
     _, timestamp, key, value, headers = record
-    body = bytearray(1)  # the attributes of a record, unused so far
+    body = bytearray(1)  # the record's attributes, so far unused
     body += encode_varint(timestamp - base_timestamp)
     body += encode_varint(record.offset - base_offset)
     _append_bytes(body, key)

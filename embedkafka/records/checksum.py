@@ -24,7 +24,7 @@ def _load() -> _Crc32c:
 
 
 def _load_extension() -> _Crc32c | None:
-    """The package's C module on its own: the package itself spends 70 ms reading its version."""
+    """The package's C module alone: importing the package takes 70 ms to read its version."""
     package = importlib.util.find_spec("crc32c")
     if package is None:
         return None
@@ -35,7 +35,7 @@ def _load_extension() -> _Crc32c | None:
         return None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    # A module loaded by hand has no type; the signature is that of the package's stub.
+    # A module loaded by hand has no type; the package's stub has this signature.
     return cast(_Crc32c | None, getattr(module, "crc32c", None))
 
 

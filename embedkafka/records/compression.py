@@ -1,11 +1,11 @@
 """The five codecs of record batches; their libraries load on first use.
 
-Two of Kafka's formats are not those of the libraries: snappy blocks come in the framing of
-xerial's snappy-java, and lz4 frames of magic-0 messages carry a header checksum that Kafka 0.8
-computed over the wrong bytes (KAFKA-3160).
+Two of Kafka's formats differ from the libraries': snappy blocks have the framing of xerial's
+snappy-java, and lz4 frames of magic-0 messages have a header checksum that Kafka 0.8 computed over
+the wrong bytes (KAFKA-3160).
 
-What comes in may inflate a thousandfold. It does so in pieces, so that a reader which needs but a
-part of it has but a piece in memory.
+Data may inflate a thousandfold. We inflate it in pieces, so that a reader has only one piece in
+memory.
 """
 
 import struct
@@ -31,7 +31,7 @@ class Compression(IntEnum):
 def compress(
     compression: Compression, data: BytesLike, *, level: int | None = None, magic: int = 2
 ) -> BytesLike:
-    """`data` compressed as the Java client would; `level` None is the codec's default."""
+    """Compresses `data` as the Java client does; `level` None is the codec's default."""
     if compression is Compression.NONE:
         return data
     if compression is Compression.GZIP:
@@ -45,14 +45,14 @@ def compress(
 
 
 class CannotDecompress(ApiError):
-    """The codec does not know what to make of the data."""
+    """The codec cannot read the data."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class InflatesTooFar(ApiError):
-    """The data holds more than it may."""
+    """The data inflates beyond the limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class InflatesTooFar(ApiError):
 
 
 def decompress(compression: Compression, data: BytesLike, *, magic: int = 2) -> BytesLike:
-    """The bytes that `data` holds, all at once; see `decompress_pieces`."""
+    """Inflates `data` at once; see `decompress_pieces`."""
     if compression is Compression.NONE:
         return data
     pieces = list(decompress_pieces(compression, data, magic=magic))
@@ -71,9 +71,9 @@ def decompress(compression: Compression, data: BytesLike, *, magic: int = 2) -> 
 def decompress_pieces(
     compression: Compression, data: BytesLike, *, magic: int = 2, limit: int | None = None
 ) -> Iterator[bytes]:
-    """The bytes that `data` holds, in pieces of a megabyte or so, whatever there are of them.
+    """Inflates `data` in pieces of about a megabyte.
 
-    What the codec cannot read raises `CannotDecompress`; more than `limit`, `InflatesTooFar`.
+    Raises `CannotDecompress` for malformed data, and `InflatesTooFar` beyond `limit` bytes.
     """
     size = 0
     try:
@@ -84,7 +84,7 @@ def decompress_pieces(
             yield piece
     except ApiError:
         raise
-    except Exception as error:  # each codec library has its own error classes
+    except Exception as error:  # every codec library has different error classes
         raise CannotDecompress(
             f"{compression.name.lower()} data cannot be read: {error}"
         ) from error
@@ -97,7 +97,7 @@ _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * 1024
-_SNAPPY_MAX_RATIO: Final = 64  # at most 64 bytes are copied by an element of two or three
+_SNAPPY_MAX_RATIO: Final = 64  # a copy element of two or three bytes yields at most 64
 
 _LZ4_MAGIC_SIZE: Final = 4
 _LZ4_MIN_SIZE: Final = 7
@@ -110,7 +110,7 @@ def _plain_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
 
 
 def _gzip_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
-    """Java's reader, and so Kafka, does not mind what follows if it is not another member."""
+    """Java's reader, and so Kafka, ignores trailing bytes that are not another member."""
     rest: BytesLike = data
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW)
@@ -143,7 +143,7 @@ def _snappy_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
         yield _decompress_snappy(view)
         return
     position = len(_XERIAL_HEADER)
-    while position + 4 <= len(view):  # what is too short for another block is left alone
+    while position + 4 <= len(view):  # ignore a rest too short for another block
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             continue
@@ -156,7 +156,7 @@ def _snappy_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
 
 
 def _decompress_snappy(block: memoryview) -> bytes:
-    """A block says first how long it will be, and the library takes its word for it."""
+    """Checks the length that a block announces, because the library trusts it."""
     from cramjam import snappy
 
     size = shift = 0
@@ -173,7 +173,7 @@ def _decompress_snappy(block: memoryview) -> bytes:
 def _compress_lz4(data: BytesLike, level: int | None, magic: int) -> bytes:
     import lz4.frame
 
-    # Kafka's reader knows independent blocks only; 64 KiB is the block size of its writer.
+    # Kafka's reader supports only independent blocks; 64 KiB is the block size of its writer.
     frame: bytes = lz4.frame.compress(
         data,
         compression_level=0 if level is None else level,
@@ -185,7 +185,7 @@ def _compress_lz4(data: BytesLike, level: int | None, magic: int) -> bytes:
 
 
 def _lz4_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
-    """Kafka reads one frame of independent blocks, and does not mind what follows."""
+    """Like Kafka, reads one frame of independent blocks and ignores trailing bytes."""
     import lz4.frame
 
     if len(data) < _LZ4_MIN_SIZE:
@@ -204,7 +204,7 @@ def _lz4_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
 
 
 def _with_lz4_checksum(data: BytesLike, *, since: int) -> bytes:
-    """The frame with its header checksum computed from byte `since` (4 is right, 0 Kafka 0.8's)."""
+    """The frame with a header checksum from byte `since` on: 4 is right, Kafka 0.8 used 0."""
     frame = bytearray(data)
     end = _LZ4_MAGIC_SIZE + 2 + (8 if frame[_LZ4_MAGIC_SIZE] & _LZ4_CONTENT_SIZE_FLAG else 0)
     frame[end] = (_xxhash32(bytes(frame[since:end])) >> 8) & 0xFF
@@ -212,7 +212,7 @@ def _with_lz4_checksum(data: BytesLike, *, since: int) -> bytes:
 
 
 def _xxhash32(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes, all that an lz4 header needs."""
+    """XXH32 with seed 0 of fewer than 16 bytes, which is all an lz4 header needs."""
     assert len(data) < 16
     mask = 0xFFFFFFFF
     prime1, prime2, prime3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
@@ -237,7 +237,7 @@ def _compress_zstd(data: BytesLike, level: int | None) -> bytes:
 
 
 def _zstd_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
-    """Frame after frame, and of each a few blocks at a time, for the library takes no limit."""
+    """Inflates frame by frame, a few blocks at a time, because the library has no output limit."""
     import zstandard
 
     view = memoryview(data)
@@ -257,9 +257,9 @@ def _zstd_pieces(data: BytesLike, magic: int) -> Iterator[bytes]:
 
 
 def _zstd_block_ends(view: memoryview, start: int) -> Iterator[int]:
-    """Where to cut the frame at `start`, so that no cut holds more than eight blocks (RFC 8878).
+    """Where to cut the frame at `start`, so that no piece holds more than eight blocks (RFC 8878).
 
-    Of what is no frame the end is anywhere; the library will say so.
+    For data that is no frame the cuts are arbitrary; the library refuses it anyway.
     """
     end = len(view)
     if bytes(view[start : start + 4]) == _ZSTD_MAGIC and start + 5 < end:

@@ -17,7 +17,7 @@ _VERSION: Final = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says; ids above COMMIT belong to KRaft and never occur here."""
+    """The types of control records; those above COMMIT belong to KRaft and never occur here."""
 
     ABORT = 0
     COMMIT = 1
@@ -25,7 +25,7 @@ class ControlType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """The decision about a transaction, and the epoch of the coordinator that made it."""
+    """The outcome of a transaction, and the epoch of the coordinator that decided it."""
 
     control_type: ControlType
     coordinator_epoch: int
@@ -55,7 +55,7 @@ def build_end_transaction_marker(
 
 
 def find_control_type(record: Record) -> ControlType | None:
-    """What a record of a control batch says, or None for a type that we do not know."""
+    """The type of a control record, or None if it is unknown."""
     if record.key is None or len(record.key) < _KEY.size:
         raise ApiError(ErrorCode.INVALID_RECORD, "the key of a control record is too short")
     version, control_type = _KEY.unpack_from(record.key)
@@ -65,7 +65,7 @@ def find_control_type(record: Record) -> ControlType | None:
 
 
 def read_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker in `record`, or None when it is a control record of another kind."""
+    """The marker in `record`, or None for another kind of control record."""
     control_type = find_control_type(record)
     if control_type is None:
         return None
@@ -78,5 +78,5 @@ def read_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
 
 
 def first_record(batch: RecordBatch) -> Record | None:
-    """The only record of a control batch, or None when compaction has emptied it."""
+    """The only record of a control batch, or None if compaction has removed it."""
     return next(iter(batch.records()), None)

@@ -1,7 +1,7 @@
-"""Batches of one magic turned into batches of another.
+"""Converts batches from one magic to another.
 
-Down for consumers that know message sets only (Fetch below v4), up for what producers before
-Kafka 0.11 send, for a log stores magic 2 only.
+Down for consumers that only know message sets (Fetch below v4); up for producers before Kafka 0.11,
+because a log stores only magic 2.
 """
 
 import struct
@@ -21,11 +21,11 @@ _FILLER: Final = struct.Struct(">qi")
 
 
 def down_convert(batches: Iterable[Batch], *, magic: int, first_offset: int = 0) -> bytes:
-    """The batches as message sets of `magic` 0 or 1.
+    """Converts the batches to message sets of `magic` 0 or 1.
 
-    Control batches are left out, for old clients would take them for data; of uncompressed batches
-    also the records before `first_offset`. Headers and producer ids are lost. Zstandard has no
-    form below magic 2 and raises UNSUPPORTED_COMPRESSION_TYPE.
+    Leaves out control batches, which old clients would take for data, and from uncompressed batches
+    the records before `first_offset`. Headers and producer ids are lost. Zstandard does not exist
+    below magic 2 and raises UNSUPPORTED_COMPRESSION_TYPE.
     """
     converted: list[bytes] = []
     for batch in batches:
@@ -57,13 +57,13 @@ def down_convert(batches: Iterable[Batch], *, magic: int, first_offset: int = 0)
 
 
 def down_convert_fetched(records: BytesLike, *, magic: int, first_offset: int) -> bytes:
-    """What a consumer of message sets is sent in place of the fetched `records`.
+    """The message sets to send to an old consumer in place of the fetched `records`.
 
-    It is as long as `records`, or as the first batch converted if that is longer: Kafka announces
-    the size of an answer before it converts. The end is cut off, or filled with the head of a
-    message that never ends, which consumers skip like any other partial one. Raises
-    UNSUPPORTED_COMPRESSION_TYPE when the first batch cannot be converted; a later one ends the
-    answer, and the consumer meets the error with its next fetch.
+    They are as long as `records`, or as the first converted batch if that is longer, because Kafka
+    announces the size of an answer before it converts. The end is cut off, or padded with the head
+    of a message that never ends, which consumers skip like any partial message. Raises
+    UNSUPPORTED_COMPRESSION_TYPE if the first batch cannot be converted. A later one ends the
+    answer, and the consumer's next fetch meets the error.
     """
     size = 0
     converted = bytearray()
@@ -95,9 +95,9 @@ def up_convert(
     compression_level: int | None = None,
     append_time: int | None = None,
 ) -> bytes:
-    """All records of `batches`, of any magic, as one batch of magic 2 at consecutive offsets.
+    """Joins the records of `batches` of any magic into one of magic 2, at consecutive offsets.
 
-    The first batch says who produced them; `append_time` stamps the result with LogAppendTime.
+    The first batch names the producer; `append_time` stamps the result with LogAppendTime.
     """
     records = [
         Record(offset, record.timestamp, record.key, record.value, record.headers)

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1, as producers and consumers before Kafka 0.11 speak them.
+"""Message sets of magic 0 and 1, the format of clients before Kafka 0.11.
 
 A message is its own batch, unless it is compressed: then its value is a message set, and the
 outer message is a wrapper. Inner offsets are absolute in magic 0; in magic 1 they count from 0,
@@ -43,7 +43,7 @@ class LegacyBatch:
     magic: int
     attributes: int
 
-    # What a message set cannot say, said the way v2 says it.
+    # Attributes that message sets lack, with the values that mean "none" in v2.
     partition_leader_epoch: Final = NO_LEADER_EPOCH
     producer_id: Final = NO_PRODUCER_ID
     producer_epoch: Final = NO_PRODUCER_EPOCH
@@ -70,7 +70,7 @@ class LegacyBatch:
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first record, for which a wrapper has to be opened."""
+        """The offset of the first record; decompresses a wrapper to find it."""
         if self.compression is Compression.NONE:
             return self.last_offset
         return next(self.records()).offset
@@ -106,7 +106,7 @@ class LegacyBatch:
         return self.max_timestamp
 
     def is_valid(self) -> bool:
-        """Whether the message is whole and its checksum right."""
+        """Whether the message is complete and its checksum correct."""
         return (
             self.magic in (0, 1)
             and self.size_in_bytes >= MIN_MESSAGE_SIZE[self.magic]
@@ -124,7 +124,7 @@ class LegacyBatch:
             )
 
     def records(self) -> Iterator[Record]:
-        """The record, or those inside the wrapper with their absolute offsets."""
+        """The record, or the records inside the wrapper, with absolute offsets."""
         if self.compression is Compression.NONE:
             return iter((self._record(),))
         return iter(self._inner_records())
@@ -135,7 +135,7 @@ class LegacyBatch:
             yield RecordHead(record.offset, record.timestamp, record.key, record.value is not None)
 
     def check_inflation(self, *, limit: int) -> None:
-        """Raises unless what is in a wrapper can be read, and is at most `limit` bytes long."""
+        """Raises unless a wrapper's content is readable and at most `limit` bytes long."""
         if self.compression is not Compression.NONE:
             wrapped = self._record().value or b""
             for _ in decompress_pieces(self.compression, wrapped, magic=self.magic, limit=limit):
@@ -181,7 +181,7 @@ class LegacyBatch:
         return self.last_offset - last_inner_offset
 
     def _inner_messages(self, message_set: BytesLike) -> Iterator[Record]:
-        """The messages; a partial one at the end is left out, as outside of a wrapper."""
+        """The inner messages, without a partial one at the end."""
         view = memoryview(message_set)
         position = 0
         while len(view) - position >= MIN_MESSAGE_SIZE[0]:
@@ -217,7 +217,7 @@ def build_message_set(
     compression: Compression = Compression.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """`records`, which have absolute offsets, as messages of magic 0 or 1; headers are dropped."""
+    """Writes `records`, whose offsets are absolute, as messages of magic 0 or 1; drops headers."""
     flag = TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0
     if compression is Compression.NONE or not records:
         return b"".join(_message(record, magic, flag) for record in records)

@@ -1,4 +1,4 @@
-"""One record, and the words that say where its timestamp comes from."""
+"""One record, its timestamp type, and constants that all magics share."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -13,7 +13,7 @@ TIMESTAMP_TYPE_FLAG: Final = 0x08
 
 
 class TimestampType(IntEnum):
-    """Bit 3 of the attributes: who set the timestamps. Magic 0 has none at all."""
+    """Who set the timestamps: bit 3 of the attributes. Magic 0 has no timestamps."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0

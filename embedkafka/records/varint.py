@@ -4,7 +4,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 
 
 def encode_varint(value: int) -> bytes:
-    """`value` as a zigzag varint; 32-bit and 64-bit values have one and the same form."""
+    """`value` as a zigzag varint; 32-bit and 64-bit values have the same form."""
     zigzag = (value << 1) ^ (value >> 63)
     if zigzag < 0x80:
         return _SINGLE[zigzag]
@@ -39,7 +39,7 @@ def decode_varint(buffer: memoryview | bytes, position: int) -> tuple[int, int]:
 
 
 class EndsEarly(ApiError):
-    """There are fewer bytes than a record needs; perhaps more will come."""
+    """The data ends inside a record; more may follow."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)

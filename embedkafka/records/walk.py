@@ -1,14 +1,14 @@
 """Walks over the records of a batch without building them.
 
-Records are laid out one after the other, each a run of varints with a key, a value and headers in
-between. `check_records` looks whether they are what the batch says, by Kafka's rules; `read_heads`
-reads when, where and under which key they are. Both take the payload in pieces and hold one piece
-at a time, whatever a value's size: a few kilobytes can inflate to gigabytes.
+Records follow each other, each a run of varints with a key, a value and headers in between.
+`check_records` compares them with the batch's header by Kafka's rules; `read_heads` reads their
+timestamps, offsets and keys. Both take the payload in pieces and hold one piece at a time, because
+a few kilobytes can inflate to gigabytes.
 
-Most batches have runs of records that are equally long. Such a run is compared column by column,
-with slices that take every n-th byte, in about a twentieth of the time (60 ns a record, not 1200).
+Most batches have runs of records of equal length. We compare such a run column by column, with
+slices that take every n-th byte, in a twentieth of the time (60 ns per record instead of 1200).
 
-Owner: nobody; these are functions of bytes.
+Owner: none; these are functions of bytes.
 """
 
 import struct
@@ -22,10 +22,10 @@ from embedkafka.records.varint import decode_varint
 
 
 class Checked(NamedTuple):
-    """What was seen on a walk over good records."""
+    """The findings of a walk over good records."""
 
     max_timestamp_delta: int
-    #: The first record without a key; compacted topics have none.
+    #: The first record without a key; compacted topics accept none.
     keyless_index: int | None
 
 
@@ -39,14 +39,14 @@ class Head(NamedTuple):
 
 
 class MalformedLength(ApiError):
-    """The length of a record is no 32-bit varint, of which Kafka does not even say what it is."""
+    """The length of a record is no 32-bit varint; Kafka has no specific error for it."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, "a record's length is no varint")
 
 
 class MisplacedRecord(ApiError):
-    """A compressed record is not where its place puts it, so that Kafka tries a rebuild in vain."""
+    """A compressed record's offset does not match its place, and Kafka cannot rebuild the batch."""
 
     def __init__(self, index: int) -> None:
         super().__init__(
@@ -59,19 +59,19 @@ def check_records(
 ) -> Checked:
     """Raises unless `pieces` are `count` records and nothing else.
 
-    Kafka looks at compressed batches that stay as they are with another reader: it does not
-    compare a record's length with what is in it, but it needs offsets that count from 0.
+    Kafka reads compressed batches that it stores unchanged with another reader. That one does not
+    check a record's length against its content, but requires offsets that count from 0.
     """
     by_place = is_compressed and in_place
     payload = _Payload(iter(pieces))
     data, position = payload.data, 0
     index, max_delta, keyless_index, misplaced_index = 0, _NO_DELTA, None, None
-    last_length = run_after = 0  # looking for a run does not pay before record `run_after`
+    last_length = run_after = 0  # before record `run_after` it does not pay to look for a run
     while index < count:
         start = position
         try:
-            # This is `_Payload.check_record`, unrolled for ordinary records in one piece. What is
-            # not ordinary, wrong for instance, raises and is looked at again by that.
+            # This is `_Payload.check_record`, unrolled for ordinary records in one piece. Any
+            # other record raises here, and `check_record` looks at it again.
             head = _UNPACK_HEAD(data, start)
             size, place = head[0], 1
             if size > 0x7F:
@@ -97,7 +97,7 @@ def check_records(
                 if shift > 49:
                     raise IndexError
             if timestamp_delta & 1:
-                timestamp_delta = ~timestamp_delta  # so that half of it is what it means
+                timestamp_delta = ~timestamp_delta  # half of this is the value
             offset_delta = head[place]
             place += 1
             if offset_delta > 0x7F:
@@ -177,7 +177,7 @@ def check_records(
 
 
 def _skip_headers(data: bytes, position: int, count: int) -> int:
-    """The position after `count` ordinary headers; IndexError when they are not."""
+    """The position after `count` ordinary headers; raises IndexError for others."""
     if count & 1 or count > 0x7F:
         raise IndexError
     for _ in range(count >> 1):
@@ -195,7 +195,7 @@ def _skip_headers(data: bytes, position: int, count: int) -> int:
 
 
 def read_heads(pieces: Iterable[bytes], count: int) -> Iterator[Head]:
-    """The heads of `count` records; INVALID_RECORD where there is none."""
+    """The heads of `count` records; raises INVALID_RECORD if one is malformed."""
     payload = _Payload(iter(pieces))
     for _ in range(count):
         head = payload.find_head() or payload.read_head()
@@ -206,7 +206,7 @@ def read_heads(pieces: Iterable[bytes], count: int) -> Iterator[Head]:
 
 # -- a record by itself
 
-#: The most that ordinary records have before their key; Kafka's own varints may be longer.
+#: The most bytes that ordinary records have before their key; Kafka allows longer varints.
 _UNPACK_HEAD: Final = struct.Struct("16B").unpack_from
 
 _INT: Final = 5
@@ -255,7 +255,7 @@ class _Payload:
         return _Seen(timestamp_delta, offset_delta, key_size < 0)
 
     def find_head(self) -> Head | None:
-        """The next head, if the record is good and in this piece as a whole."""
+        """The next head, if the record is good and lies completely in this piece."""
         data = self.data
         try:
             size, start = decode_varint(data, self.position)
@@ -367,7 +367,7 @@ def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_RECORD, message)
 
 
-# -- a run of records that are equally long
+# -- a run of records of equal length
 
 _SHORTEST_RUN: Final = 8
 _RUN_BACKOFF: Final = 64
@@ -385,9 +385,9 @@ _NO_RUN: Final = _Run(0, _NO_DELTA)
 
 
 def _find_run(data: bytes, position: int, length: int, limit: int, *, first_index: int) -> _Run:
-    """How many records from `position` on are laid out like the one of `length` bytes before it.
+    """Counts the records from `position` on that are laid out like the one of `length` before.
 
-    Their lengths must be the same, timestamps as wide, and offsets must count on.
+    Their lengths and the widths of their timestamps must be equal, and their offsets consecutive.
     """
     if limit < _SHORTEST_RUN:
         return _NO_RUN
@@ -419,7 +419,7 @@ def _find_run(data: bytes, position: int, length: int, limit: int, *, first_inde
 
 
 def _layout(record: bytes) -> tuple[list[int], range, range]:
-    """Where a good record without headers has its lengths, its timestamp and its offset."""
+    """The positions of lengths, timestamp and offset in a good record without headers."""
     _, body = decode_varint(record, 0)
     _, timestamp_end = decode_varint(record, body + 1)
     _, offset_end = decode_varint(record, timestamp_end)
@@ -438,7 +438,7 @@ def _layout(record: bytes) -> tuple[list[int], range, range]:
 def _max_delta(columns: list[bytes]) -> int:
     """The largest of the zigzag varints whose first, second, ... bytes are in `columns`.
 
-    They are equally wide, so that their bytes, read from the last one, are in the same order.
+    They have equal width, so comparing their bytes from the last one on gives the same order.
     """
     size = next(size for size in _ARRAYS if size >= len(columns))
     interleaved = bytearray(size * len(columns[0]))
@@ -464,7 +464,7 @@ def _from_varint(varint: int) -> int:
 
 
 def _columns(first: int, end: int, width: int) -> tuple[bytes, ...]:
-    """The bytes of the varints from `first` to `end`, all first ones, all second ones, ..."""
+    """The bytes of the varints from `first` to `end`: all first bytes, all second bytes, ..."""
     last = width - 1
     return tuple(
         bytes(
@@ -487,7 +487,7 @@ def _counting_from(first: int, end: int, width: int) -> "_Numbers":
 
 
 _Numbers = Callable[[int], tuple[int, tuple[bytes, ...]]]
-#: Offsets as records count them, by the width of their varints; made when first needed.
+#: Encoded consecutive offsets, by the width of their varints; made when first needed.
 _OFFSET_COLUMNS: Final[dict[int, _Numbers]] = {
     1: _counting_from(0, 0x40, 1),
     2: _counting_from(0x40, 0x2000, 2),

@@ -227,8 +227,8 @@ class Garbage:
     ("sent", "reason"),
     [
         (struct.pack(">i", -5), "a frame of -5 bytes"),
-        (struct.pack(">i", 100) + b"torn", "it closed the connection"),
-        (b"", "it closed the connection"),
+        (struct.pack(">i", 100) + b"torn", "the broker closed the connection"),
+        (b"", "the broker closed the connection"),
     ],
 )
 def test_a_broker_that_speaks_garbage_closes_the_client(bench, sent, reason):
