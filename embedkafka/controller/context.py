@@ -22,8 +22,6 @@ if TYPE_CHECKING:  # the machines import this module
     from embedkafka.controller.partition_machine import PartitionState
     from embedkafka.controller.replica_machine import ReplicaState
 
-"""Leader epochs of StopReplica for a partition without a leader, or of a topic in deletion."""
-
 
 class PartitionAndReplica(NamedTuple):
     """A partition on a broker."""

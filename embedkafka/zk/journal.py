@@ -1,16 +1,16 @@
-"""A tree of znodes on disk: whole in one file, and what has changed since then in another.
+"""A tree of znodes on disk: a snapshot in one file, and the changes since then in another.
 
-Every transaction is a line of JSON in `zookeeper.journal`, written before anyone hears of it, so a
-killed process loses none. Reading it back is applying the same operations again. When the journal
-has outgrown the tree, the tree is written whole and the journal begins again.
+Every transaction is a line of JSON in `zookeeper.journal`, written before it is acknowledged, so a
+killed process loses none. Loading applies the same operations again. When the journal has outgrown
+the tree, we write a new snapshot and start an empty journal.
 
-A killed process may leave half a line, always the last: it was not acknowledged, and is dropped. No
-line is synced, so after a power cut the last ones may be missing, as records of the logs may be.
+A killed process may leave an incomplete last line. It was not acknowledged, so we drop it. Lines
+are not synced: a power cut may lose the last ones, as it may lose records of logs.
 
 Owner: `MemoryZk._lock`.
-Invariants: `zookeeper.json` and the lines with higher transaction ids are the tree. A line that
-could not be written is made up for by writing the tree whole on the next change.
-Not here: what is in a tree (`tree`), and how it looks when written whole (`snapshot`).
+Invariants: `zookeeper.json` plus the lines with higher transaction ids make up the tree. After a
+line could not be written, the next change writes a snapshot.
+Not here: the tree itself (`tree`), and the format of a snapshot (`snapshot`).
 """
 
 import json
@@ -28,7 +28,7 @@ TREE_FILE: Final = "zookeeper.json"
 JOURNAL_FILE: Final = "zookeeper.journal"
 
 _SHORTEST_BYTES: Final = 1024 * 1024
-"""A journal up to here is not worth writing the tree for."""
+"""A smaller journal never causes a snapshot."""
 
 
 class Journal:
@@ -45,7 +45,7 @@ class Journal:
         self._limit = 0
 
     def load(self) -> Tree:
-        """The tree as it was last; without sessions, for they ended with their process."""
+        """The last tree, without ephemeral znodes: the sessions ended with their process."""
         tree = Tree()
         if self._files.exists(self._tree_path):
             try:
@@ -59,7 +59,7 @@ class Journal:
         return tree
 
     def append(self, tree: Tree, *, session_id: int, now_ms: int, ops: Sequence[Op] | None) -> None:
-        """Writes down the transaction that has just changed `tree`; None is a session's end."""
+        """Writes the transaction that has just changed `tree`; None means the end of a session."""
         if self._closed:
             return
         try:
@@ -77,7 +77,7 @@ class Journal:
             self._failures.record(f"writing {self._path}", error)
 
     def rewrite(self, tree: Tree) -> None:
-        """Writes the tree whole, and begins the journal again."""
+        """Writes a snapshot and starts an empty journal."""
         data = encode_tree(tree, ephemerals=True)
         self._files.replace(self._tree_path, data)
         if self._file is None:
@@ -87,7 +87,7 @@ class Journal:
         self._limit = max(_SHORTEST_BYTES, 2 * len(data))
 
     def close(self, tree: Tree) -> None:
-        """Leaves the tree whole, in one file."""
+        """Writes a last snapshot."""
         self._closed = True
         self._file = None
         self._files.replace(self._tree_path, encode_tree(tree))
@@ -96,11 +96,11 @@ class Journal:
 
 def _replay(journal: bytes, tree: Tree) -> None:
     lines = journal.split(b"\n")
-    del lines[-1]  # empty, or the half of a line
+    del lines[-1]  # empty, or an incomplete line
     for number, line in enumerate(lines, start=1):
         try:
             zxid, session_id, now_ms, changes = json.loads(line)
-            if zxid <= tree.zxid:  # the tree was written whole, and the journal not cut any more
+            if zxid <= tree.zxid:  # in the snapshot: the process ended before it cut the journal
                 continue
             if zxid != tree.zxid + 1:
                 raise ValueError(f"transaction {zxid} after {tree.zxid}")
@@ -118,7 +118,7 @@ def _changes(op: Op) -> bool:
 
 
 def _encode(op: Op) -> list[object]:
-    """Bytes as text of the same numbers: Kafka's own can be read, and any others are kept."""
+    """Bytes as Latin-1 text: Kafka's payloads stay legible, and others survive."""
     if isinstance(op, CreateOp):
         return ["create", op.path, op.data.decode("latin-1"), op.ephemeral, op.sequence]
     if isinstance(op, SetOp):

@@ -4,13 +4,13 @@
     zk.make_persistent_paths()          # once, when a broker starts
     epoch = zk.register_broker(info)    # ephemeral; the epoch is the znode's czxid
 
-What only the active controller may write takes `epoch_version`, the zk version of
-`/controller_epoch` that it saw when elected: such a write is a transaction that checks it, and
-raises `ControllerMoved` when another controller has been elected since.
+Writes reserved to the active controller take `epoch_version`, the zk version of `/controller_epoch`
+at its election. Such a write is a transaction that checks this version, and raises
+`ControllerMoved` if another controller has been elected since.
 
-Owner: nobody; it holds no state but the store.
-Not here: when to write what (`controller`, `replica`, `server`), the bytes (`payloads`), and how
-many znodes are written at once (`znodes`, `partition_states`).
+Owner: none; it holds no state but the store.
+Not here: when to write (`controller`, `replica`, `server`), the bytes (`payloads`), and writing
+many znodes at once (`znodes`, `partition_states`).
 """
 
 import logging
@@ -80,13 +80,13 @@ class KafkaZk:
     # --- cluster and brokers ---
 
     def make_persistent_paths(self) -> None:
-        """Creates what every Kafka cluster has; quick when it is there."""
+        """Creates the znodes that every Kafka cluster has; quick if they exist."""
         missing = [path for path in paths.PERSISTENT if self.store.exists(path) is None]
         for path in missing:
             create_with_parents(self.store, path, None, exist_ok=True)
 
     def create_or_get_cluster_id(self, proposed: str) -> str:
-        """The cluster's id: `proposed` when it has none yet."""
+        """The cluster's id; `proposed` becomes it if there is none yet."""
         found = self.find_cluster_id()
         if found is not None:
             return found
@@ -101,10 +101,10 @@ class KafkaZk:
         return None if data is None else payloads.decode_cluster_id(data)
 
     def register_broker(self, info: BrokerInfo) -> int:
-        """Makes the broker's ephemeral znode and returns the broker epoch.
+        """Creates the broker's ephemeral znode and returns the broker epoch.
 
-        A znode left by an earlier session of this very client is ours (the create was retried);
-        one of another session raises `NodeExists`, as a second broker with this id is running.
+        An existing znode of this session is ours (the create was retried). One of another session
+        raises `NodeExists`: a second broker with this id is running.
         """
         data = payloads.encode_broker(info, self._clock.now_ms())
         path = paths.broker(info.id)
@@ -128,7 +128,7 @@ class KafkaZk:
         return None if data is None else payloads.decode_broker(broker_id, data)
 
     def find_broker_epoch(self, broker_id: int) -> int | None:
-        """The epoch of a broker's present life, None while it is not registered."""
+        """The epoch of a registered broker; None if it is not registered."""
         stat = self.store.exists(paths.broker(broker_id))
         return None if stat is None else stat.czxid
 
@@ -142,10 +142,10 @@ class KafkaZk:
             if node is not None
         }
 
-    # --- the controller's own znodes ---
+    # --- the controller's znodes ---
 
     def watch_controller(self, watch: Watch) -> int | None:
-        """Leaves a watch for any change of controller; the present controller's id."""
+        """Watches for a change of controller; returns the current controller's id."""
         self.store.exists(paths.CONTROLLER, watch)
         return self.find_controller_id()
 
@@ -166,7 +166,7 @@ class KafkaZk:
         return int(data), stat.version
 
     def register_controller_and_increment_epoch(self, broker_id: int) -> tuple[int, int]:
-        """Becomes controller: the new epoch and its zk version, or `ControllerMoved`."""
+        """Becomes controller: returns the new epoch and its zk version. May raise `ControllerMoved`."""
         epoch, version = self.controller_epoch()
         mine = payloads.encode_controller(broker_id, self._clock.now_ms())
         ops: list[Op] = [
@@ -184,7 +184,7 @@ class KafkaZk:
         delete_all(self.store, [paths.CONTROLLER], epoch_version)
 
     def make_feature_znode(self) -> None:
-        """Every cluster since Kafka 2.7 has one; ours finalizes no features by itself."""
+        """Every cluster since Kafka 2.7 has one; ours finalizes no features."""
         if self.store.exists(paths.FEATURE) is None:
             create_with_parents(self.store, paths.FEATURE, payloads.NO_FEATURES, exist_ok=True)
 
@@ -206,7 +206,7 @@ class KafkaZk:
         }
 
     def topic_ids(self, watch: Watch | None = None) -> dict[str, uuid.UUID | None]:
-        """Every topic's id; the watch is for topics that come and go."""
+        """Every topic's id; the watch fires when a topic is created or deleted."""
         found = self.topic_assignments(self.topics(watch))
         return {name: assignment.topic_id for name, assignment in found.items()}
 
@@ -222,9 +222,9 @@ class KafkaZk:
         topic_id: uuid.UUID | None,
         config: Mapping[str, str],
     ) -> None:
-        """Writes settings and assignment; raises `NodeExists` where the topic is.
+        """Writes settings and assignment; raises `NodeExists` if the topic exists.
 
-        The controller sees the topic and gives its partitions leaders.
+        The controller then sees the topic and elects leaders for its partitions.
         """
         partitions = {p: ReplicaAssignment(replicas=tuple(r)) for p, r in assignment.items()}
         create = CreateOp(paths.topic(topic), payloads.encode_topic(topic_id, partitions))
@@ -236,7 +236,7 @@ class KafkaZk:
                 return
             except (NodeExists, NoNode) as error:
                 if error.op_index == 1 or (isinstance(error, NoNode) and not there):
-                    raise  # else the settings came or went since we looked
+                    raise  # else the settings appeared or disappeared since we looked
 
     def set_topic_assignment(
         self,
@@ -251,7 +251,7 @@ class KafkaZk:
         write_as_controller(self.store, [op], epoch_version)
 
     def delete_topic_znodes(self, topic: str, *, epoch_version: int) -> None:
-        """Removes every trace of a topic whose replicas are gone, the delete request last."""
+        """Removes all znodes of a topic whose replicas are gone, the delete request last."""
         for path in (paths.topic(topic), paths.config("topics", topic)):
             delete_tree(self.store, path, epoch_version)
         self.delete_topic_requests([topic], epoch_version=epoch_version)
@@ -261,7 +261,7 @@ class KafkaZk:
     def partition_states(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, LeaderAndIsr]:
-        """The states of those partitions that have one."""
+        """The states of the partitions that have one."""
         listed = list(partitions)
         found = self.store.get_many([paths.partition_state(tp) for tp in listed])
         return {
@@ -286,7 +286,7 @@ class KafkaZk:
         controller_epoch: int,
         epoch_version: int,
     ) -> StateUpdates:
-        """Writes states whose `zk_version` is still the znode's, as the controller."""
+        """As the controller, writes states whose `zk_version` is still the znode's."""
         return update_states(
             self.store, states, controller_epoch=controller_epoch, epoch_version=epoch_version
         )
@@ -299,16 +299,16 @@ class KafkaZk:
         topic_id: uuid.UUID | None = None,
         joining: Mapping[BrokerId, int] = _NO_JOINERS,
     ) -> int | None:
-        """A leader's own change of its ISR: the new zk version, or None when it was fenced.
+        """A leader's change of its ISR; returns the new zk version, or None if it was fenced.
 
-        A leader of an earlier topic of the same name is fenced by the `topic_id`: versions do not
-        tell the two topics apart, because the znodes of both begin at 0.
-        Brokers that are `joining` must be registered in the same moment, with the given broker
-        epoch unless that is -1, else it is `NoNode`: a controller that has seen one go does not
-        look at the set again.
-        A write that was done but whose answer was lost counts as done: the znode then has
-        exactly the state that was to be written. The version is therefore compared first, and
-        by a write, for a server may answer reads with what was.
+        `topic_id` fences a leader of an earlier topic of the same name. Versions cannot tell the
+        two topics apart, because the znodes of both begin at 0.
+        Brokers in `joining` must be registered at that moment, with the given broker epoch unless
+        it is -1, or this raises `NoNode`: a controller that has seen one go does not look at the
+        set again.
+        A write whose answer was lost counts as done if the znode has exactly the intended state.
+        We therefore compare the version first, and by a write, because a server may answer reads
+        with old data.
         """
         if topic_id is not None:
             topic = self.find_topic(partition.topic)
@@ -342,11 +342,11 @@ class KafkaZk:
     # --- topic deletion ---
 
     def request_topic_deletion(self, topic: str) -> None:
-        """Asks the controller to delete `topic`; raises `NodeExists` if it was asked already."""
+        """Asks the controller to delete `topic`; raises `NodeExists` if it is already asked to."""
         create_with_parents(self.store, paths.delete_topic(topic), None)
 
     def request_topic_deletions(self, topics: Iterable[str]) -> None:
-        """Asks for many at once; those asked for already are fine."""
+        """Asks for many deletions at once; existing requests are fine."""
         missing = set(topics) - self.topic_deletions()
         for chunk in chunks(sorted(missing), OPS_PER_MULTI):
             self.store.multi([CreateOp(paths.delete_topic(topic)) for topic in chunk])
@@ -355,7 +355,7 @@ class KafkaZk:
         return self.store.exists(paths.delete_topic(topic)) is not None
 
     def watch_topic_deletion(self, topic: str, watch: Watch) -> bool:
-        """Leaves a watch for the end of a deletion; whether it is still under way."""
+        """Watches for the end of a deletion; returns whether it is still in progress."""
         return self.store.exists(paths.delete_topic(topic), watch) is not None
 
     def topic_deletions(self, watch: Watch | None = None) -> set[str]:
@@ -367,7 +367,7 @@ class KafkaZk:
     # --- reassignment and preferred election, the old ways through ZooKeeper ---
 
     def watch_reassignment(self, watch: Watch) -> bool:
-        """Leaves a watch for `/admin/reassign_partitions`; whether it is there."""
+        """Watches `/admin/reassign_partitions`; returns whether it exists."""
         return self.store.exists(paths.REASSIGN_PARTITIONS, watch) is not None
 
     def reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
@@ -387,7 +387,7 @@ class KafkaZk:
     def set_reassignment(
         self, wanted: Mapping[TopicPartition, Sequence[int]], *, epoch_version: int
     ) -> None:
-        """What is still to do; an empty one removes the znode."""
+        """Writes the moves still to do; without any, removes the znode."""
         if not wanted:
             delete_all(self.store, [paths.REASSIGN_PARTITIONS], epoch_version)
             return
@@ -396,7 +396,7 @@ class KafkaZk:
             write_as_controller(self.store, [op], epoch_version)
 
     def watch_preferred_election(self, watch: Watch) -> bool:
-        """Leaves a watch for `/admin/preferred_replica_election`; whether it is there."""
+        """Watches `/admin/preferred_replica_election`; returns whether it exists."""
         return self.store.exists(paths.PREFERRED_REPLICA_ELECTION, watch) is not None
 
     def preferred_election(self) -> list[TopicPartition]:
@@ -413,7 +413,7 @@ class KafkaZk:
     # --- notifications to the controller ---
 
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tells the controller that leaders changed these ISRs, so that it updates metadata."""
+        """Tells the controller about changed ISRs, so that it updates metadata."""
         prefix = f"{paths.ISR_CHANGES}/{paths.ISR_CHANGE_PREFIX}"
         self.store.create(prefix, payloads.encode_partitions(partitions), sequence=True)
 
@@ -444,7 +444,7 @@ class KafkaZk:
     # --- settings ---
 
     def config(self, entity_type: str, entity_name: str) -> dict[str, str]:
-        """The overrides of an entity such as `("topics", "orders")`; empty when it has none."""
+        """The overrides of an entity such as `("topics", "orders")`; empty if it has none."""
         data = find(self.store, paths.config(entity_type, entity_name))
         return {} if data is None else payloads.decode_config(data)
 
@@ -460,7 +460,7 @@ class KafkaZk:
         return children(self.store, f"{paths.CONFIG}/{entity_type}", None)
 
     def configured_everywhere(self) -> list[tuple[str, str]]:
-        """Every entity that has overrides, but for topics, as type and name."""
+        """Every entity with overrides, except topics, as type and name."""
         skipped = f"{paths.CONFIG_CHANGES}/", f"{paths.CONFIG}/topics/"
         found = [path for path in below(self.store, paths.CONFIG) if not path.startswith(skipped)]
         return [
@@ -485,11 +485,11 @@ class KafkaZk:
         self.store.create(prefix, payloads.encode_config_change(entity_path), sequence=True)
 
     def purge_config_changes(self, names: Iterable[str]) -> None:
-        """Deletes those of the notifications that everybody has had the time to read."""
+        """Deletes the notifications that all brokers have had time to read."""
         newest_ms = self._clock.now_ms() - CONFIG_CHANGE_EXPIRATION_MS
         for name in sorted(names):
             path = f"{paths.CONFIG_CHANGES}/{name}"
-            with suppress(NoNode):  # another broker may be at it
+            with suppress(NoNode):  # another broker may do the same
                 if self.store.get(path)[1].ctime >= newest_ms:
                     return  # names rise with time
                 self.store.delete(path)
@@ -499,7 +499,7 @@ class KafkaZk:
     def allocate_producer_ids(
         self, broker_id: int, size: int = PRODUCER_ID_BLOCK_SIZE
     ) -> ProducerIdBlock:
-        """Takes the next block of producer ids for a broker; no id is ever given twice."""
+        """Takes the next block of producer ids for a broker; no id is ever handed out twice."""
         while True:
             try:
                 data, stat = self.store.get(paths.PRODUCER_ID_BLOCK)
@@ -529,7 +529,7 @@ class KafkaZk:
             create_with_parents(self.store, path, data, exist_ok=True)
 
     def delete_consumer_offsets(self) -> None:
-        """Forgets all of them."""
+        """Deletes all of them."""
         for path in below(self.store, paths.CONSUMERS):
             if path != paths.CONSUMERS:
                 self.store.delete(path)
@@ -537,7 +537,7 @@ class KafkaZk:
     # --- how ---
 
     def _confirm_election(self, broker_id: int, epoch: int, error: ZkError) -> tuple[int, int]:
-        """The answer to a won election may be lost, and its retry then finds our own znode."""
+        """The answer to a won election may be lost; its retry then finds our own znode."""
         if self.find_controller_id() == broker_id:
             data, stat = self.store.get(paths.CONTROLLER_EPOCH)
             if int(data) == epoch:

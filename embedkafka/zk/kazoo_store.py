@@ -1,9 +1,8 @@
 """A session on a real ZooKeeper ensemble, through kazoo, so that brokers can be processes.
 
-Kazoo forgets watches when its connection breaks, where ZooKeeper's own client would ask the next
-server for what it missed. Kafka depends on that, so watches are kept here with what was last
-seen of their znodes; after a reconnect those whose znode has changed fire, the others are set
-again.
+Kazoo forgets watches when its connection breaks. ZooKeeper's own client would ask the next server
+for the changes it missed, and Kafka depends on that. So we keep watches with the last known state
+of their znodes. After a reconnect, watches whose znode has changed fire; we set the others again.
 
 Owner: `_lock` (leaf) guards the kept watches and the state; kazoo's threads call back.
 Invariants: as in `store`; kazoo calls watches one at a time and in order.
@@ -56,17 +55,17 @@ _ERRORS: dict[str, type[ZkError]] = {
 """Kazoo's exceptions by name, so that this module loads without kazoo."""
 
 _SHORTEST_SESSION_MS: Final = 1_000
-"""Kazoo may put off a heartbeat by 0.4 s; shorter sessions would expire by that alone."""
+"""Kazoo may delay a heartbeat by 0.4 s, which alone would expire shorter sessions."""
 
 _RECONNECTING: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 0.5}
-"""By default kazoo waits twice as long each time, and misses the end of a short outage."""
+"""By default kazoo doubles its wait each time, and misses the end of a short outage."""
 
 _BOTH_WAYS: Final = 2
 """`socket.SHUT_RDWR`"""
 
 
 class KazooZk:
-    """One session on the ensemble `hosts`, `host:port,...[/chroot]`, which is awaited."""
+    """One session on the ensemble `hosts`, `host:port,...[/chroot]`; waits for the connection."""
 
     def __init__(
         self,
@@ -177,7 +176,7 @@ class KazooZk:
         self._listeners.append(listener)
 
     def renew(self) -> None:
-        """Kazoo opens the next session by itself; this waits for it and lets calls through."""
+        """Kazoo opens the next session itself; this waits for it, then lets calls through."""
         with self._lock:
             if self._state is not SessionState.EXPIRED:
                 return
@@ -188,21 +187,21 @@ class KazooZk:
         self._announce(SessionState.CONNECTED)
 
     def pause(self) -> None:
-        """Cuts the client off; unless resumed, the session expires after its timeout."""
+        """Disconnects the client; unless resumed, the session expires after its timeout."""
         with self._lock:
             self._is_cut = True
             connected = self._socket
         if connected is not None:
-            with suppress(OSError):  # it may be broken already
+            with suppress(OSError):  # it may already be broken
                 connected.shutdown(_BOTH_WAYS)
 
     def resume(self) -> None:
-        """Reconnects the client, which learns now whether its session has expired meanwhile."""
+        """Reconnects the client, which now learns whether its session has expired."""
         with self._lock:
             self._is_cut = False
 
     def drop(self) -> None:
-        """Ends without a goodbye: the session is left to expire."""
+        """Ends without closing the session, which is left to expire."""
         self.pause()
         self.close()
 
@@ -248,13 +247,13 @@ class KazooZk:
             raise EmbedKafkaError(
                 f"no ZooKeeper answers at {hosts} within {self._connect_timeout_s:g} s"
             )
-        if client.chroot:  # made if need be, as Kafka does; kazoo only warns
+        if client.chroot:  # created if missing, as Kafka does; kazoo only warns
             chroot, client.chroot = client.chroot, ""
             client.ensure_path(chroot)
             client.chroot = chroot
 
     def _open_connection(self, *args: Any, **kwargs: Any) -> Any:
-        """What kazoo calls for a socket: the place where a fault can cut it off."""
+        """Kazoo calls this for a socket; faults cut the connection here."""
         if self._is_cut:
             raise ConnectionRefusedError("cut off")
         opened = self._open_socket(*args, **kwargs)
@@ -271,7 +270,7 @@ class KazooZk:
     # -- requests and watches
 
     def _call(self, path: str, request: Callable[[], Any]) -> Any:
-        """The result of an asynchronous request of kazoo's, or our error."""
+        """The result of an asynchronous kazoo request, or our error."""
         self._require_usable(path)
         return self._await_answer(path, request())
 
@@ -279,7 +278,7 @@ class KazooZk:
         if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
             raise SessionExpired(path)
         if self._state is SessionState.SUSPENDED:
-            raise ConnectionLoss(path)  # kazoo would keep the request, and the caller
+            raise ConnectionLoss(path)  # kazoo would hold on to the request and its caller
 
     def _await_answer(self, path: str, answer: Any) -> Any:
         try:
@@ -288,7 +287,7 @@ class KazooZk:
             raise _error_of(error, path) or error from error
 
     def _keep(self, path: str, watch: Watch | None) -> "_KeptWatch | None":
-        """One object per path and callback, which kazoo then knows as one watch."""
+        """One object per path and callback, so that kazoo treats it as one watch."""
         if watch is None:
             return None
         with self._lock:
@@ -298,7 +297,7 @@ class KazooZk:
             return kept
 
     def _spend(self, kept: "_KeptWatch", kind: EventType) -> bool:
-        """Whether the watch was waiting for such an event; it waits for this kind no more."""
+        """Whether the watch was waiting for such an event; it no longer waits for this kind."""
         with self._lock:
             if self._watches.get((kept.path, kept.watch)) is not kept:
                 return False
@@ -311,7 +310,7 @@ class KazooZk:
             return True
 
     def _on_kazoo_state(self, kazoo_state: str) -> None:
-        """Runs on kazoo's connection thread, which must not be made to wait."""
+        """Runs on kazoo's connection thread, which must not block."""
         with self._lock:
             before = self._state
             if before in (SessionState.EXPIRED, SessionState.CLOSED):
@@ -343,7 +342,7 @@ class KazooZk:
                 if kept.child_zxid is not None:
                     self._rearm_children(kept, kept.child_zxid)
             except (ConnectionLoss, SessionExpired):
-                return  # the next reconnect does it all again
+                return  # the next reconnect repeats all of it
 
     def _rearm_data(self, kept: "_KeptWatch", seen_zxid: int) -> None:
         stat = self._call(kept.path, lambda: self._client.exists_async(kept.path, watch=kept))
@@ -373,7 +372,7 @@ _NO_ZNODE = 0
 
 
 class _KeptWatch:
-    """What kazoo calls; it outlives a broken connection."""
+    """The callback for kazoo; it outlives a broken connection."""
 
     __slots__ = ("_owner", "child_zxid", "data_zxid", "path", "watch")
 
@@ -385,7 +384,7 @@ class _KeptWatch:
         self.child_zxid: int | None = None
 
     def __call__(self, event: Any) -> None:  # Any: kazoo has no types
-        if event.type != "NONE":  # which only says that the connection changed
+        if event.type != "NONE":  # which only reports a change of connection
             self.fire(EventType[event.type])
 
     def fire(self, kind: EventType) -> None:
@@ -398,7 +397,7 @@ class _KeptWatch:
 
 
 def _error_of(error: Exception, path: str) -> ZkError | None:
-    """Our error for kazoo's; None for what is not ZooKeeper's, such as a rolled back operation."""
+    """Our error for kazoo's; None if it is not ZooKeeper's, such as a rolled back operation."""
     for cls in type(error).__mro__:
         ours = _ERRORS.get(cls.__name__)
         if ours is not None:

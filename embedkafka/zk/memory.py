@@ -1,14 +1,14 @@
 """ZooKeeper inside the process: `MemoryZk` is the server, `MemorySession` one client's session.
 
-A session opened here needs no heartbeat, for a client in the same process cannot vanish without
-being closed. Tests make it fail: `pause()` cuts the client off (its calls raise `ConnectionLoss`)
-and starts the session timeout in the cluster's time, `resume()` reconnects it, `expire()` ends it
-at once. After an expiry the owner calls `renew()`.
+Sessions need no heartbeat, because a client in the same process cannot vanish without closing.
+Tests make a session fail: `pause()` disconnects the client (its calls raise `ConnectionLoss`) and
+starts the session timeout on the cluster's clock, `resume()` reconnects it, `expire()` ends the
+session at once. After an expiry the owner calls `renew()`.
 
 Owner: `MemoryZk._lock` (leaf) guards the tree, the sessions and their queues of events.
-Invariants: events reach a session's callbacks in the order of the changes, one at a time and
-never under the lock. Without an `executor` the thread that made the change delivers them before
-its call returns, unless another thread is already delivering for that session.
+Invariants: a session's callbacks get events in the order of the changes, one at a time and never
+under the lock. Without an `executor`, the changing thread delivers them before its call returns,
+unless another thread is already delivering for that session.
 Not here: the rules of znodes and watches (`tree`).
 """
 
@@ -46,10 +46,10 @@ Executor = Callable[[Callable[[], None]], None]
 
 
 class MemoryZk:
-    """One ensemble. `close()` ends its only thread, which exists after the first `pause()`."""
+    """One ensemble. `close()` ends its only thread, which the first `pause()` starts."""
 
     def __init__(self, clock: Clock, failures: Failures, journal: Journal | None = None) -> None:
-        """Begins as `journal` has it, and keeps its tree there."""
+        """Loads the tree from `journal`, and keeps it there."""
         self._journal = journal
         self._tree = Tree() if journal is None else journal.load()
         if journal is not None:
@@ -66,26 +66,25 @@ class MemoryZk:
         session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS,
         executor: Executor | None = None,
     ) -> "MemorySession":
-        """Opens a session; its callbacks run on `executor`, or on the thread that made a change."""
+        """Opens a session; its callbacks run on `executor`, or on the changing thread."""
         return MemorySession(self, session_timeout_ms, executor)
 
     def close(self) -> None:
-        """No session is used any more. The tree is left to the next one that has the journal."""
+        """Closes the journal, from which the next ensemble can load the tree."""
         self._scheduler.shutdown()
         if self._journal is not None:
             with self._lock:
                 self._journal.close(self._tree)
 
     def snapshot(self) -> bytes:
-        """What `snapshot.decode_tree` makes a tree of again: all but the sessions."""
+        """A snapshot without sessions, for `snapshot.decode_tree`."""
         with self._lock:
             return encode_tree(self._tree)
 
     def restore(self, tree: Tree) -> None:
-        """Puts another tree in the place of this one; sessions and their watches go on.
+        """Replaces the tree; sessions and their watches stay.
 
-        Transaction ids go on as well, so that what is registered from now on is younger than
-        anything that was.
+        Transaction ids continue, so that later registrations are younger than all earlier ones.
         """
         with self._lock:
             tree.follow(self._tree)
@@ -94,7 +93,7 @@ class MemoryZk:
                 self._journal.rewrite(tree)
 
     def paths(self) -> list[str]:
-        """Every znode there is, for tests and reports."""
+        """Every znode, for tests and reports."""
         with self._lock:
             return self._tree.paths()
 
@@ -120,7 +119,7 @@ class MemoryZk:
         return applied.results
 
     def _end(self, session: "MemorySession", session_id: int) -> None:
-        """Deletes the session's ephemerals, if the session is still there."""
+        """Deletes the session's ephemeral znodes if the session still exists."""
         with self._lock:
             if self._sessions.pop(session_id, None) is None:
                 return
@@ -249,7 +248,7 @@ class MemorySession:
         self._announce(SessionState.CONNECTED)
 
     def pause(self) -> None:
-        """Cuts the client off; unless resumed, the session expires after its timeout."""
+        """Disconnects the client; unless resumed, the session expires after its timeout."""
         with self._server._lock:
             if self._state not in (SessionState.CONNECTED, SessionState.EXPIRED):
                 return
@@ -259,7 +258,7 @@ class MemorySession:
             expired = self._state is SessionState.EXPIRED
             if not expired:
                 self._state = SessionState.SUSPENDED
-        if not expired:  # else it has nothing to lose, but its owner cannot renew it now
+        if not expired:  # else there is no session to lose, but the owner cannot renew it now
             self._server._scheduler.once(
                 f"expire session {self._session_id}",
                 self._timeout_ms,
@@ -268,7 +267,7 @@ class MemorySession:
         self._announce(SessionState.SUSPENDED)
 
     def resume(self) -> None:
-        """Reconnects the client, which learns now whether its session has expired meanwhile."""
+        """Reconnects the client, which now learns whether its session has expired."""
         with self._server._lock:
             if not self._unreachable or self._state is SessionState.CLOSED:
                 return
@@ -279,11 +278,11 @@ class MemorySession:
         self._deliver()
 
     def drop(self) -> None:
-        """Leaves the session to expire: nobody uses it any more."""
+        """Leaves the unused session to expire."""
         self.pause()
 
     def expire(self) -> None:
-        """Ends the session as the server does; a paused client learns of it when it resumes."""
+        """Ends the session on the server's side; a paused client learns of it when it resumes."""
         with self._server._lock:
             if self._lost or self._state is SessionState.CLOSED:
                 return
@@ -322,7 +321,7 @@ class MemorySession:
             self._executor(self._drain)
 
     def _drain(self) -> None:
-        """Calls back in order; a thread that comes meanwhile leaves its events to this one."""
+        """Calls back in order; another thread that arrives leaves its events to this one."""
         with self._server._lock:
             if self._delivering:
                 return
@@ -331,7 +330,7 @@ class MemorySession:
             watch, event = item
             try:
                 watch(event)
-            except Exception as error:  # the changer must not suffer for the watcher's bug
+            except Exception as error:  # a bug in the watcher must not break the changing thread
                 self._server._failures.record(f"watch on {event.path}", error)
 
     def _next_event(self) -> tuple[Watch, WatchEvent] | None:

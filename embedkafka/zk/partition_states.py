@@ -1,10 +1,10 @@
-"""Writing the states of many partitions in few transactions, as the controller.
+"""Writes the states of many partitions in few transactions, as the controller.
 
-A transaction stops at the first operation that fails. The partition it was for is taken out, and
-the others are tried again, so that one that lost a race costs the rest nothing but time.
+A transaction stops at the first failing operation. We take out its partition and try the others
+again, so that one lost race costs the rest only time.
 
-Owner: nobody.
-Not here: reading them, and a leader's own change of its ISR (`kafka_zk`).
+Owner: none.
+Not here: reading states, and a leader's change of its ISR (`kafka_zk`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from embedkafka.zk.znodes import OPS_PER_MULTI, children, chunks, find, write_as
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateUpdates:
-    """Partition states that were written, that lost a race for the znode, and that failed."""
+    """The partition states that were written, lost a race for the znode, or failed."""
 
     written: Mapping[TopicPartition, LeaderAndIsr]
     retry: Sequence[TopicPartition]
@@ -41,8 +41,8 @@ def create_states(
 ) -> StateUpdates:
     """Creates `state` znodes with their parents, many in one transaction.
 
-    A transaction that was done and whose answer was lost is repeated, and finds its own znodes:
-    those count as created.
+    A transaction whose answer was lost is repeated and finds its own znodes, which count as
+    created.
     """
     written: dict[TopicPartition, LeaderAndIsr] = {}
     failed: dict[TopicPartition, ZkError] = {}
@@ -52,11 +52,11 @@ def create_states(
         try:
             write_as_controller(store, ops, epoch_version)
         except (SessionExpired, ConnectionLoss):
-            raise  # of no operation in particular
+            raise  # of the whole transaction
         except ZkError as error:
             owner = owners[error.op_index - 1]
             if owner is None:
-                continue  # somebody else made the parent meanwhile
+                continue  # another client has created the parent
             state = waiting.pop(owner)
             if isinstance(error, NodeExists) and _holds(store, owner, state):
                 written[owner] = state
@@ -75,10 +75,10 @@ def update_states(
     controller_epoch: int,
     epoch_version: int,
 ) -> StateUpdates:
-    """Writes states whose `zk_version` is still the znode's, as the controller.
+    """As the controller, writes states whose `zk_version` is still the znode's.
 
-    One transaction carries many partitions; a partition whose leader changed its ISR
-    meanwhile is taken out and returned in `retry`.
+    One transaction carries many partitions. A partition whose leader has changed its ISR is taken
+    out and returned in `retry`.
     """
     written: dict[TopicPartition, LeaderAndIsr] = {}
     failed: dict[TopicPartition, ZkError] = {}
@@ -97,7 +97,7 @@ def update_states(
             try:
                 write_as_controller(store, ops, epoch_version)
             except (SessionExpired, ConnectionLoss):
-                raise  # of no operation in particular
+                raise  # of the whole transaction
             except ZkError as error:
                 lost = list(waiting)[error.op_index - 1]
                 del waiting[lost]
@@ -113,14 +113,14 @@ def update_states(
 
 
 def _holds(store: ZkStore, partition: TopicPartition, state: LeaderAndIsr) -> bool:
-    """Whether the znode is as this very controller would have it."""
+    """Whether this controller has already written the znode."""
     return find(store, paths.partition_state(partition)) == payloads.encode_partition_state(state)
 
 
 def _creations(
     store: ZkStore, states: Mapping[TopicPartition, LeaderAndIsr]
 ) -> tuple[list[Op], list[TopicPartition | None]]:
-    """Creations for as many partitions as fit, and whose each is (None: a shared parent)."""
+    """Create operations for as many partitions as fit, each with its partition (parents: None)."""
     ops: list[Op] = []
     owners: list[TopicPartition | None] = []
     there: dict[str, set[str]] = {}

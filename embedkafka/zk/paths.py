@@ -1,4 +1,4 @@
-"""Where Kafka keeps what in ZooKeeper."""
+"""The paths of Kafka's znodes."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ PERSISTENT: Final = (
     LOG_DIR_EVENTS,
     *(f"{CONFIG}/{kind}" for kind in CONFIG_TYPES),
 )
-"""What the first broker of a cluster creates when it starts."""
+"""The znodes that the first broker of a cluster creates."""
 
 
 def broker(broker_id: int) -> str:
@@ -67,7 +67,7 @@ def delete_topic(name: str) -> str:
 
 
 def consumer_offset(group: str, tp: TopicPartition) -> str:
-    """Where groups kept their offsets before Kafka 0.8.2."""
+    """The offsets of groups before Kafka 0.8.2."""
     return f"{CONSUMERS}/{group}/offsets/{tp.topic}/{tp.partition}"
 
 

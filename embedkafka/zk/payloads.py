@@ -1,11 +1,11 @@
-"""What Kafka writes into its znodes: values, and the exact bytes of Apache Kafka 3.9.
+"""The payloads of Kafka's znodes: values, and the exact bytes of Apache Kafka 3.9.
 
-Kafka encodes hash maps, so the order of its JSON keys is that of their hashes. The order is kept
-here (fixed where the keys are fixed, computed with Java's string hash where they are data), so
-that a snapshot of our tree equals a snapshot of Kafka's. Decoders accept any order, and every
-payload version that Kafka's decoders accept.
+Kafka encodes hash maps, so its JSON keys are in the order of their hashes. We keep that order
+(fixed for fixed keys, computed with Java's string hash for data), so that a snapshot of our tree
+equals a snapshot of Kafka's. Decoders accept any order, and every payload version that Kafka's
+decoders accept.
 
-Not here: paths (`paths`) and reading and writing (`kafka_zk`).
+Not here: paths (`paths`), reading and writing (`kafka_zk`).
 """
 
 import base64
@@ -19,8 +19,6 @@ from embedkafka.runtime.addresses import format_address, parse_address
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass, field, replace
 
-"""The leader that UpdateMetadata gives a partition whose topic is being deleted."""
-
 RECOVERED: Final = 0
 RECOVERING: Final = 1
 """`leader_recovery_state` after an unclean election (KIP-704)."""
@@ -30,7 +28,7 @@ DEFAULT_ENTITY: Final = "<default>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEndpoint:
-    """An address that a broker advertises on one of its listeners."""
+    """The address that a broker advertises for one listener."""
 
     host: str
     port: int
@@ -43,7 +41,7 @@ class BrokerEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInfo:
-    """A broker as it registers itself in `/brokers/ids`."""
+    """A broker's registration in `/brokers/ids`."""
 
     id: int
     endpoints: tuple[BrokerEndpoint, ...]
@@ -52,7 +50,7 @@ class BrokerInfo:
     features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def endpoint(self, listener: str) -> BrokerEndpoint:
-        """The address on `listener`; asking for one the broker lacks is a configuration bug."""
+        """The address of `listener`; raises if the broker has no such listener."""
         for endpoint in self.endpoints:
             if endpoint.listener == listener:
                 return endpoint
@@ -61,7 +59,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaAssignment:
-    """The brokers of a partition; while it is being reassigned, old and new ones together."""
+    """The replicas of a partition; during a reassignment, the old and the new ones."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -80,7 +78,7 @@ class ReplicaAssignment:
         return bool(self.adding or self.removing)
 
     def reassign_to(self, target: Sequence[int]) -> "ReplicaAssignment":
-        """On the way from the origin to `target`, whose replicas come first, in their order."""
+        """The assignment on the way to `target`, whose replicas come first, in their order."""
         origin = self.origin
         everyone = tuple(dict.fromkeys((*target, *origin)))
         return ReplicaAssignment(
@@ -114,7 +112,7 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:
-    """A partition's `state` znode: who leads, who is in sync, and which controller said so.
+    """A partition's `state` znode: its leader, its ISR, and the controller that wrote it.
 
     `zk_version` is the znode's version, which Kafka also calls the partition epoch.
     """
@@ -127,7 +125,7 @@ class LeaderAndIsr:
     zk_version: int = 0
 
     def with_leader(self, leader: int, isr: Iterable[int] | None = None) -> "LeaderAndIsr":
-        """The next leader epoch under `leader`; without `isr` the ISR stays."""
+        """The state under `leader` in the next leader epoch; without `isr` the ISR stays."""
         return replace(
             self,
             leader=leader,
@@ -149,7 +147,7 @@ class ProducerIdBlock:
 
 
 def encode_broker(info: BrokerInfo, timestamp_ms: int) -> bytes:
-    """Version 5, with a top-level host and port for clients of the PLAINTEXT age."""
+    """Version 5, with a top-level host and port for clients that only know PLAINTEXT."""
     plain = next((e for e in info.endpoints if e.security_protocol == "PLAINTEXT"), None)
     rack = {} if info.rack is None else {"rack": info.rack}
     return _dump(
@@ -387,20 +385,20 @@ def parse_uuid(text: str) -> uuid.UUID:
 
 
 def _scala_order(keys: Sequence[str]) -> list[str]:
-    """The order in which a Scala `mutable.HashMap` that grew to hold `keys` yields them."""
+    """The iteration order of a Scala `mutable.HashMap` that grew to hold `keys`."""
     buckets = _bucket_count(len(keys))
     hashes = {key: _spread_hash(key) for key in keys}
     return sorted(keys, key=lambda key: (hashes[key] % buckets, hashes[key]))
 
 
 def _java_order(keys: Sequence[str]) -> list[str]:
-    """The order in which `java.util.Properties` yields `keys` put in one after the other."""
+    """The iteration order of a `java.util.Properties` into which `keys` were put in turn."""
     buckets = _bucket_count(len(keys))
     return sorted(keys, key=lambda key: _spread_hash(key) % buckets)
 
 
 def _bucket_count(keys: int) -> int:
-    """Both start with sixteen buckets and double when three quarters are used."""
+    """The number of buckets: both maps start with sixteen and double at three quarters."""
     buckets = 16
     while keys >= buckets * 3 // 4:
         buckets *= 2
@@ -408,7 +406,7 @@ def _bucket_count(keys: int) -> int:
 
 
 def _spread_hash(text: str) -> int:
-    """`String.hashCode`, its halves mixed as both kinds of map do, as a signed number."""
+    """`String.hashCode` with its halves mixed, as both maps do it, as a signed number."""
     value = 0
     for char in text:
         value = (31 * value + ord(char)) & 0xFFFFFFFF

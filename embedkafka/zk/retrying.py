@@ -1,12 +1,12 @@
 """A store whose calls wait out a broken connection, as Kafka's own ZooKeeper client does.
 
-The controller must not drop an event because the ensemble is out of reach for a moment. Request
-handlers, which must not wait, use the store itself and answer with an error.
+The controller must not drop an event because the ensemble is briefly unreachable. Request handlers
+must not wait; they use the plain store and answer with an error.
 
 Owner: `_condition` guards the connection's state as last announced.
-Invariants: a call ends with its result, its error, or `SessionExpired` when the session is over
-or somebody gave up waiting. A create or a multi that was carried out before its answer was lost
-is done again, and then fails with `NodeExists` or `BadVersion`; `KafkaZk` copes with both.
+Invariants: a call ends with its result, its error, or `SessionExpired` if the session is over or
+`give_up` was called. A create or a multi whose answer was lost is repeated, and then fails with
+`NodeExists` or `BadVersion`; `KafkaZk` copes with both.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from embedkafka.zk.store import (
 T = TypeVar("T")
 
 _LONGEST_WAIT_S = 60.0
-"""Per wait; the loop goes on until the connection is back or the session is over."""
+"""Per wait; the loop continues until the connection is back or the session is over."""
 
 
 class RetryingStore:
@@ -90,7 +90,7 @@ class RetryingStore:
         self._store.close()
 
     def give_up(self) -> None:
-        """Ends waiting calls, now and later: their caller is being stopped."""
+        """Ends waiting calls, now and in future, because their caller is stopping."""
         with self._condition:
             self._given_up = True
             self._condition.notify_all()
@@ -104,7 +104,7 @@ class RetryingStore:
                     raise SessionExpired(lost.path) from lost
 
     def _await_connection(self) -> bool:
-        """True when it is worth trying again."""
+        """Whether to try again."""
         with self._condition:
             while self._suspended and not self._given_up:
                 self._condition.wait(_LONGEST_WAIT_S)

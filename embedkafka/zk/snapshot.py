@@ -1,4 +1,4 @@
-"""A tree of znodes as bytes, so that a cluster can be started again with all that it knew."""
+"""A tree of znodes as bytes, from which a cluster can restart."""
 
 import base64
 import json
@@ -11,13 +11,13 @@ _NUMBERS: Final = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "crea
 
 
 class BadSnapshot(Exception):
-    """The bytes are no snapshot, or one of a version that is not known."""
+    """The bytes are no snapshot, or one of an unknown version."""
 
 
 def encode_tree(tree: Tree, *, ephemerals: bool = False) -> bytes:
     """All znodes, with their versions and transaction ids.
 
-    Without `ephemerals`, only those that outlive the sessions: a tree between two clusters.
+    Without `ephemerals`, only znodes that outlive the sessions, for the next cluster.
     """
     nodes = [
         {
@@ -33,7 +33,7 @@ def encode_tree(tree: Tree, *, ephemerals: bool = False) -> bytes:
 
 
 def decode_tree(data: bytes) -> Tree:
-    """The tree that `encode_tree` was given."""
+    """Reverses `encode_tree`."""
     try:
         content = json.loads(data)
         if content["version"] != _VERSION:

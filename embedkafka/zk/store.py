@@ -1,12 +1,11 @@
-"""What the cluster needs of ZooKeeper: one session's view of a tree of znodes.
+"""The interface to ZooKeeper: one session's view of a tree of znodes.
 
-A `ZkStore` is one session. `memory.MemoryZk.connect()` gives one in process,
-`kazoo_store.KazooZk` one on a real ensemble; `tests/unit/zk/contract.py` holds both to the
-same behaviour.
+A `ZkStore` is one session. `memory.MemoryZk.connect()` opens one in process, `kazoo_store.KazooZk`
+one on a real ensemble; `tests/unit/zk/contract.py` holds both to the same behaviour.
 
-Invariants: watches are one-shot, fire after the change was made, in the order of the changes,
-and carry no data. After `SessionState.EXPIRED` every call raises `SessionExpired` until the owner
-calls `renew()`: nothing queued before the expiry can slip into the next session.
+Invariants: watches fire once, after the change, in the order of the changes, and carry no data.
+After `SessionState.EXPIRED` every call raises `SessionExpired` until the owner calls `renew()`, so
+that calls queued before the expiry cannot slip into the next session.
 Not here: znode paths and payloads of Kafka (`paths`, `payloads`) and typed access (`kafka_zk`).
 """
 
@@ -20,7 +19,7 @@ ANY_VERSION = -1
 
 
 class ZkError(Exception):
-    """A request that ZooKeeper refused. In a `multi`, `op_index` says which operation failed."""
+    """ZooKeeper refused a request. In a `multi`, `op_index` names the failing operation."""
 
     def __init__(self, path: str = "", *, op_index: int = 0) -> None:
         super().__init__(path)
@@ -33,11 +32,11 @@ class NoNode(ZkError):
 
 
 class NodeExists(ZkError):
-    """The znode to create is there already."""
+    """The znode to create already exists."""
 
 
 class BadVersion(ZkError):
-    """The znode has changed since the version that the caller expects."""
+    """The znode's version is not the one the caller expects."""
 
 
 class NotEmpty(ZkError):
@@ -49,11 +48,11 @@ class NoChildrenForEphemerals(ZkError):
 
 
 class ConnectionLoss(ZkError):
-    """The ensemble cannot be reached now; whether the request was carried out is unknown."""
+    """The ensemble is unreachable; the request may or may not have been carried out."""
 
 
 class SessionExpired(ZkError):
-    """The session has ended, and its ephemeral znodes with it."""
+    """The session has ended, along with its ephemeral znodes."""
 
 
 class EventType(Enum):
@@ -64,14 +63,14 @@ class EventType(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """What happened to the znode at `path`; the watch that saw it is spent."""
+    """A change of the znode at `path`; its watch has been removed."""
 
     type: EventType
     path: str
 
 
 class SessionState(Enum):
-    """CONNECTED also announces a renewed session; SUSPENDED may turn into either of the others."""
+    """CONNECTED also announces a renewed session; SUSPENDED may become either of the others."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -131,7 +130,7 @@ SessionListener = Callable[[SessionState], None]
 
 
 class ZkStore(Protocol):
-    """One session. Every method may be called from any thread; callbacks must only post."""
+    """One session. Any thread may call any method; callbacks must only post."""
 
     @property
     def session_id(self) -> int: ...
@@ -144,17 +143,17 @@ class ZkStore(Protocol):
         ephemeral: bool = False,
         sequence: bool = False,
     ) -> str:
-        """Makes a znode and returns its path, which for a sequential one ends in ten digits.
+        """Creates a znode and returns its path, which ends in ten digits if sequential.
 
-        None is ZooKeeper's null. It is read back as empty bytes here, but Kafka tells the two
-        apart: it starts with a null `/latest_producer_id_block`, and dies of an empty one.
+        None is ZooKeeper's null. We read it back as empty bytes, but Kafka tells the two apart: it
+        starts with a null `/latest_producer_id_block`, and fails on an empty one.
         """
         ...
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]: ...
 
     def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        """Reads znodes at once; None for those that do not exist. Not one atomic read."""
+        """Reads many znodes, not atomically; None for those that do not exist."""
         ...
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat: ...
@@ -162,21 +161,21 @@ class ZkStore(Protocol):
     def delete(self, path: str, version: int = ANY_VERSION) -> None: ...
 
     def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """The znode's stat; the watch is left even where there is no znode yet."""
+        """The znode's stat; sets the watch even if the znode does not exist."""
         ...
 
     def children(self, path: str, watch: Watch | None = None) -> list[str]: ...
 
     def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Does all of `ops` or none; raises the error of the one that failed."""
+        """Does all of `ops` or none; raises the error of the failing one."""
         ...
 
     def on_session_change(self, listener: SessionListener) -> None: ...
 
     def renew(self) -> None:
-        """Opens the next session after this one expired; watches and ephemerals are gone."""
+        """Opens the next session after an expiry; watches and ephemeral znodes are gone."""
         ...
 
     def close(self) -> None:
-        """Ends the session; its ephemeral znodes go at once."""
+        """Ends the session and deletes its ephemeral znodes."""
         ...

@@ -1,9 +1,9 @@
 """ZooKeeper's rules as a state machine without threads, time or I/O: znodes, owners, watches.
 
-Owner: whoever holds the tree; `memory.MemoryZk` guards it with its lock.
-Invariants: every write has its own zxid; a transaction that fails leaves no trace; a watch fires
-once, and what fired is returned for the caller to deliver.
-Not here: sessions' life times and the delivery of events (`memory`).
+Owner: the holder of the tree; `memory.MemoryZk` guards it with its lock.
+Invariants: every write has a new zxid; a failed transaction leaves no trace; a watch fires once,
+and the caller delivers the events that a write returns.
+Not here: session timeouts and the delivery of events (`memory`).
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ from embedkafka.zk.store import (
 ROOT = "/"
 
 Watcher = tuple[int, Watch]
-"""A session and the callback it wants called; equal watchers on one path are one watch."""
+"""A session and its callback; equal watchers on one path are one watch."""
 
 
 class Znode:
-    """One node; `creates` counts the children ever made, which numbers sequential ones."""
+    """One node; `creates` counts all children ever created, to number sequential ones."""
 
     __slots__ = (
         "children",
@@ -59,7 +59,7 @@ class Znode:
         self.children: dict[str, None] = {}
 
     def stat(self) -> Stat:
-        """As ZooKeeper reports it: `cversion` counts creations and deletions of children."""
+        """ZooKeeper's stat, in which `cversion` counts creations and deletions of children."""
         count = len(self.children)
         return Stat(
             self.czxid,
@@ -78,7 +78,7 @@ class Znode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """One watch that is spent, and what its owner must be told."""
+    """A watch that fired, and the event for its owner."""
 
     watcher: Watcher
     event: WatchEvent
@@ -120,11 +120,11 @@ class Tree:
         return sorted(self._nodes.items())
 
     def sessions(self) -> list[int]:
-        """Those that have ephemeral znodes."""
+        """The sessions that have ephemeral znodes."""
         return [session_id for session_id, paths in self._ephemerals.items() if paths]
 
     def put_back(self, path: str, node: Znode) -> None:
-        """Takes in a znode of an earlier tree as it was; its parent is there already."""
+        """Adds a znode of an earlier tree unchanged; its parent exists."""
         self._nodes[path] = node
         if node.owner:
             self._ephemerals.setdefault(node.owner, {})[path] = None
@@ -133,7 +133,7 @@ class Tree:
             self._nodes[parent_path].children[name] = None
 
     def follow(self, former: "Tree") -> None:
-        """Takes the place of another tree, whose watches fire when something changes here."""
+        """Replaces another tree and takes over its watches, which fire on later changes."""
         self.zxid = max(self.zxid, former.zxid)
         self._data_watches = former._data_watches
         self._child_watches = former._child_watches
@@ -198,7 +198,7 @@ class Tree:
 
 
 class _Transaction:
-    """Applies operations one by one and remembers how to take them back."""
+    """Applies operations one by one and remembers how to undo them."""
 
     __slots__ = ("_ephemerals", "_nodes", "_now_ms", "_session_id", "_undo", "_zxid", "changes")
 

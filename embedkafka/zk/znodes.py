@@ -1,7 +1,7 @@
-"""Reading and writing many znodes at once, on any store; and as the controller that one still is.
+"""Reads and writes many znodes at once, on any store, and as a controller that may be deposed.
 
-Owner: nobody.
-Not here: which znodes there are (`kafka_zk`).
+Owner: none.
+Not here: Kafka's znodes (`kafka_zk`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,11 @@ OPS_PER_MULTI: Final = 500
 
 
 class ControllerMoved(Exception):
-    """Another broker has become controller: what this one wanted to write was not written."""
+    """Another broker has become controller, so nothing was written."""
 
 
 def find(store: ZkStore, path: str, watch: Watch | None = None) -> bytes | None:
-    """What the znode holds; None where there is none."""
+    """The znode's data; None if it does not exist."""
     try:
         return store.get(path, watch)[0]
     except NoNode:
@@ -42,7 +42,7 @@ def find(store: ZkStore, path: str, watch: Watch | None = None) -> bytes | None:
 
 
 def children(store: ZkStore, path: str, watch: Watch | None = None) -> list[str]:
-    """Their names; none where there is no such znode."""
+    """The children's names; empty if the znode does not exist."""
     try:
         return store.children(path, watch)
     except NoNode:
@@ -50,7 +50,7 @@ def children(store: ZkStore, path: str, watch: Watch | None = None) -> list[str]
 
 
 def below(store: ZkStore, path: str) -> Iterator[str]:
-    """The znode and all under it, children first."""
+    """The znode and all below it, children first."""
     for name in children(store, path):
         yield from below(store, f"{path}/{name}")
     yield path
@@ -92,7 +92,7 @@ def write_as_controller(store: ZkStore, ops: Sequence[Op], epoch_version: int) -
 
 
 def delete_all(store: ZkStore, doomed: Sequence[str], epoch_version: int) -> None:
-    """Deletes znodes as the controller; those already gone are fine."""
+    """Deletes znodes as the controller; missing ones are fine."""
     for chunk in chunks(doomed, OPS_PER_MULTI):
         waiting = list(chunk)
         while waiting:
@@ -110,7 +110,7 @@ def delete_tree(store: ZkStore, path: str, epoch_version: int) -> None:
     try:
         delete_all(store, doomed, epoch_version)
     except NotEmpty:
-        delete_tree(store, path, epoch_version)  # a child came while we looked
+        delete_tree(store, path, epoch_version)  # a child has appeared
 
 
 def chunks(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
