@@ -1,11 +1,11 @@
-"""The number of every API in the protocol, by Kafka's own name for it."""
+"""The number of every API in the protocol, under Kafka's name."""
 
 from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """All of them, so that logs can name what a client asked for; see `messages.registry` for
-    those that we have messages of."""
+    """Every API, so that logs can name any request; `messages.registry` lists those with
+    messages."""
 
     PRODUCE = 0
     FETCH = 1

@@ -1,16 +1,15 @@
-"""Messages to bytes and back, in any version.
+"""Encodes and decodes messages in any version.
 
     encode(HeartbeatRequest(...), 4) -> bytes
     decode(HeartbeatRequest, 4, buffer) -> HeartbeatRequest
 
-Encoders and decoders are functions compiled from a message's declaration, one for each class and
-version, when that version is first used.  They are kept for good; two threads that compile the
-same one at once do the work twice, and either result is right.
+The first use of a class in a version compiles its encoder or decoder from the declaration and keeps
+it.  Two threads may compile the same one twice; either result is right.
 
-`encode_versioned` and `decode_versioned` are for messages inside records, which no header gives
-the version of.
+`encode_versioned` and `decode_versioned` are for messages inside records, whose version no header
+gives.
 
-Not here: frame lengths (`net`), headers (`headers`), and what is inside record batches (`records`).
+Not here: frame lengths (`net`), headers (`headers`), and record batches (`records`).
 """
 
 from collections.abc import Callable
@@ -43,7 +42,7 @@ _ENCODE_FAILURES: Final = (StructError, TypeError, AttributeError, UnicodeEncode
 
 
 def encode(message: object, version: int) -> bytes:
-    """The message as one byte string; records that are not in memory are refused."""
+    """The message as one byte string; refuses records that are not in memory."""
     try:
         parts = _encoders[type(message), version](message)
         return b"".join(parts)  # type: ignore[arg-type]  # a part not in memory is a TypeError
@@ -52,9 +51,9 @@ def encode(message: object, version: int) -> bytes:
 
 
 def encode_parts(message: object, version: int) -> list[Part]:
-    """The message as pieces to send one after another; records are passed on, not copied.
+    """The message as pieces to send in turn; records are passed on, not copied.
 
-    A records value may be any object with an int `size`, and then it is in the list as it is.
+    A records value may be any object with an int `size`; the list then holds the object itself.
     """
     try:
         return _encoders[type(message), version](message)
@@ -69,9 +68,9 @@ def decode(
     *,
     surplus_allowed: bool = False,
 ) -> M:
-    """The message in `buffer`, which must hold it and nothing else; else `ProtocolError`.
+    """The message in `buffer`; raises `ProtocolError` unless `buffer` holds exactly that.
 
-    Records are views of `buffer`, everything else is copied. A broker allows surplus bytes at the
+    Records are views of `buffer`; everything else is copied. A broker allows surplus bytes at the
     end of a request, as Kafka does: librdkafka 2.16 sends some after a Metadata request.
     """
     message: M = _decoders[cls, version](buffer, surplus_allowed)
@@ -79,17 +78,17 @@ def decode(
 
 
 def encode_versioned(message: object, version: int) -> bytes:
-    """The version as an int16, then the message in it: how Kafka's own topics keep messages."""
+    """The version as an int16, then the message: the form of messages in internal topics."""
     return _VERSION.pack(version) + encode(message, version)
 
 
 def decode_versioned(cls: type[M], buffer: BytesLike) -> M:
-    """The message behind its version; `ProtocolError` when the class has no such version."""
+    """The message after its version; raises `ProtocolError` for an unknown version."""
     return decode(cls, leading_version(buffer), memoryview(buffer)[_VERSION.size :])
 
 
 def leading_version(buffer: BytesLike) -> int:
-    """The int16 before a versioned message; in keys it tells the kind of record."""
+    """The int16 before a versioned message; in keys it is the kind of record."""
     try:
         version: int = _VERSION.unpack_from(buffer)[0]
     except StructError:
@@ -98,7 +97,7 @@ def leading_version(buffer: BytesLike) -> int:
 
 
 class _Encoders(dict[tuple[type[Any], int], Callable[[object], list[Part]]]):
-    """Encoders by class and version; a missing one is compiled."""
+    """Encoders by class and version; compiles a missing one."""
 
     def __missing__(self, key: tuple[type[Any], int]) -> Callable[[object], list[Part]]:
         self[key] = encoder = _compile("encode", *key)
@@ -106,7 +105,7 @@ class _Encoders(dict[tuple[type[Any], int], Callable[[object], list[Part]]]):
 
 
 class _Decoders(dict[tuple[type[Any], int], Callable[[BytesLike, bool], Any]]):
-    """Decoders by class and version; a missing one is compiled."""
+    """Decoders by class and version; compiles a missing one."""
 
     def __missing__(self, key: tuple[type[Any], int]) -> Callable[[BytesLike, bool], Any]:
         self[key] = decoder = _compile("decode", *key)

@@ -1,7 +1,7 @@
-"""Writing the source of one decoder: straight-line Python for one message class in one version.
+"""Writes the source of one decoder: straight-line Python for one message class in one version.
 
-Neighbouring fixed-size fields are read by one `struct` call, straight into the object, and so is
-the length of a string or array that follows them:
+One `struct` call reads neighbouring fixed-size fields straight into the object, together with the
+length of a string or array that follows:
 
     o1.generation_id, n3, = unpack_ih(data, pos)
     pos += 6
@@ -10,12 +10,12 @@ the length of a string or array that follows them:
     o1.member_id = data[pos:pos + n3].decode()
     pos += n3
 
-Bounds are checked only where it matters.  `struct` and indexing fail at the end of the data by
-themselves; a slice that was cut short leaves the position beyond the end, which the next read or
-the last line notices; array lengths are compared with the bytes that are left, so that a client
-cannot make us allocate more than it sends.
+We check bounds only where necessary.  `struct` and indexing fail at the end of the data anyway.  A
+slice cut short leaves the position beyond the end, which the next read or the last line notices.
+Array lengths are compared with the bytes left, so that a client cannot make us allocate more than
+it sends.
 
-Not here: running it.  `codec` compiles the source on first use and keeps the function.
+Not here: running the source.  `codec` compiles it on first use and keeps the function.
 """
 
 from collections.abc import Iterator, Mapping
@@ -114,12 +114,12 @@ def _malformed(what: str, position: int, end: int, failure: Exception) -> Protoc
 
 @lru_cache(maxsize=4096)
 def _uuid(raw: bytes) -> UUID:
-    """Topic ids come again and again, and `UUID()` is slow for what it does."""
+    """Cached: the same topic ids recur, and `UUID()` is slow."""
     return UUID(bytes=raw)
 
 
 _LENGTH_TYPE: Final = {Variable.STRING: INT16, Variable.BYTES: INT32, Variable.RECORDS: INT32}
-# A compact string could be longer, but Kafka refuses that.
+# A compact string could be longer, but Kafka refuses those.
 _MAX_STRING: Final = 2**15 - 1
 _BYTE: Final = Fixed("B", 1)
 
@@ -139,7 +139,7 @@ _NAMES: Final[Mapping[str, object]] = {
 
 
 class _DecoderWriter:
-    """Writes statements; holds back fixed-size reads that one `struct` call can do together."""
+    """Writes statements; holds back fixed-size reads, so that one `struct` call does several."""
 
     __slots__ = (
         "_conversions",
@@ -163,7 +163,7 @@ class _DecoderWriter:
         self._conversions: list[str] = []
 
     def struct(self, schema: Schema) -> str:
-        """Read a struct into a variable, and return its name."""
+        """Reads a struct into a variable and returns its name."""
         self._flush()
         result = self._source.fresh("o")
         self._source.line(f"{result} = {self._source.constant('draft', schema.draft)}()")
@@ -185,13 +185,13 @@ class _DecoderWriter:
         return result
 
     def _fixed(self, kind: Fixed, target: str) -> None:
-        """Hold back the read of a fixed-size value."""
+        """Holds back the read of a fixed-size value."""
         self._format += kind.code
         self._size += kind.size
         self._targets.append(target)
 
     def _flush(self) -> None:
-        """Read what was held back."""
+        """Writes the reads held back."""
         if not self._format:
             return
         if self._format == "B":
@@ -207,7 +207,7 @@ class _DecoderWriter:
 
     @contextmanager
     def _block(self, opening: str) -> Iterator[None]:
-        """An indented block.  What is held back never crosses its borders."""
+        """An indented block.  Reads held back never cross its borders."""
         self._flush()
         with self._source.block(opening):
             yield
@@ -227,7 +227,7 @@ class _DecoderWriter:
                 self._nested(target, schema_of(wire_type.cls), nullable=nullable)
 
     def _length(self, kind: Fixed) -> str:
-        """Read a length, -1 for null, into a variable and return its name."""
+        """Reads a length, -1 for null, into a variable and returns its name."""
         length = self._source.fresh("n")
         self._fixed(_BYTE if self._flexible else kind, length)
         self._flush()
@@ -242,7 +242,7 @@ class _DecoderWriter:
 
     @contextmanager
     def _unless_null(self, target: str, length: str, *, nullable: bool) -> Iterator[None]:
-        """What is done with a value whose length has been read, when it is not null."""
+        """The statements for a value that is not null, once its length has been read."""
         self._source.line(f"if {length} < 0:")
         if not nullable:
             self._source.line(f" raise negative({_field_name(target)}, {length})")
@@ -259,7 +259,7 @@ class _DecoderWriter:
             self._source.line(f"pos += {length}")
 
     def _slice(self, kind: Variable, data: str) -> str:
-        """Text, or bytes, or a view, of a slice of the data."""
+        """A slice of the data as text, bytes or a view."""
         if kind is Variable.STRING:
             return f"str({data}, 'utf-8')" if self._keeps_views else f"{data}.decode()"
         if kind is Variable.BYTES and self._keeps_views:
@@ -318,7 +318,7 @@ class _DecoderWriter:
                 self._tagged_field(result, fields)
 
     def _tagged_field(self, result: str, fields: list[Field]) -> None:
-        """Read one tagged field, if it is one of `fields`, or step over it."""
+        """Reads one tagged field if it is one of `fields`, or skips it."""
         tag, size, start = (self._source.fresh(prefix) for prefix in ("tag", "n", "start"))
         self._source.line(f"{tag}, pos = decode_uvarint(data, pos)")
         self._source.line(f"{size}, pos = decode_uvarint(data, pos)")
@@ -334,7 +334,7 @@ class _DecoderWriter:
         self._source.line(f" pos += {size}")
 
     def _tagged_value(self, target: str, field: Field) -> None:
-        """As any other value, but for a struct: here its null is 0, and elsewhere -1."""
+        """As any other value, except that the null of a struct is 0 here and -1 elsewhere."""
         nullable = field.is_nullable_in(self._version)
         if isinstance(field.type, Struct):
             self._nested(target, schema_of(field.type.cls), nullable=nullable, null=0)

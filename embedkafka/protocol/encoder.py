@@ -1,7 +1,7 @@
-"""Writing the source of one encoder: straight-line Python for one message class in one version.
+"""Writes the source of one encoder: straight-line Python for one message class in one version.
 
-Neighbouring fixed-size fields are packed by one `struct` call, and the lengths of strings and
-arrays join them.  The pieces between two loops are added to the output in one statement:
+One `struct` call packs neighbouring fixed-size fields, including the lengths of strings and arrays.
+One statement adds all pieces between two loops to the output:
 
     b1 = m.group_id.encode()
     n2 = len(b1)
@@ -9,7 +9,7 @@ arrays join them.  The pieces between two loops are added to the output in one s
     n4 = len(b3)
     out += (pack_h(n2), b1, pack_ih(m.generation_id, n4), b3)
 
-Not here: running it.  `codec` compiles the source on first use and keeps the function.
+Not here: running the source.  `codec` compiles it on first use and keeps the function.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def encoder_source(schema: Schema, version: int) -> Source:
 
 
 def _size_of(records: Any) -> int:  # Any: bytes-like or with a `size`, see wire_types.Part
-    """Bytes in a records value, which need not be in memory."""
+    """The size of a records value, which need not be in memory."""
     if isinstance(records, memoryview):
         return records.nbytes
     if isinstance(records, bytes | bytearray):
@@ -50,7 +50,7 @@ def _size_of(records: Any) -> int:  # Any: bytes-like or with a `size`, see wire
 
 
 def _tag_section(fields: tuple[bytes, ...]) -> bytes:
-    """The tagged section for triples of tag, size and value in one flat tuple."""
+    """The tagged section for a flat tuple of tags, sizes and values."""
     return b"".join((encode_uvarint(len(fields) // 3), *fields))
 
 
@@ -67,7 +67,7 @@ _NAMES: Final[Mapping[str, object]] = {
 
 
 class _EncoderWriter:
-    """Writes statements; holds back values that one statement can put out together."""
+    """Writes statements; holds back values, so that one statement outputs several."""
 
     __slots__ = ("_arguments", "_flexible", "_format", "_pieces", "_sink", "_source", "_version")
 
@@ -81,7 +81,7 @@ class _EncoderWriter:
         self._pieces: list[str] = []
 
     def struct(self, value: str, schema: Schema) -> None:
-        """Write the fields of the struct in the variable `value`."""
+        """Writes the fields of the struct in the variable `value`."""
         fields = [field for field in schema.fields if field.is_in(self._version)]
         for field in fields:
             if field.tag is None:
@@ -91,20 +91,20 @@ class _EncoderWriter:
             self._tagged_section(value, [field for field in fields if field.tag is not None])
 
     def flush(self) -> None:
-        """Write out what was held back."""
+        """Writes the values held back."""
         self._end_fixed_run()
         if self._pieces:
             self._source.line(f"{self._sink} += ({', '.join(self._pieces)},)")
             self._pieces = []
 
     def _fixed(self, code: str, argument: str | None = None) -> None:
-        """Hold back a value of constant size; a pad byte (`x`) takes no argument."""
+        """Holds back a value of constant size; a pad byte (`x`) takes no argument."""
         self._format += code
         if argument is not None:
             self._arguments.append(argument)
 
     def _piece(self, expression: str) -> None:
-        """Hold back an expression of type bytes."""
+        """Holds back an expression of type bytes."""
         self._end_fixed_run()
         self._pieces.append(expression)
 
@@ -122,7 +122,7 @@ class _EncoderWriter:
 
     @contextmanager
     def _block(self, opening: str) -> Iterator[None]:
-        """An indented block.  What is held back never crosses its borders."""
+        """An indented block.  Values held back never cross its borders."""
         self.flush()
         with self._source.block(opening):
             yield
@@ -130,7 +130,7 @@ class _EncoderWriter:
 
     @contextmanager
     def _aside(self, sink: str) -> Iterator[None]:
-        """Write to another list for a while; what is held back for this one stays so."""
+        """Writes to another list for a while; values held back for this one stay so."""
         held = self._sink, self._format, self._arguments, self._pieces
         self._sink, self._format, self._arguments, self._pieces = sink, "", [], []
         yield
@@ -159,7 +159,7 @@ class _EncoderWriter:
 
     @contextmanager
     def _unless_null(self, value: str, data: str, empty: str, length: str) -> Iterator[None]:
-        """What is done with a value that is not null; a null is empty `data` of length -1."""
+        """The statements for a value that is not null; a null is empty `data` of length -1."""
         self._source.line(f"if {value} is None:")
         self._source.line(f" {data} = {empty}")
         self._source.line(f" {length} = -1")
@@ -245,7 +245,7 @@ class _EncoderWriter:
             self._source.line(f"{section} += ({tag}, uvarint(len({body})), {body})")
 
     def _tagged_value(self, value: str, field: Field) -> None:
-        """As any other value, but for a struct: here its null is 0, and elsewhere -1."""
+        """As any other value, except that the null of a struct is 0 here and -1 elsewhere."""
         nullable = field.is_nullable_in(self._version)
         if isinstance(field.type, Struct):
             self._nested(value, schema_of(field.type.cls), nullable=nullable, null="0")
@@ -253,7 +253,7 @@ class _EncoderWriter:
             self._value(value, field.type, nullable=nullable)
 
     def _differs_from_default(self, value: str, field: Field) -> str:
-        """Most messages carry the default object itself: `is` spares a comparison by value."""
+        """Most messages carry the default object itself: `is` saves a comparison by value."""
         if isinstance(field.type, Array) and field.default is not None:
             return value
         default = self._source.constant("default", field.default)

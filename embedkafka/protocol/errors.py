@@ -1,7 +1,7 @@
 """Kafka's error codes, and the exceptions that carry them.
 
 `ApiError` is an answer to a client: a handler raises it and `dispatch` turns it into a code.
-`ProtocolError` means that bytes make no sense: there is nobody to answer, and Kafka closes the
+`ProtocolError` means that the bytes make no sense: no answer is possible, and Kafka closes the
 connection.
 """
 
@@ -10,7 +10,7 @@ from typing import Final, Self
 
 
 class ErrorCode(IntEnum):
-    """A code as it is on the wire, whether clients retry on it, and what it means in short."""
+    """A code on the wire, whether clients retry on it, and a short meaning."""
 
     retriable: bool
     message: str
@@ -163,10 +163,10 @@ _MAX_MESSAGE: Final = 4096
 
 
 class ApiError(Exception):
-    """A failure that the protocol has a code for."""
+    """A failure with an error code in the protocol."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        if len(message) > _MAX_MESSAGE:  # it repeats a client's name, and must fit a string
+        if len(message) > _MAX_MESSAGE:  # it may quote a client's long name, but must fit a string
             message = message[:_MAX_MESSAGE] + "..."
         super().__init__(code, message)
         self.code = code

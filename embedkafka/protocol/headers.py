@@ -1,4 +1,4 @@
-"""What stands before the body of every request and response.
+"""The header before the body of every request and response.
 
 | header      | holds                            | used by                                    |
 |-------------|----------------------------------|--------------------------------------------|
@@ -8,8 +8,8 @@
 | response v0 | correlation id                   | versions not flexible, and all ApiVersions |
 | response v1 | and tagged fields                | flexible versions                          |
 
-An ApiVersions response never has tagged fields before its body, for a client must be able to read
-the answer before it knows what the broker speaks (KIP-511).
+An ApiVersions response never has tagged fields before its body, because a client must be able to
+read it before it knows the broker's versions (KIP-511).
 """
 
 from struct import Struct
@@ -29,7 +29,7 @@ _NO_TAGS: Final = b"\0"
 
 
 class RequestHeader(NamedTuple):
-    """Who asks for what; the correlation id comes back in the response."""
+    """The header of a request; its correlation id comes back in the response."""
 
     api_key: int
     api_version: int
@@ -38,10 +38,10 @@ class RequestHeader(NamedTuple):
 
 
 class UnsupportedApi(ProtocolError):
-    """A request for an API or version that has no message here.
+    """A request for an API or version without a message.
 
-    Its header could be read so far; a broker answers ApiVersions all the same, and closes the
-    connection for anything else.
+    The header is readable up to here. A broker still answers ApiVersions, and closes the connection
+    for anything else.
     """
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int) -> None:
@@ -58,12 +58,12 @@ class UnsupportedApi(ProtocolError):
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """The header version of a request; `KeyError` when we have no such request."""
+    """The header version of a request; raises `KeyError` for an unknown request."""
     return _request_header_versions[api_key, api_version]
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """The header version of a response; `KeyError` when we have no such response."""
+    """The header version of a response; raises `KeyError` for an unknown response."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if _request_header_versions[api_key, api_version] == 2 else 0
@@ -85,7 +85,7 @@ def encode_request_header(
 
 
 def decode_request_header(buffer: bytes | memoryview) -> tuple[RequestHeader, memoryview]:
-    """The header of a request, and a view of the body that follows it."""
+    """The header of a request, and a view of the body."""
     view = memoryview(buffer)
     try:
         api_key, api_version, correlation_id = _KEY_VERSION_ID.unpack_from(view)
@@ -111,7 +111,7 @@ def encode_response_header(api_key: int, api_version: int, correlation_id: int) 
 def decode_response_header(
     api_key: int, api_version: int, buffer: bytes | memoryview
 ) -> tuple[int, memoryview]:
-    """The correlation id of a response, and a view of the body that follows it."""
+    """The correlation id of a response, and a view of the body."""
     view = memoryview(buffer)
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(view)
@@ -150,7 +150,7 @@ def _skip_tags(view: memoryview, position: int) -> int:
 
 
 class _RequestHeaderVersions(dict[tuple[int, int], int]):
-    """Header versions by API key and version, worked out once each."""
+    """Header versions by API key and version, computed once."""
 
     def __missing__(self, key: tuple[int, int]) -> int:
         api_key, api_version = key

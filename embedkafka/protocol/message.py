@@ -1,4 +1,4 @@
-"""Declaring messages: one frozen class covers every version of one request, response or struct.
+"""Declares messages: one frozen class covers every version of one request, response or struct.
 
     @message(api=ApiKey.HEARTBEAT, versions=(0, 4), flexible=4)
     class HeartbeatRequest:
@@ -7,12 +7,12 @@
         member_id: str
         group_instance_id: str | None = since(3, default=None)
 
-The order of the fields is their order on the wire.  A field that a version lacks is not written
-in that version, whatever its value, and has its default after decoding, so that code which reads
-or builds messages needs no branches by version.
+Fields are in the order of the wire.  In a version without a field, the codec skips the field
+whatever its value, and decoding sets its default, so that code which reads or builds messages needs
+no branches by version.
 
 Classes are keyword-only, frozen, have slots, and compare by value (a list equals a tuple of the
-same elements).  Only the codec asks a class for its `Schema`.
+same elements).  Only the codec reads a class's `Schema`.
 
 Not here: bytes.  `codec` turns declarations into encoders and decoders.
 """
@@ -49,7 +49,7 @@ M = TypeVar("M")
 
 
 class Field(NamedTuple):
-    """One field of a struct, over all versions of the message."""
+    """One field of a struct, in all versions of the message."""
 
     name: str
     type: WireType
@@ -69,10 +69,10 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """What the codec knows of a class.  Structs have the versions of the message around them."""
+    """A class as the codec sees it.  Structs have the versions of the message around them."""
 
     cls: type[Any]  # Any: one codec serves every message class
-    draft: Callable[[], Any]  # makes an instance with no field set yet, and open for setting
+    draft: Callable[[], Any]  # makes an instance without values, whose fields can be set
     fields: tuple[Field, ...]
     api: ApiKey | None = None
     versions: tuple[int, int] = (0, 0)
@@ -83,7 +83,7 @@ class Schema(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """What `since`, `until`, `tagged` and `nullable_since` leave in the class body."""
+    """The rule that `since`, `until`, `tagged` and `nullable_since` leave in the class body."""
 
     default: object
     first_version: int = 0
@@ -95,9 +95,9 @@ class _Rule(NamedTuple):
 def since(
     version: int, *, default: T, until: int | None = None, nullable_since: int | None = None
 ) -> T:
-    """A field that appeared in `version`, and was last seen in `until`."""
+    """A field that first appears in `version`, and last in `until`."""
     return cast(
-        T,  # dataclasses.field lies in the same way: the class body holds a rule for a value
+        T,  # the type is a lie, as with dataclasses.field: the class body holds a rule, not a value
         _Rule(
             default=default,
             first_version=version,
@@ -108,7 +108,7 @@ def since(
 
 
 def until(version: int, *, default: T, nullable_since: int | None = None) -> T:
-    """A field of the oldest versions, last seen in `version`."""
+    """A field of the oldest versions, which last appears in `version`."""
     rule = _Rule(default=default, last_version=version, nullable_since=nullable_since)
     return cast(T, rule)  # as in since()
 
@@ -116,13 +116,13 @@ def until(version: int, *, default: T, nullable_since: int | None = None) -> T:
 def tagged(tag: int, *, since: int, default: T) -> T:
     """A field in the tagged section of a flexible version, written only when it is not `default`.
 
-    Compare with `is` first: share the default where you can, it is the cheap case.
+    Pass the default object itself where you can: comparing it by `is` is cheap.
     """
     return cast(T, _Rule(default=default, first_version=since, tag=tag))  # as in since()
 
 
 def nullable_since(version: int, *, default: Any = REQUIRED) -> Any:  # Any: REQUIRED fits no field
-    """A field in all versions, that may be null from `version` on."""
+    """A field of all versions that may be null from `version` on."""
     return _Rule(default=default, nullable_since=version)
 
 
@@ -134,9 +134,9 @@ def nullable_since(version: int, *, default: Any = REQUIRED) -> Any:  # Any: REQ
 def message(
     *, versions: tuple[int, int], flexible: int | None = None, api: ApiKey | None = None
 ) -> Callable[[type[M]], type[M]]:
-    """Make the decorated class a message in `versions`; `flexible` is its first with tagged fields.
+    """Makes the class a message in `versions`; `flexible` is the first with tagged fields.
 
-    Messages without `api` are not requests or responses but records, or headers.
+    Messages without `api` are records or headers, not requests or responses.
     """
 
     def declare(body: type[M]) -> type[M]:
@@ -151,12 +151,12 @@ def message(
     field_specifiers=(since, until, tagged, nullable_since),
 )
 def struct(body: type[M]) -> type[M]:
-    """Make the decorated class a struct inside messages."""
+    """Makes the class a struct inside messages."""
     return _build(body, api=None, versions=(0, 0), flexible=None)
 
 
 def schema_of(cls: type[Any]) -> Schema:
-    """The declaration behind a class made with `@message` or `@struct`."""
+    """The declaration of a class made with `@message` or `@struct`."""
     schema = getattr(cls, "__schema__", None)
     if not isinstance(schema, Schema):
         raise TypeError(f"{cls.__qualname__} is not a message")
@@ -164,7 +164,7 @@ def schema_of(cls: type[Any]) -> Schema:
 
 
 def replace(original: M, **changes: Any) -> M:  # Any: fields have many types
-    """A copy of a message with some fields changed, as `dataclasses.replace` does."""
+    """A copy of a message with some fields changed, like `dataclasses.replace`."""
     cls = type(original)
     values = {f.name: getattr(original, f.name) for f in schema_of(cls).fields}
     return cls(**(values | changes))
@@ -173,7 +173,7 @@ def replace(original: M, **changes: Any) -> M:  # Any: fields have many types
 def _build(
     body: type[M], *, api: ApiKey | None, versions: tuple[int, int], flexible: int | None
 ) -> type[M]:
-    """The class proper: slots instead of defaults, a constructor, and value semantics."""
+    """The final class: slots instead of defaults, a constructor, and comparison by value."""
     names = tuple(body.__annotations__)
     rules = {name: vars(body).get(name, REQUIRED) for name in names}
 
@@ -194,7 +194,7 @@ def _build(
 
 
 class _SchemaOnFirstUse:
-    """Stands in for a class's `__schema__`: most messages of a family are never sent."""
+    """Makes a class's `__schema__` on first use: most messages of a family are never sent."""
 
     __slots__ = ("_declare",)
 
@@ -222,9 +222,9 @@ def _field(name: str, annotation: object, default: object) -> Field:
 
 
 def _compile_constructor_on_first_use(cls: type[Any], **values: object) -> object:
-    """Stand in for `__new__` until it is needed: importing a family compiles nothing.
+    """Compiles `__new__` on first use, so that importing a family compiles nothing.
 
-    Instances with all defaults are made without it, for declarations have such defaults.
+    Instances with all defaults need none: declarations use those as defaults.
     """
     fields = schema_of(cls).fields
     if not values and not any(field.default is REQUIRED for field in fields):
@@ -256,7 +256,7 @@ def _equal(self: object, other: object) -> bool:
 
 
 def _repr(self: object) -> str:
-    """Only what differs from the defaults: responses have dozens of fields."""
+    """Shows only values that differ from the defaults: responses have dozens of fields."""
     shown = (
         f"{f.name}={getattr(self, f.name)!r}"
         for f in schema_of(type(self)).fields

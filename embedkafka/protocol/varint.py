@@ -15,7 +15,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The integer at `position` and the position after it; `IndexError` where the data ends."""
+    """The integer at `position` and the position after it; raises `IndexError` if the data ends."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -27,13 +27,13 @@ def decode_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-    raise ProtocolError("a variable-length integer goes on after its fifth byte")
+    raise ProtocolError("a variable-length integer is longer than five bytes")
 
 
 def skip_tagged_fields(data: bytes | memoryview, position: int) -> int:
-    """Step over a section of tagged fields, whatever they are, and return the position after it.
+    """Skips a section of tagged fields and returns the position after it.
 
-    That position may be beyond the end of the data; the caller knows what follows.
+    That position may be beyond the end of the data; the caller checks.
     """
     count, position = decode_uvarint(data, position)
     for _ in range(count):

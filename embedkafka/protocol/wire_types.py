@@ -1,8 +1,8 @@
-"""How each kind of value lies on the wire, and the names message declarations use for them.
+"""The wire format of each kind of value, and its name in message declarations.
 
 A declaration says `generation_id: Int32`: a plain `int` to the type checker, and four bytes,
 big-endian, to the codec, which reads the second half of the `Annotated` pair.  `bool`, `str`,
-`bytes` and `UUID` need no such name.  Sequences and nested structs are told apart by their types.
+`bytes`, `UUID`, sequences and nested structs are used as they are.
 """
 
 import types
@@ -17,14 +17,14 @@ from embedkafka.runtime.files import FileRegion
 
 
 class Fixed(NamedTuple):
-    """A value of constant size, by its `struct` format character."""
+    """A value of constant size, with its `struct` format character."""
 
     code: str
     size: int
 
 
 class Variable(Enum):
-    """A run of bytes behind its length."""
+    """A run of bytes after its length."""
 
     STRING = "string"
     BYTES = "bytes"
@@ -58,11 +58,11 @@ ZERO_UUID: Final = UUID(int=0)
 """No topic id, no directory id."""
 
 OPERATIONS_OMITTED: Final = -(2**31)
-"""Authorized operations are a bit set; this one says that nobody asked for them."""
+"""The bit set of authorized operations, if the client did not ask for them."""
 
 
 Part: TypeAlias = BytesLike | FileRegion
-"""One piece of an encoded message, in the order in which the pieces are sent."""
+"""One piece of an encoded message."""
 
 Int8 = Annotated[int, INT8]
 Int16 = Annotated[int, INT16]
@@ -71,10 +71,10 @@ Int64 = Annotated[int, INT64]
 Float64 = Annotated[float, FLOAT64]
 
 Records = Annotated[memoryview, Variable.RECORDS]
-"""Record batches, opaque, as a view of the request they came in."""
+"""Opaque record batches, as a view of their request."""
 
 SendableRecords = Annotated[Part, Variable.RECORDS]
-"""Record batches on their way out: bytes, a view or a file range; a `memoryview` once decoded."""
+"""Record batches to send: bytes, a view or a file range; a `memoryview` once decoded."""
 
 _PLAIN: Final[dict[object, WireType]] = {
     bool: BOOL,
@@ -85,7 +85,7 @@ _PLAIN: Final[dict[object, WireType]] = {
 
 
 def wire_type_of(annotation: Any) -> tuple[WireType, bool]:  # Any: annotations have no common type
-    """The wire type a field's annotation stands for, and whether it may be null."""
+    """The wire type of a field's annotation, and whether it may be null."""
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         inner = [arm for arm in typing.get_args(annotation) if arm is not types.NoneType]
         if len(inner) != 1:

@@ -1,6 +1,6 @@
-"""What the controller tells brokers, and brokers the controller: never sent by clients.
+"""Requests between the controller and brokers; clients never send them.
 
-Kafka 4 has no such requests any more; these are the versions of Kafka 0.8 to 3.9.
+Kafka 4 no longer has such requests; these are the versions of Kafka 0.8 to 3.9.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from embedkafka.protocol.wire_types import ZERO_UUID, Int8, Int16, Int32, Int64
 
 INCREMENTAL: Final = 1
 FULL: Final = 2
-"""Types of LeaderAndIsr and UpdateMetadata: some changes, or all there is (KIP-516, KIP-866)."""
+"""Types of LeaderAndIsr and UpdateMetadata: some changes, or the full state (KIP-516, KIP-866)."""
 
 
 @message(api=ApiKey.LEADER_AND_ISR, versions=(0, 7), flexible=4)
 class LeaderAndIsrRequest:
     """Controller to broker: lead these partitions, follow those.
 
-    v1 new partitions.  v2 broker epoch, and partitions grouped by topic.  v3 replicas that
-    come and go.  v5 topic ids, and whether this is the full state or a change.  v6 recovery
+    v1 new partitions.  v2 broker epoch, and partitions grouped by topic.  v3 replicas being
+    added and removed.  v5 topic ids, and whether this is the full state or a change.  v6 recovery
     after unclean election.  v7 KRaft migration.
     """
 
@@ -64,7 +64,7 @@ class LeaderAndIsrRequest:
 
 @message(api=ApiKey.LEADER_AND_ISR, versions=(0, 7), flexible=4)
 class LeaderAndIsrResponse:
-    """What became of each partition; by topic id from v5 on."""
+    """The result for each partition; by topic id from v5 on."""
 
     @struct
     class Topic:
@@ -123,7 +123,7 @@ class StopReplicaRequest:
 
 @message(api=ApiKey.STOP_REPLICA, versions=(0, 4), flexible=2)
 class StopReplicaResponse:
-    """What became of each replica."""
+    """The result for each replica."""
 
     @struct
     class PartitionError:
@@ -137,7 +137,7 @@ class StopReplicaResponse:
 
 @message(api=ApiKey.UPDATE_METADATA, versions=(0, 8), flexible=6)
 class UpdateMetadataRequest:
-    """Controller to broker: what to tell clients about brokers and partitions.
+    """Controller to broker: the metadata of brokers and partitions.
 
     v1 several endpoints.  v2 racks.  v3 listener names.  v4 offline replicas.  v5 broker
     epoch, and partitions grouped by topic.  v7 topic ids.  v8 KRaft migration.
@@ -188,7 +188,7 @@ class UpdateMetadataRequest:
 
 @message(api=ApiKey.UPDATE_METADATA, versions=(0, 8), flexible=6)
 class UpdateMetadataResponse:
-    """Whether the broker took the update."""
+    """Whether the broker applied the update."""
 
     error_code: Int16 = 0
 

@@ -9,7 +9,7 @@ from embedkafka.protocol.wire_types import Float64, Int8, Int16, Int32
 
 @message(api=ApiKey.DESCRIBE_CONFIGS, versions=(0, 4), flexible=4)
 class DescribeConfigsRequest:
-    """Ask for configs of topics, brokers and others; null keys are all keys.
+    """Ask for configs of topics, brokers and others; null keys mean all keys.
 
     v1 synonyms.  v3 documentation.
     """
@@ -27,9 +27,9 @@ class DescribeConfigsRequest:
 
 @message(api=ApiKey.DESCRIBE_CONFIGS, versions=(0, 4), flexible=4)
 class DescribeConfigsResponse:
-    """Config values and where they come from.
+    """Config values and their sources.
 
-    v1 the source, for a plain "is default", and synonyms.  v3 type and documentation.
+    v1 the source, instead of a plain "is default", and synonyms.  v3 type and documentation.
     """
 
     @struct
@@ -83,7 +83,7 @@ class AlterConfigsRequest:
 
 @message(api=ApiKey.ALTER_CONFIGS, versions=(0, 2), flexible=2)
 class AlterConfigsResponse:
-    """What became of each resource."""
+    """The result for each resource."""
 
     @struct
     class Resource:
@@ -118,7 +118,7 @@ class IncrementalAlterConfigsRequest:
 
 @message(api=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), flexible=1)
 class IncrementalAlterConfigsResponse:
-    """What became of each resource."""
+    """The result for each resource."""
 
     @struct
     class Resource:
@@ -133,7 +133,7 @@ class IncrementalAlterConfigsResponse:
 
 @message(api=ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), flexible=0)
 class ListConfigResourcesRequest:
-    """Ask what has configs; no types are all types.
+    """Ask which resources have configs; no types mean all types.
 
     v0 client metrics only.  v1 the types.
     """
@@ -143,7 +143,7 @@ class ListConfigResourcesRequest:
 
 @message(api=ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), flexible=0)
 class ListConfigResourcesResponse:
-    """Names of what has configs.
+    """The resources that have configs.
 
     v1 their types.
     """
@@ -296,7 +296,7 @@ class AlterUserScramCredentialsRequest:
 
 @message(api=ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), flexible=0)
 class AlterUserScramCredentialsResponse:
-    """What became of each user."""
+    """The result for each user."""
 
     @struct
     class User:
@@ -312,7 +312,7 @@ class AlterUserScramCredentialsResponse:
 class UpdateFeaturesRequest:
     """Raise or lower the levels of cluster features.
 
-    v1 says how a downgrade may lose data, for a plain flag, and can validate only.
+    v1 tells safe from unsafe downgrades, instead of a plain flag, and can only validate.
     """
 
     @struct
@@ -329,7 +329,7 @@ class UpdateFeaturesRequest:
 
 @message(api=ApiKey.UPDATE_FEATURES, versions=(0, 2), flexible=0)
 class UpdateFeaturesResponse:
-    """What became of each feature; from v2 of all of them together."""
+    """The result for each feature; from v2 for all of them together."""
 
     @struct
     class Feature:

@@ -65,7 +65,7 @@ class ConsumerGroupDescribeRequest:
 
 @message(api=ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), flexible=0)
 class ConsumerGroupDescribeResponse:
-    """State, members, and assignments now and to come.
+    """State, members, and current and target assignments.
 
     v1 whether a member speaks the classic protocol.
     """

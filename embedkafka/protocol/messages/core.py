@@ -1,4 +1,4 @@
-"""Talking to a broker at all: versions, cluster metadata, producing, fetching, offsets of a log."""
+"""The basic requests: versions, cluster metadata, producing, fetching, offsets of a log."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -69,10 +69,10 @@ class ApiVersionsResponse:
 class MetadataRequest:
     """Ask for brokers, controller, and the leaders and replicas of topics.
 
-    v0 takes an empty list to mean all topics; from v1 it means none, and null means all.  v4
-    says whether missing topics may be created.  v8 asks for authorized operations; that of
-    the cluster moved to DescribeCluster in v11.  v10 has topic ids in the format, brokers
-    honour them from v12.
+    In v0 an empty list means all topics; from v1 it means none, and null means all.  v4 says
+    whether missing topics may be created.  v8 asks for authorized operations; those of the
+    cluster moved to DescribeCluster in v11.  v10 has topic ids in the format, brokers honour
+    them from v12.
     """
 
     @struct
@@ -135,8 +135,8 @@ class ProduceRequest:
     """Append batches to partitions.
 
     v0 and v1 carry message format 0, v2 format 1, v3 and later format 2 and a transactional
-    id.  v7 allows zstd.  v12 adds the partitions to the transaction by itself (KIP-890).  v13
-    has topic ids for names.
+    id.  v7 allows zstd.  v12 adds the partitions to the transaction itself (KIP-890).  v13 has
+    topic ids for names.
     """
 
     @struct
@@ -158,10 +158,10 @@ class ProduceRequest:
 
 @message(api=ApiKey.PRODUCE, versions=(0, 13), flexible=9)
 class ProduceResponse:
-    """Where the batches went, per partition; not sent for acks=0.
+    """The offset of the batches, per partition; not sent for acks=0.
 
-    v1 throttle time.  v2 log append time.  v5 log start offset.  v8 which records were
-    refused and why.  v10 the new leader, after NOT_LEADER_OR_FOLLOWER.  v13 has topic ids for
+    v1 throttle time.  v2 log append time.  v5 log start offset.  v8 the refused records with
+    reasons.  v10 the new leader, after NOT_LEADER_OR_FOLLOWER.  v13 has topic ids for
     names.
     """
 
@@ -258,11 +258,11 @@ class FetchRequest:
 
 @message(api=ApiKey.FETCH, versions=(0, 18), flexible=12)
 class FetchResponse:
-    """Batches, per partition, and what followers and consumers must know to go on.
+    """Batches, per partition, with the offsets that followers and consumers need.
 
     v1 throttle time.  v4 last stable offset and aborted transactions.  v5 log start.  v7
-    fetch sessions.  v11 a better replica to read from.  v12 where a log diverges and who
-    leads.  v13 has topic ids for names.  v16 addresses of new leaders.
+    fetch sessions.  v11 a better replica to read from.  v12 the point of divergence and the
+    leader.  v13 has topic ids for names.  v16 addresses of new leaders.
     """
 
     @struct

@@ -50,7 +50,7 @@ class JoinGroupRequest:
     """Join a group, or join again when it rebalances.
 
     v1 rebalance timeout; in v0 it is the session timeout.  v4 needs a second try with the id
-    the broker gave.  v5 static members.  v8 reason.
+    from the broker.  v5 static members.  v8 reason.
     """
 
     @struct
@@ -73,7 +73,7 @@ class JoinGroupResponse:
     """The generation a member is in; the leader gets all members and their subscriptions.
 
     v2 throttle time.  v5 static members.  v7 protocol type and a null protocol name.  v9
-    tells a static leader that came back to keep the assignment.
+    tells a returning static leader to keep the assignment.
     """
 
     @struct
@@ -95,7 +95,7 @@ class JoinGroupResponse:
 
 @message(api=ApiKey.SYNC_GROUP, versions=(0, 5), flexible=4)
 class SyncGroupRequest:
-    """Fetch this member's assignment; the leader brings those of all.
+    """Fetch this member's assignment; the leader sends those of all members.
 
     v3 static members.  v5 protocol, to be checked.
     """

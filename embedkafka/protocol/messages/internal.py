@@ -1,7 +1,7 @@
-"""What Kafka keeps in its own topics, and what consumers put into a group's opaque bytes.
+"""Records of Kafka's internal topics, and the opaque bytes of consumers in a group.
 
-None of these is a request.  Each is stored behind its version, see `codec.encode_versioned`; for
-keys of `__consumer_offsets` the version is the kind of record, so every kind of key has its own.
+None of these is a request.  Each is stored after its version, see `codec.encode_versioned`.  For
+keys of `__consumer_offsets` the version is the kind of record, so every kind of key has another.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from embedkafka.protocol.wire_types import ZERO_UUID, Int8, Int16, Int32, Int64
 
 @message(versions=(0, 3))
 class ConsumerProtocolSubscription:
-    """What a consumer brings to JoinGroup: the topics it wants.
+    """A consumer's subscription in JoinGroup.
 
-    v1 partitions it owns, for cooperative rebalancing.  v2 since which generation.  v3 rack.
+    v1 partitions it owns, for cooperative rebalancing.  v2 their generation.  v3 rack.
     """
 
     @struct
@@ -32,7 +32,7 @@ class ConsumerProtocolSubscription:
 
 @message(versions=(0, 3))
 class ConsumerProtocolAssignment:
-    """What a consumer gets from SyncGroup: its partitions.  All versions are the same."""
+    """A consumer's partitions, from SyncGroup.  All versions are the same."""
 
     @struct
     class TopicPartition:
@@ -56,8 +56,8 @@ class OffsetCommitKey:
 class OffsetCommitValue:
     """A committed offset.
 
-    v1 has its own time of expiry, and is still used for offsets that come with one.  v3 leader
-    epoch.  v4 topic id.
+    v1 has an expiry time, and is still used for offsets with one.  v3 leader epoch.  v4 topic
+    id.
     """
 
     offset: Int64
@@ -144,7 +144,7 @@ class ConsumerGroupPartitionMetadataValue:
 
 @message(versions=(5, 5))
 class ConsumerGroupMemberMetadataKey:
-    """A member as it described itself."""
+    """A member's description."""
 
     group_id: str
     member_id: str
@@ -152,7 +152,7 @@ class ConsumerGroupMemberMetadataKey:
 
 @message(versions=(0, 0), flexible=0)
 class ConsumerGroupMemberMetadataValue:
-    """Who the member is and what it subscribes to."""
+    """The member's identity and subscription."""
 
     @struct
     class ClassicMemberMetadata:
@@ -174,8 +174,8 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None
-    # Kafka declares null as the default in a way that its generator does not take for one: null
-    # is written, and a record without the field is one of a classic member without protocols.
+    # Kafka's generator does not treat the declared null as the default: Kafka writes null, and a
+    # record without the field is one of a classic member without protocols.
     classic_member_metadata: ClassicMemberMetadata | None = tagged(
         0,
         since=0,
@@ -208,7 +208,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 @message(versions=(0, 0), flexible=0)
 class ConsumerGroupTargetAssignmentMemberValue:
-    """The partitions the member is to have."""
+    """The partitions the member shall get."""
 
     @struct
     class TopicPartition:
@@ -220,7 +220,7 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 @message(versions=(8, 8))
 class ConsumerGroupCurrentMemberAssignmentKey:
-    """What a member has now."""
+    """A member's current assignment."""
 
     group_id: str
     member_id: str
@@ -245,7 +245,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
 
 @message(versions=(16, 16))
 class ConsumerGroupRegularExpressionKey:
-    """A regular expression some member subscribes to."""
+    """A regular expression that a member subscribes to."""
 
     group_id: str
     regular_expression: str

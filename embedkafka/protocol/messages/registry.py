@@ -1,4 +1,4 @@
-"""Which class belongs to which API, without importing a family before it is needed."""
+"""Finds the message classes of an API, and imports a family only when it is needed."""
 
 from collections.abc import Mapping
 from functools import cache

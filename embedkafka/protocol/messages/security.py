@@ -107,7 +107,7 @@ class CreateAclsRequest:
 
 @message(api=ApiKey.CREATE_ACLS, versions=(0, 3), flexible=2)
 class CreateAclsResponse:
-    """What became of each rule, in the order of the request."""
+    """The result for each rule, in the order of the request."""
 
     @struct
     class Result:
@@ -166,7 +166,7 @@ class DeleteAclsResponse:
 
 @message(api=ApiKey.CREATE_DELEGATION_TOKEN, versions=(0, 3), flexible=2)
 class CreateDelegationTokenRequest:
-    """Make a token that others can authenticate with.
+    """Create a token for authentication.
 
     v3 for another owner.
     """
@@ -186,7 +186,7 @@ class CreateDelegationTokenRequest:
 class CreateDelegationTokenResponse:
     """The token and its secret.
 
-    v3 who asked for it.
+    v3 the requester.
     """
 
     error_code: Int16 = 0
@@ -204,7 +204,7 @@ class CreateDelegationTokenResponse:
 
 @message(api=ApiKey.RENEW_DELEGATION_TOKEN, versions=(0, 2), flexible=2)
 class RenewDelegationTokenRequest:
-    """Put off the end of a token."""
+    """Extend the life of a token."""
 
     hmac: bytes
     renew_period_ms: Int64
@@ -212,7 +212,7 @@ class RenewDelegationTokenRequest:
 
 @message(api=ApiKey.RENEW_DELEGATION_TOKEN, versions=(0, 2), flexible=2)
 class RenewDelegationTokenResponse:
-    """When the token will expire now."""
+    """The token's new expiry time."""
 
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64
@@ -221,7 +221,7 @@ class RenewDelegationTokenResponse:
 
 @message(api=ApiKey.EXPIRE_DELEGATION_TOKEN, versions=(0, 2), flexible=2)
 class ExpireDelegationTokenRequest:
-    """Change when a token expires; a negative period is at once."""
+    """Change a token's expiry; a negative period means at once."""
 
     hmac: bytes
     expiry_time_period_ms: Int64
@@ -229,7 +229,7 @@ class ExpireDelegationTokenRequest:
 
 @message(api=ApiKey.EXPIRE_DELEGATION_TOKEN, versions=(0, 2), flexible=2)
 class ExpireDelegationTokenResponse:
-    """When the token will expire now."""
+    """The token's new expiry time."""
 
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64
@@ -252,7 +252,7 @@ class DescribeDelegationTokenRequest:
 class DescribeDelegationTokenResponse:
     """Tokens this principal may see.
 
-    v3 who asked for them.
+    v3 the requesters.
     """
 
     @struct

@@ -40,7 +40,7 @@ class CreateTopicsRequest:
 
 @message(api=ApiKey.CREATE_TOPICS, versions=(0, 7), flexible=5)
 class CreateTopicsResponse:
-    """What became of each topic.
+    """The result for each topic.
 
     v1 messages.  v2 throttle time.  v5 partitions, factor and configs of the new topic.  v7
     topic id.
@@ -85,7 +85,7 @@ class DeleteTopicsRequest:
 
 @message(api=ApiKey.DELETE_TOPICS, versions=(0, 6), flexible=4)
 class DeleteTopicsResponse:
-    """What became of each topic.
+    """The result for each topic.
 
     v1 throttle time.  v5 messages.  v6 topic ids.
     """
@@ -122,7 +122,7 @@ class CreatePartitionsRequest:
 
 @message(api=ApiKey.CREATE_PARTITIONS, versions=(0, 3), flexible=2)
 class CreatePartitionsResponse:
-    """What became of each topic."""
+    """The result for each topic."""
 
     @struct
     class Topic:
@@ -136,7 +136,7 @@ class CreatePartitionsResponse:
 
 @message(api=ApiKey.DELETE_RECORDS, versions=(0, 2), flexible=2)
 class DeleteRecordsRequest:
-    """Move the start of logs forward; offset -1 is the high watermark."""
+    """Move log start offsets forward; -1 means the high watermark."""
 
     @struct
     class Topic:
@@ -190,7 +190,7 @@ class ElectLeadersRequest:
 
 @message(api=ApiKey.ELECT_LEADERS, versions=(0, 2), flexible=2)
 class ElectLeadersResponse:
-    """What became of each partition.
+    """The result for each partition.
 
     v1 an error for the whole request.
     """
@@ -213,7 +213,7 @@ class ElectLeadersResponse:
 
 @message(api=ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), flexible=0)
 class AlterPartitionReassignmentsRequest:
-    """Give partitions new replicas, or (null) cancel the move under way.
+    """Give partitions new replicas, or (null) cancel the current move.
 
     v1 may forbid a change of the replication factor.
     """
@@ -257,7 +257,7 @@ class AlterPartitionReassignmentsResponse:
 
 @message(api=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), flexible=0)
 class ListPartitionReassignmentsRequest:
-    """Ask for moves under way, of the given partitions or of all (null)."""
+    """Ask for current moves, of the given partitions or of all (null)."""
 
     @struct
     class Topic:
@@ -270,7 +270,7 @@ class ListPartitionReassignmentsRequest:
 
 @message(api=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), flexible=0)
 class ListPartitionReassignmentsResponse:
-    """Partitions that are moving, with the replicas that come and go."""
+    """Partitions being reassigned, with the replicas to add and remove."""
 
     @struct
     class Topic:
@@ -292,7 +292,7 @@ class ListPartitionReassignmentsResponse:
 
 @message(api=ApiKey.DESCRIBE_LOG_DIRS, versions=(0, 5), flexible=2)
 class DescribeLogDirsRequest:
-    """Ask what is in the broker's log directories."""
+    """Ask for the contents of the broker's log directories."""
 
     @struct
     class Topic:

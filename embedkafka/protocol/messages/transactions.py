@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers, transaction markers, and looking into both."""
+"""Idempotent and transactional producers, transaction markers, and their administration."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from embedkafka.protocol.wire_types import Int8, Int16, Int32, Int64
 class InitProducerIdRequest:
     """Get a producer id and epoch; with a transactional id, fence older producers.
 
-    v3 asks for a new epoch of an id at hand.  v6 two-phase commit (KIP-939).
+    v3 asks for a new epoch of an existing id.  v6 two-phase commit (KIP-939).
     """
 
     transactional_id: str | None
@@ -26,7 +26,7 @@ class InitProducerIdRequest:
 class InitProducerIdResponse:
     """The producer id and epoch to use.
 
-    v6 the transaction that was kept prepared.
+    v6 the prepared transaction that was kept.
     """
 
     throttle_time_ms: Int32 = 0
@@ -116,7 +116,7 @@ class TxnOffsetCommitRequest:
     """Commit offsets of a group with the transaction.
 
     v2 leader epoch.  v3 generation and member, to fence zombies (KIP-447).  v5 adds the group
-    to the transaction by itself (KIP-890).
+    to the transaction itself (KIP-890).
     """
 
     @struct
@@ -174,7 +174,7 @@ class EndTxnRequest:
 
 @message(api=ApiKey.END_TXN, versions=(0, 5), flexible=3)
 class EndTxnResponse:
-    """Whether the transaction will end so.
+    """Whether the transaction will end this way.
 
     v5 the epoch to use from now on.
     """
