@@ -29,8 +29,8 @@ from embedkafka.records.record import Record
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.files import FileRegion, SystemFiles
 from embedkafka.runtime.ids import TopicPartition
+from tests.doubles.scheduling import TaskList
 from tests.fuzz.mutations import Mutator
-from tests.unit.log.conftest import ManualTasks
 
 LED: Final = TopicPartition("led", 0)
 FOLLOWED: Final = TopicPartition("followed", 0)
@@ -70,7 +70,7 @@ class Batches:
         self._good = good_batches()
         self._root = Path(tempfile.mkdtemp(prefix="embedkafka-fuzz-"))
         self._clock = ManualClock()
-        self._tasks = ManualTasks()
+        self._tasks = TaskList()
         self._numbers = itertools.count(1)
         self._manager = self._start()
 

@@ -35,9 +35,10 @@ from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk.payloads import BrokerInfo
 from embedkafka.zk.store import ConnectionLoss
+from tests.doubles.replica_cluster import Produced, records
+from tests.doubles.scheduling import ManualScheduler
 from tests.sim.world import BROKERS, World
 from tests.unit.controller.harness import Cluster, Node, broker_info
-from tests.unit.replica.conftest import ManualTasks, Produced, records
 
 TOPIC = "a"
 PARTITIONS = 2
@@ -50,7 +51,7 @@ class ReplicaNode(Node):
 
     def __init__(self, cluster: "ReplicaCluster", info: BrokerInfo) -> None:
         self.replica_cluster = cluster
-        self.tasks = ManualTasks(cluster.clock)
+        self.tasks = ManualScheduler(cluster.clock)
         self.logs = LogManager(
             [cluster.directory / f"broker-{info.id}"],
             LogEnvironment(

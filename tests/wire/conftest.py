@@ -16,7 +16,7 @@ from embedkafka import EmbeddedKafka
 from embedkafka.net.transport import TcpTransport, read_and_send
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.oracle import VERSIONS, ApacheKafka
-from tests.wire.clients import Cluster, await_coordinators, eventually
+from tests.wire.clients import Cluster, await_coordinators, create_topic, eventually
 from tests.wire.kafka_3_9 import find_difference
 from tests.wire.raw_client import RawClient
 
@@ -56,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--no-sendfile", default=False):
         TcpTransport.file_sender = staticmethod(read_and_send)
+    config.addinivalue_line("markers", "topic(partitions, config): how `topic` is created")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -110,6 +111,13 @@ def three_brokers(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Names that no other test uses: topics and groups outlive the test that made them."""
     return lambda stem: f"{stem}-{next(_serial)}"
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, cluster: Cluster, unique: Callable[[str], str]) -> str:
+    """A topic for this test alone; the mark `topic` sets its partitions and settings."""
+    mark = request.node.get_closest_marker("topic")
+    return create_topic(cluster, unique("topic"), **(mark.kwargs if mark else {}))
 
 
 @pytest.fixture

@@ -172,11 +172,6 @@ REBUILT = {
 }
 
 
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("broken"))
-
-
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
 def test_records_are_looked_at(raw: RawClient, topic: str, codec: Compression) -> None:
     end = 0

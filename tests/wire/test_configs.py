@@ -16,6 +16,8 @@ from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import Answer, batch, each_version, produce
 from tests.wire.raw_client import RawClient
 
+pytestmark = pytest.mark.topic(config={"retention.ms": "1234"})
+
 Unique = Callable[[str], str]
 
 TOPIC: Final = 2
@@ -138,11 +140,6 @@ def await_value(raw: RawClient, kind: int, name: str, key: str, value: str) -> A
         return entry if entry.value == value else None
 
     return eventually(current, f"{key} of {name} is {value}")
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("configs"), config={"retention.ms": "1234"})
 
 
 def test_every_version_tells_values_and_where_they_come_from(raw: RawClient, topic: str) -> None:

@@ -22,6 +22,8 @@ from tests.wire.one_partition import describe as describe_topic
 from tests.wire.raw_client import RawClient
 from tests.wire.test_group_offsets import commit, committed
 
+pytestmark = pytest.mark.topic(partitions=4)
+
 Unique = Callable[[str], str]
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
 
@@ -98,11 +100,6 @@ def describe(raw: RawClient, group: str, *, version: int = 1) -> Answer:
     request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
     (answer,) = raw.call(request, version).groups
     return answer
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("shared"), partitions=4)
 
 
 @pytest.fixture

@@ -24,12 +24,9 @@ from tests.wire.one_partition import (
 )
 from tests.wire.raw_client import RawClient
 
+pytestmark = pytest.mark.topic(partitions=2)
+
 Unique = Callable[[str], str]
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("fetch"), partitions=2)
 
 
 @pytest.mark.both_io_modes

@@ -7,7 +7,7 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
-from tests.wire.clients import Cluster, create_topic, eventually
+from tests.wire.clients import Cluster, eventually
 from tests.wire.conftest import SHARED_CONFIG
 from tests.wire.one_partition import each_version
 from tests.wire.raw_client import RawClient
@@ -20,11 +20,6 @@ FIRST_WITH_INSTANCES = 5  # JoinGroup
 @pytest.fixture
 def group(unique: Unique) -> str:
     return unique("group")
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("read"))
 
 
 @pytest.fixture

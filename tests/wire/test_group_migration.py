@@ -28,11 +28,13 @@ from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from tests.wire.clients import Cluster, create_topic, eventually, open_consumer
+from tests.wire.clients import Cluster, eventually, open_consumer
 from tests.wire.one_partition import Answer
 from tests.wire.raw_client import RawClient
 from tests.wire.test_consumer_groups import Member as NewMember
 from tests.wire.test_consumer_groups import describe
+
+pytestmark = pytest.mark.topic(partitions=4)
 
 Unique = Callable[[str], str]
 SESSION_MS = 20_000
@@ -152,11 +154,6 @@ class OldMember:
         answer = self.raw.call(request, 5)
         assert answer.error_code == ErrorCode.NONE
         return [ErrorCode(member.error_code) for member in answer.members]
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("shared"), partitions=4)
 
 
 @pytest.fixture

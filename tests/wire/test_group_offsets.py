@@ -21,12 +21,9 @@ from tests.wire.test_groups import Member
 from tests.wire.test_topic_changes import await_gone
 from tests.wire.test_topic_changes import delete as delete_topic
 
+pytestmark = pytest.mark.topic(partitions=3)
+
 Unique = Callable[[str], str]
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("offsets"), partitions=3)
 
 
 @pytest.fixture

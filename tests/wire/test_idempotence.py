@@ -7,7 +7,7 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest
-from tests.wire.clients import Cluster, Out, consume, create_topic, values
+from tests.wire.clients import Cluster, Out, consume, values
 from tests.wire.clients import produce as deliver
 from tests.wire.one_partition import (
     LATEST,
@@ -40,11 +40,6 @@ class Sender:
             base_sequence=sequence,
         )
         return produce(self._raw, self._topic, records)
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("idempotent"))
 
 
 @pytest.fixture

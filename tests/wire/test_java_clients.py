@@ -18,7 +18,7 @@ from tests.wire.one_partition import T0
 
 Unique = Callable[[str], str]
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.topic(partitions=2)]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -32,11 +32,6 @@ def admin(java: JavaClient, cluster: Cluster) -> Iterator[JavaAdmin]:
 def producer(java: JavaClient, cluster: Cluster) -> Iterator[JavaProducer]:
     with java.producer(cluster.bootstrap_servers) as client:
         yield client
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("java"), partitions=2)
 
 
 def test_the_admin_describes_the_cluster(admin: JavaAdmin, cluster: Cluster) -> None:

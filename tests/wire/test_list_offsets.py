@@ -10,7 +10,6 @@ from embedkafka.protocol.messages.core import ListOffsetsRequest, OffsetForLeade
 from embedkafka.protocol.messages.topics import DeleteRecordsRequest
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
-from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import (
     EARLIEST,
     LATEST,
@@ -26,11 +25,6 @@ from tests.wire.one_partition import (
 from tests.wire.raw_client import RawClient
 
 Unique = Callable[[str], str]
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("offsets"))
 
 
 def produce_at(raw: RawClient, topic: str, *timestamps: int, **fields: Any) -> None:

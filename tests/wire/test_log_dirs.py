@@ -6,16 +6,12 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
-from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import batch, each_version, produce
 from tests.wire.raw_client import RawClient
 
+pytestmark = pytest.mark.topic(partitions=2)
+
 Unique = Callable[[str], str]
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("dirs"), partitions=2)
 
 
 def log_dir(raw: RawClient) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedkafka.protocol.api_keys import ApiKey
-from tests.wire.clients import Cluster, create_topic
+from tests.wire.clients import Cluster
 from tests.wire.raw_client import RawClient
 
 kafka = pytest.importorskip("kafka")
@@ -34,11 +34,6 @@ def version(request: pytest.FixtureRequest, cluster: Cluster, raw: RawClient) ->
 def _no_socket_is_left() -> Iterator[None]:
     yield
     gc.collect()
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("old"))
 
 
 @pytest.fixture

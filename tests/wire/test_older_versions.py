@@ -32,11 +32,6 @@ def _speaks_old_versions(cluster: Cluster, raw: RawClient) -> None:
         pytest.skip("this broker has dropped the old versions (KIP-896)")
 
 
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("older"))
-
-
 def segment_offsets(
     raw: RawClient, topic: str, timestamp: int, count: int, *, partition: int = 0
 ) -> tuple[int, list[int]]:

@@ -36,11 +36,6 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 DAY_MS = 86_400_000
 
 
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("produce"))
-
-
 @pytest.mark.both_io_modes
 def test_every_version_appends_at_the_next_offset(raw: RawClient, topic: str) -> None:
     appended: list[bytes] = []

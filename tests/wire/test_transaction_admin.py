@@ -13,10 +13,11 @@ from embedkafka.protocol.messages.transactions import (
     ListTransactionsRequest,
     WriteTxnMarkersRequest,
 )
-from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import LATEST, Answer, list_offset
 from tests.wire.raw_client import RawClient
 from tests.wire.raw_transaction import ADD_AS_BROKER, COMMIT_V2, PRODUCE_V2, RawTransaction
+
+pytestmark = pytest.mark.topic(partitions=2)
 
 Unique = Callable[[str], str]
 READ_COMMITTED = 1
@@ -24,11 +25,6 @@ AN_HOUR_MS = 3_600_000
 
 _Transaction = AddPartitionsToTxnRequest.Transaction
 _Marker = WriteTxnMarkersRequest.Marker
-
-
-@pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("txn"), partitions=2)
 
 
 @pytest.fixture

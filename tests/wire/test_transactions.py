@@ -45,11 +45,6 @@ READ_COMMITTED = 1
 
 
 @pytest.fixture
-def topic(cluster: Cluster, unique: Unique) -> str:
-    return create_topic(cluster, unique("txn"))
-
-
-@pytest.fixture
 def transaction(raw: RawClient, unique: Unique, topic: str) -> RawTransaction:
     return RawTransaction(raw, unique("txn-id"), topic)
 

@@ -1,8 +1,6 @@
 """A log on a real directory with a clock, tasks and a disk that the test controls."""
 
-import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -21,95 +19,11 @@ from embedkafka.records.control import (
     build_end_transaction_marker,
 )
 from embedkafka.records.record import Record
-from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import ManualClock
-from embedkafka.runtime.files import File, FileRegion, SystemFiles
+from embedkafka.runtime.files import FileRegion
 from embedkafka.runtime.ids import TopicPartition
-
-
-@dataclass
-class DueTask:
-    name: str
-    delay_ms: float
-    run: Callable[[], None]
-    cancelled: bool = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-@dataclass
-class ManualTasks:
-    """Collects tasks; the test runs them."""
-
-    pending: list[DueTask] = field(default_factory=list)
-    periodic: list[DueTask] = field(default_factory=list)
-
-    def once(self, name: str, delay_ms: float, run: Callable[[], None]) -> DueTask:
-        self.pending.append(DueTask(name, delay_ms, run))
-        return self.pending[-1]
-
-    def every(
-        self, name: str, period_ms: float, run: Callable[[], None], delay_ms: float | None = None
-    ) -> DueTask:
-        self.periodic.append(DueTask(name, period_ms, run))
-        return self.periodic[-1]
-
-    def run_pending(self) -> None:
-        pending, self.pending = self.pending, []
-        for task in pending:
-            if not task.cancelled:
-                task.run()
-
-
-class FaultyFiles(SystemFiles):
-    """A disk that can be told to be full: a write gets half way, then fails."""
-
-    def __init__(self) -> None:
-        self.full_paths: set[str] = set()
-        self.synced: list[Path] = []
-
-    def open(self, path: Path) -> File:
-        return FaultyFile(super().open(path), path, self)
-
-    def create(self, path: Path) -> File:
-        return FaultyFile(super().create(path), path, self)
-
-    def replace(self, path: Path, data: BytesLike) -> None:
-        self.check(path)
-        super().replace(path, data)
-
-    def check(self, path: Path) -> None:
-        if any(path.name.endswith(suffix) for suffix in self.full_paths):
-            raise OSError(errno.ENOSPC, "no space left on device", str(path))
-
-
-class FaultyFile:
-    def __init__(self, file: File, path: Path, files: FaultyFiles) -> None:
-        self._file = file
-        self._path = path
-        self._files = files
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def read(self, position: int, size: int) -> bytes:
-        return self._file.read(position, size)
-
-    def write(self, data: BytesLike, position: int) -> None:
-        try:
-            self._files.check(self._path)
-        except OSError:
-            self._file.write(memoryview(data)[: len(data) // 2], position)
-            raise
-        self._file.write(data, position)
-
-    def truncate(self, size: int) -> None:
-        self._file.truncate(size)
-
-    def sync(self) -> None:
-        self._files.synced.append(self._path)
-        self._file.sync()
+from tests.doubles.disk import FaultyFiles
+from tests.doubles.scheduling import TaskList
 
 
 class LogKit:
@@ -118,7 +32,7 @@ class LogKit:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.clock = ManualClock()
-        self.tasks = ManualTasks()
+        self.tasks = TaskList()
         self.files = FaultyFiles()
         self.topic_partition = TopicPartition("orders", 0)
         self.directory = root / "orders-0"

@@ -12,7 +12,7 @@ from embedkafka.protocol.messages.brokers import (
     StopReplicaRequest,
 )
 from embedkafka.runtime.ids import TopicPartition
-from tests.unit.replica.conftest import TOPIC_ID, leader_and_isr, partition_error
+from tests.doubles.replica_cluster import TOPIC_ID, leader_and_isr, partition_error
 
 TP = TopicPartition("orders", 0)
 
