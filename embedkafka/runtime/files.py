@@ -276,9 +276,7 @@ class _SystemFile:
         os.fsync(self._descriptor)
 
 
-_registry = (
-    threading.RLock()
-)  # re-entrant: collecting a lock releases it, at any moment
+_registry = threading.RLock()  # re-entrant: collecting a lock releases it, at any moment
 _held: set[tuple[int, int]] = set()
 """The lock files of this process, by device and inode.
 

@@ -1,4 +1,4 @@
-"""What a client may do, as the bit fields of "authorized operations": without ACLs, everything."""
+"""ACL operations, and the "authorized operations" bit fields: without ACLs, all bits are set."""
 
 from collections.abc import Iterable
 from enum import IntEnum

@@ -1,6 +1,6 @@
-"""What the parts of a broker need of each other, in the form of their ports.
+"""Adapts the parts of a broker to each other's ports.
 
-Each class is a few lines that translate; a decision found here is in the wrong place.
+Each class translates in a few lines; a decision found here is in the wrong place.
 """
 
 import logging
@@ -58,7 +58,7 @@ class CachedCoordinatorLeaders:
         *,
         broker_epoch: Callable[[], int],
     ) -> None:
-        """`broker_epoch` tells the epoch in which this broker is registered now."""
+        """`broker_epoch` returns the epoch of this broker's current registration."""
         self._broker_id = broker_id
         self._cache = cache
         self._topic = topic
@@ -78,9 +78,10 @@ class CachedCoordinatorLeaders:
 
 
 class CoordinatorLeadership:
-    """`replica.ports.LeadershipListener`: tells coordinators of their internal topic's partitions.
+    """`replica.ports.LeadershipListener`: notifies coordinators about their internal topic.
 
-    `listeners` maps a topic to what to call with partition and epoch, when leading and when not.
+    `listeners` maps a topic to two callbacks, for leading and for following; both take the
+    partition and its leader epoch.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class CoordinatorLeadership:
 
 
 class DiskFailures:
-    """`replica.ports.LogDirEvents`: the controller hears of it through the store.
+    """`replica.ports.LogDirEvents`: reports failures to the controller through the store.
 
-    If that is out of reach, the controller hears of it when the broker is back.
+    While the store is unreachable, the report waits for the next session.
     """
 
     def __init__(self, broker_id: BrokerId, zk: KafkaZk, background: Scheduler) -> None:
@@ -118,14 +119,14 @@ class DiskFailures:
 
     def _on_session_change(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED and self._untold:
-            # Not here: the thread that tells of the session may be the one that would carry it.
+            # The thread that reports the session may be the one that carries the request.
             self._background.once("log-dir-event", 0, self._tell)
 
     def _tell(self) -> None:
         try:
             self._zk.notify_log_dir_failure(self._broker_id)
         except (ConnectionLoss, SessionExpired) as error:
-            _LOG.warning("the controller is told of a lost directory later: %r", error)
+            _LOG.warning("the controller learns of a failed log directory later: %r", error)
         else:
             self._untold = False
 

@@ -1,7 +1,7 @@
-"""Which requests this broker answers: api key -> versions, function, plane.
+"""The requests this broker answers: api key -> versions, function, plane.
 
-This table is the whole truth: the ApiVersions answer and `docs/compatibility.md` are read from it.
-Functions are named, not imported, so that a broker loads only the message families it is asked for.
+This table is the whole truth: the ApiVersions answer and `docs/compatibility.md` come from it. It
+names functions instead of importing them, so a broker loads only the message families it needs.
 """
 
 import functools

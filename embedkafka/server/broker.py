@@ -1,8 +1,8 @@
 """One broker: builds its parts, starts and stops them in order. The only place where they meet.
 
-Owner: whoever calls `start`, `stop` and `kill`, one at a time; each part owns its own state.
-Invariants: a broker is registered only after its control plane answers, so that the controller's
-first requests find it; after `stop` or `kill` none of its threads, ports or sessions is left.
+Owner: the caller of `start`, `stop` and `kill`, one at a time; each part owns its own state.
+Invariants: a broker registers only after its control plane answers, so the controller's first
+requests reach it. After `stop` or `kill`, no thread, port or session of it remains.
 Not here: what requests mean (`handlers`), what the cluster decides (`controller`).
 """
 
@@ -90,15 +90,15 @@ PeerResolver = Callable[[BrokerId], ReplicaManager | None]
 
 Handle = Callable[[Request], None]
 Around = Callable[[Handle, MetadataCache], Handle]
-"""Puts something in front of the function that answers requests."""
+"""Wraps the function that answers requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
     """What makes one broker different from the next.
 
-    Whoever reaches the control plane rules the broker: it listens on `control_host`, which is wider
-    than this machine only for a cluster that is.
+    Access to the control plane is control of the broker. So it listens on `control_host`, which is
+    loopback unless the cluster spans machines.
     """
 
     id: BrokerId
@@ -118,9 +118,10 @@ class BrokerSpec:
 
 
 class Broker:
-    """A running broker; made anew for every life of it.
+    """A running broker; every restart makes a new one.
 
-    It follows leaders that `find_peer` finds in this process; without it, over the wire.
+    It follows the leaders that `find_peer` finds in this process; without `find_peer`, over the
+    wire.
     """
 
     def __init__(
@@ -137,9 +138,9 @@ class Broker:
         around: Around | None = None,
         on_halt: Callable[[], None] | None = None,
     ) -> None:
-        """`on_halt` is called, on any thread, when the last log directory has failed.
+        """Calls `on_halt`, on any thread, when the last log directory has failed.
 
-        Kafka ends its process then; so should whoever owns this broker.
+        Kafka ends its process then; the owner of this broker should end it too.
         """
         self.id = spec.id
         self.spec = spec
@@ -165,7 +166,7 @@ class Broker:
 
         self.metadata = MetadataCache()
         self.config = DynamicConfig(self.id, spec.config, self.zk, self._background)
-        # A generator apart: what else draws, and when, must not change the ids of topics.
+        # A separate generator: other draws, and their timing, must not change topic ids.
         self.topics = TopicAdmin(self.zk, self.metadata, random.Random(rng.getrandbits(64)))
         self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer, failures)
         self.logs = self._make_logs(files)
@@ -197,7 +198,7 @@ class Broker:
     def start(self) -> None:
         """Loads the logs, listens and registers; `stand_for_election` is the last step.
 
-        A port that is taken is noticed first, before anything has been touched.
+        It binds first, so a port that is taken fails before anything has changed.
         """
         self._server.bind()
         self.config.state_facts(self._facts())
@@ -229,15 +230,16 @@ class Broker:
         )
 
     def stand_for_election(self) -> None:
-        """Takes part in controller elections. Brokers that start together register all first.
+        """Takes part in controller elections.
 
-        So the first controller finds all of them, and need not move leaders as they come in.
+        Brokers that start together all register first. Then the first controller finds all of them
+        and does not have to move leaders as they arrive.
         """
         assert self.controller is not None, f"broker {self.id} has not been started"
         self.controller.start()
 
     def hand_over(self) -> bool:
-        """Has the controller move leaders away before `stop`; False when some had to stay."""
+        """Has the controller move leaders away before `stop`; False if some remain."""
         if self.controller is None or not self.spec.config.flag("controlled.shutdown.enable"):
             return False
         return leave_cluster(
@@ -250,14 +252,14 @@ class Broker:
         )
 
     def stand_down(self) -> None:
-        """Takes no part in elections any more, because the whole cluster is about to end."""
+        """Withdraws from elections, because the whole cluster is about to end."""
         if self.controller is not None:
             self.controller.stop()
 
     def stop(self, *, keep: bool = True) -> None:
-        """Says goodbye: leaves the cluster, answers whoever waits, flushes and checkpoints.
+        """Leaves the cluster, answers waiting requests, flushes and checkpoints.
 
-        Not `keep` spares the disk: the log directories are about to be removed.
+        Without `keep` it skips the disk, because the log directories are about to be removed.
         """
         self._end(leave=True, keep=keep)
 
@@ -269,15 +271,15 @@ class Broker:
         self._server.resume()
 
     def kill(self) -> None:
-        """Dies: connections are reset, nothing is flushed, the session is left to expire.
+        """Dies: resets connections, flushes nothing, leaves its session to expire.
 
-        Whoever owns the session has cut it off before, so that nothing more is written there.
+        The caller has cut off the session first, so the broker can write nothing more to it.
         """
         self._server.kill()
         self._end(leave=False, keep=False)
 
     def cut_off(self) -> None:
-        """Frees its ports at once, whatever keeps `stop` from doing so."""
+        """Frees its ports at once, also when `stop` cannot finish."""
         self._server.cut_off()
 
     def _end(self, *, leave: bool, keep: bool) -> None:
@@ -329,11 +331,11 @@ class Broker:
         return self.controller
 
     def is_stale(self, broker_epoch: int) -> bool:
-        """Whether a control request was meant for an earlier life of this broker."""
+        """Whether a control request was meant for an earlier registration of this broker."""
         return self.controller is not None and broker_epoch < self.controller.broker_epoch
 
     def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
-        """Takes the controller's view of the cluster, and answers whoever waited for it."""
+        """Applies the controller's metadata, and completes the requests that waited for it."""
         if not self.replicas.accept_controller(request.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         known_brokers = self.metadata.snapshot.brokers.keys()
@@ -349,7 +351,7 @@ class Broker:
         return ErrorCode.NONE
 
     def auto_create_topics(self, names: Iterable[str]) -> None:
-        """Begins to create topics that a client asked for; what fails is logged."""
+        """Begins to create topics that a client asked for; logs failures."""
         for name in names:
             if name in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
                 self.create_internal_topic(name)
@@ -464,7 +466,7 @@ class Broker:
         )
 
     def _make_server(self, handle: Handle) -> SocketServer:
-        """Without handler threads its processors run the requests themselves."""
+        """Without handler threads, processors handle requests themselves."""
         spec = self.spec
         return SocketServer(
             part_configs.server_config(
@@ -556,7 +558,7 @@ class Broker:
 
     def _set_strays_aside(self) -> None:
         for stray in find_strays(self.logs.all_logs(), self.id, self.zk.find_topic):
-            _LOG.warning("broker %d has no replica of %s any more: set aside", self.id, stray)
+            _LOG.warning("broker %d sets a stray log of %s aside", self.id, stray)
             self.logs.set_aside(stray)
 
     def _count_partitions(self, topic: str) -> int | None:
@@ -564,7 +566,7 @@ class Broker:
         return None if found is None else len(found.partitions)
 
     def _facts(self) -> dict[str, ConfigValue]:
-        """Settings that say what this broker is, whatever was asked for."""
+        """Settings that describe this broker, whatever the user asked for."""
         return {
             **LISTENER_FACTS,
             "advertised.listeners": str(self._advertised()),
@@ -615,7 +617,7 @@ class Broker:
             self.controller.enable_unclean_election(topic)
 
     def _on_broker_config(self, config: BrokerConfig) -> None:
-        """Hands settings that can change to the parts that obey them."""
+        """Passes changed settings to the parts they affect."""
         self.logs.reconfigure(
             part_configs.log_manager_config(config), part_configs.cleaner_config(config)
         )

@@ -126,7 +126,7 @@ def _carry_out(channel: _Channel, call: _Call) -> None:
             break
         except (OSError, ProtocolError) as error:
             channel.drop(connection)
-            # Brokers close idle connections, and only the next call on one tells.
+            # Brokers close idle connections, and only the next call notices.
             if connection is not kept or not isinstance(error, BrokerDisconnected):
                 break
     call.on_done(response)

@@ -1,8 +1,8 @@
-"""How a broker leaves in good order: the controller moves its leaders before it stops.
+"""Controlled shutdown: the controller moves a broker's leaders away before it stops.
 
-Invariants: a refusal, an unreachable controller and partitions that stay are all tried again, up
-to `controlled.shutdown.max.retries` times in all; then the broker stops as it is.
-Not here: how leaders are moved (`controller`), and stopping (`broker`).
+Invariants: the broker asks up to `controlled.shutdown.max.retries` times, whether the controller
+refuses, cannot be reached, or leaves partitions behind. Then it stops anyway.
+Not here: moving leaders (`controller`), and stopping (`broker`).
 """
 
 import logging
@@ -31,7 +31,7 @@ Connect = Callable[[BrokerEndpoint], BrokerClient]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownPolicy:
-    """How often to ask, and how long to wait in between."""
+    """How many attempts, and the wait between them."""
 
     max_retries: int
     retry_backoff_ms: int
@@ -53,7 +53,7 @@ def leave_cluster(
     clock: Clock,
     policy: ShutdownPolicy,
 ) -> bool:
-    """Asks the controller to move leaders away; True when the broker leads nothing any more."""
+    """Asks the controller to move leaders away; True once the broker leads nothing."""
     for attempt in range(policy.max_retries):
         if attempt:
             _back_off(clock, policy.retry_backoff_ms)
@@ -61,8 +61,10 @@ def leave_cluster(
             if _ask(request, zk, connect, listener):
                 return True
         except (OSError, ProtocolError, ZkError) as error:
-            _LOG.info("broker %d cannot ask to be shut down: %r", request.broker_id, error)
-    _LOG.warning("broker %d stops although it may lead partitions", request.broker_id)
+            _LOG.info(
+                "broker %d cannot reach the controller to leave: %r", request.broker_id, error
+            )
+    _LOG.warning("broker %d stops although it may still lead partitions", request.broker_id)
     return False
 
 
@@ -76,13 +78,13 @@ def _ask(request: ControlledShutdownRequest, zk: KafkaZk, connect: Connect, list
     if response.error_code == ErrorCode.NONE and not response.remaining_partitions:
         return True
     _LOG.info(
-        "controller %d does not let broker %d go: %s", controller, request.broker_id, response
+        "controller %d keeps leaders on broker %d: %s", controller, request.broker_id, response
     )
     return False
 
 
 class _ShutdownCall:
-    """One call, given up when another controller is elected: this one will not answer any more."""
+    """One call, abandoned when another controller is elected, for this one will not answer."""
 
     def __init__(self) -> None:
         self._lock = ranked_lock("controlled shutdown", LEAF_RANK)

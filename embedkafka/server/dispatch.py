@@ -1,11 +1,11 @@
 """From a frame to a handler and back: decodes, looks up, calls, encodes.
 
-A handler is `function(broker, request, context)`. It returns the response, `LATER` when somebody
-will call `context.reply` (a delayed operation, a coordinator), or `NO_REPLY`.
-Errors: an `ApiError` that a handler lets through becomes the response's top-level error code;
-a broker without ZooKeeper closes the connection, and clients turn to another one; anything else is
-our bug, is recorded, and costs that connection only. That holds on whatever thread the answer is
-made: a handler that answers later hands out `context.answering(callback)`, or `context.reply`.
+A handler is `function(broker, request, context)`. It returns the response, `LATER` if a delayed
+operation or a coordinator will call `context.reply`, or `NO_REPLY`.
+Errors: an `ApiError` from a handler becomes the response's top-level error code. A broker without
+ZooKeeper closes the connection, and clients turn to another broker. Any other exception is our bug:
+it is recorded, and costs that connection only. The same holds for answers made on other threads: a
+handler that answers later hands out `context.answering(callback)` or `context.reply`.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 LATER: Final = object()
-"""A handler's answer when the reply comes from somewhere else."""
+"""A handler's answer when another thread or a later event will reply."""
 
 NO_REPLY: Final = object()
 """A handler's answer when the protocol has none (Produce with acks=0)."""
 
 
 class RequestContext:
-    """One request as its handler sees it: who asks, in which version, and how to reply."""
+    """One request as its handler sees it: the client, the version, and the way to reply."""
 
     __slots__ = ("_failures", "_request", "api_key", "client_id", "correlation_id", "version")
 
@@ -64,7 +64,7 @@ class RequestContext:
         return self._request.connection_id
 
     def reply(self, response: object) -> None:
-        """Sends the response; from any thread, once. One that cannot be sent is our bug."""
+        """Sends the response: once, from any thread. Failing to encode it is our bug."""
         try:
             header = encode_response_header(self.api_key, self.version, self.correlation_id)
             self._request.reply([header, *codec.encode_parts(response, self.version)])
@@ -72,9 +72,9 @@ class RequestContext:
             self._give_up(error)
 
     def answering(self, answer: Callable[P, None]) -> Callable[P, None]:
-        """`answer`, for any thread to call: if it fails, this client alone hears of it."""
+        """Wraps `answer` for any thread to call; a failure affects only this client."""
 
-        # The annotations are strings: to evaluate them takes ten times as long as the call.
+        # The annotations are strings, because evaluating them takes ten times as long as the call.
         def run(*args: "P.args", **kwargs: "P.kwargs") -> None:
             try:
                 answer(*args, **kwargs)
@@ -84,7 +84,7 @@ class RequestContext:
         return run
 
     def fail(self, error: Exception) -> None:
-        """Answers with what kept the request from being answered, or closes the connection."""
+        """Answers with the error if the response can carry it, else closes the connection."""
         name = f"{self.api_key.name} v{self.version}"
         if isinstance(error, ApiError):
             response = _find_error_response(self, error)
@@ -117,7 +117,7 @@ class Dispatcher:
         self._failures = failures
 
     def handle(self, request: Request) -> None:
-        """Answers one request, or sees to it that somebody will. Never blocks."""
+        """Answers one request, now or later. Never blocks."""
         try:
             header, body = decode_request_header(request.frame)
         except UnsupportedApi as error:
@@ -158,7 +158,7 @@ class Dispatcher:
             context.reply(answer)
 
     def _refuse_version(self, request: Request, header: RequestHeader) -> None:
-        """Kafka closes such a connection, but for ApiVersions: how would a client find out?"""
+        """Closes the connection, as Kafka does, except that ApiVersions lists its versions."""
         if header.api_key != ApiKey.API_VERSIONS or request.is_control_plane:
             request.close_connection(
                 f"api key {header.api_key} version {header.api_version} is not supported"
@@ -169,10 +169,10 @@ class Dispatcher:
 
 
 def _find_error_response(context: RequestContext, error: ApiError) -> object | None:
-    """A response that says nothing but the error; None where the message has no place for one."""
+    """A response with only the error code; None if the message has no top-level error."""
     code: ErrorCode = error.code
     try:
         response: object = response_type(context.api_key)(error_code=code)
-    except TypeError:  # it has fields without defaults, or no error of its own
+    except TypeError:  # it has fields without defaults, or no error field
         return None
     return response

@@ -1,6 +1,6 @@
-"""What consumers of older versions are sent in place of what is in the log.
+"""Converts fetched data for consumers of older versions.
 
-Owner: nobody; these are functions of what was read and of the log's settings.
+Owner: none; these are functions of the fetched data and of the log's settings.
 Not here: how batches become message sets (`records.conversion`).
 """
 
@@ -12,10 +12,10 @@ from embedkafka.records.conversion import down_convert_fetched
 from embedkafka.replica.fetch import PartitionData, bytes_of
 
 LAST_CONVERTED: Final = 5
-"""The newest version of Fetch for which anything changes: later ones know the storage error."""
+"""The newest Fetch version that needs a change: later ones know KAFKA_STORAGE_ERROR."""
 
 REFUSALS: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
-"""The errors of batches that cannot be converted; beside them, records are null."""
+"""The errors for batches that cannot be converted; records are null then."""
 
 _LAST_OF_MAGIC_0: Final = 1
 LAST_OF_MESSAGE_SETS: Final = 3
@@ -24,9 +24,9 @@ LAST_OF_MESSAGE_SETS: Final = 3
 def for_older_client(
     data: PartitionData, *, version: int, fetch_offset: int, config: LogConfig | None
 ) -> PartitionData:
-    """The answer for one partition as Fetch `version`, at most `LAST_CONVERTED`, may carry it.
+    """One partition's data in a form that Fetch `version` (at most `LAST_CONVERTED`) can carry.
 
-    `config` is None where this broker has no such log.
+    `config` is None if this broker has no such log.
     """
     if data.error is ErrorCode.KAFKA_STORAGE_ERROR:
         return data._replace(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -38,7 +38,7 @@ class HandlerPool:
         self._add_threads(self._count)
 
     def resize(self, count: int) -> None:
-        """Handles requests with more or fewer threads; one that is busy ends after its request."""
+        """Changes the number of threads; a busy one ends after its request."""
         before, self._count = self._count, count
         if self._threads:
             self._add_threads(count - before)
@@ -51,7 +51,7 @@ class HandlerPool:
             self._threads.append(start_thread(name, self._run, self._failures))
 
     def join(self) -> None:
-        """Waits for the threads; closing the channel is what ends them."""
+        """Waits for the threads, which end when the channel is closed."""
         for thread in self._threads:
             end_thread(thread, self._failures)
 

@@ -1,4 +1,4 @@
-"""What is in a broker's log directories, as DescribeLogDirs tells it."""
+"""The contents of a broker's log directories, for DescribeLogDirs."""
 
 import shutil
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from embedkafka.runtime.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
-    """One directory with its replicas, those on their way to it too."""
+    """One directory with its replicas, including those being moved into it."""
 
     path: str
     error: ErrorCode
@@ -25,7 +25,7 @@ class LogDir:
 
 
 class ReplicaInfo(NamedTuple):
-    """A replica, its size in bytes, its lag in offsets, and whether it is yet to be one."""
+    """A replica: its size in bytes, its lag in offsets, and whether it is still being moved."""
 
     topic_partition: TopicPartition
     size: int
@@ -71,13 +71,13 @@ def _describe(path: Path, alive: bool, logs: LogManager, replicas: ReplicaManage
 
 
 def _lag(topic_partition: TopicPartition, replicas: ReplicaManager) -> int:
-    """How far the replica's end is behind its own high watermark; 0 but after truncation."""
+    """How far the log end is behind the high watermark; positive only after truncation."""
     partition = replicas.find_partition(topic_partition)
     view = partition.view() if partition else None
     return max(0, view.high_watermark - view.log_end_offset) if view else 0
 
 
 def _lag_of_future(future: Log, logs: LogManager) -> int:
-    """How far a replica that moves is behind itself."""
+    """How far the copy of a moving replica is behind the original."""
     log = logs.find(future.topic_partition)
     return 0 if log is None else max(0, log.log_end_offset - future.log_end_offset)

@@ -1,4 +1,4 @@
-"""Brings transaction markers to the leaders of partitions (`txn.ports.MarkerTransport`)."""
+"""Sends transaction markers to partition leaders (`txn.ports.MarkerTransport`)."""
 
 import logging
 from collections.abc import Callable
@@ -20,10 +20,10 @@ _VERSION: Final = 2  # tells leaders the transaction version
 
 
 class MarkerChannels:
-    """Finds leaders in the metadata, and sends to them, this broker included, over the wire.
+    """Finds leaders in the metadata and sends to them over the wire, to this broker too.
 
-    A partition that the metadata lacks is not always deleted: the controller makes this broker a
-    coordinator before it tells it of all partitions. Only the store knows, so it is asked.
+    A partition missing from the metadata need not be deleted: the controller makes this broker a
+    coordinator before it sends all partitions. Only the store knows, so this asks the store.
     """
 
     def __init__(self, metadata: MetadataCache, channels: BrokerChannels, zk: KafkaZk) -> None:
@@ -38,7 +38,7 @@ class MarkerChannels:
         return None if self._is_deleted(topic_partition) else NO_LEADER
 
     def _is_deleted(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition is gone for good; False while the store is out of reach."""
+        """Whether the partition was deleted; False while the store is unreachable."""
         topic, partition = topic_partition
         try:
             found = self._zk.find_topic(topic)
@@ -46,7 +46,7 @@ class MarkerChannels:
                 return True
             return self._zk.is_marked_for_deletion(topic)
         except ZkError as error:
-            _LOG.debug("whether %s was deleted is asked again: %r", topic_partition, error)
+            _LOG.debug("cannot tell yet whether %s was deleted: %r", topic_partition, error)
             return False
 
     def send(

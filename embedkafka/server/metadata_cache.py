@@ -1,8 +1,8 @@
-"""What this broker knows of the cluster: one frozen snapshot, swapped whole.
+"""The broker's view of the cluster: one frozen snapshot, replaced as a whole.
 
 Owner: `_changed` (leaf) orders the writers; readers take `snapshot` and need no lock.
 Invariants: a snapshot never changes; a partition's leader epoch never goes back within a topic id.
-Not here: who decides (the controller) and who acts on it (`replica.manager`).
+Not here: decisions (`controller`), and the replicas that act on them (`replica`).
 """
 
 import logging
@@ -63,7 +63,7 @@ class MetadataSnapshot:
     topic_names: Mapping[uuid.UUID, str] = field(default_factory=lambda: MappingProxyType({}))
     controller_id: int = -1
     broker_epoch: int = NOT_INFORMED
-    """The epoch in which this broker was registered when a controller last told it everything."""
+    """This broker's registration epoch at the last full update from a controller."""
 
     @property
     def is_informed(self) -> bool:
@@ -87,7 +87,7 @@ class MetadataSnapshot:
 
 
 class MetadataCache:
-    """Takes the controller's updates and hands out the current snapshot."""
+    """Applies the controller's updates and hands out the current snapshot."""
 
     def __init__(self) -> None:
         self._changed = leaf_condition("metadata cache")
@@ -105,7 +105,7 @@ class MetadataCache:
             self._listeners = (*self._listeners, listener)
 
     def once_informed(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` when a controller has told everything: now, or on its thread then."""
+        """Calls `listener` after the first full update: now, or then on the updating thread."""
         with self._changed:
             if not self._snapshot.is_informed:
                 self._uninformed.append(listener)
@@ -113,9 +113,9 @@ class MetadataCache:
         listener()
 
     def update(self, request: UpdateMetadataRequest) -> frozenset[TopicPartition]:
-        """Applies one update, in place of all that is known if it is a full one.
+        """Applies one update; a full one replaces everything.
 
-        Returns the partitions that are gone, also those of a topic that was made again since.
+        Returns the partitions that are gone, including those of a topic that was re-created.
         """
         removed = self._apply(request)
         for listener in (*self._listeners, *self._informed()):
@@ -155,7 +155,7 @@ class MetadataCache:
                 topic_ids=MappingProxyType(topic_ids),
                 topic_names=MappingProxyType({id_: name for name, id_ in topic_ids.items()}),
                 controller_id=request.controller_id,
-                # A controller of Kafka's says of no update whether it is everything.
+                # Kafka's own controllers do not say whether an update is full.
                 broker_epoch=(
                     old.broker_epoch if request.type == INCREMENTAL else request.broker_epoch
                 ),
@@ -166,7 +166,7 @@ class MetadataCache:
     def await_snapshot(
         self, holds: Callable[[MetadataSnapshot], bool], clock: Clock, deadline_ms: float
     ) -> bool:
-        """Waits until `holds` is true of the snapshot; False when `deadline_ms` came first."""
+        """Waits until `holds(snapshot)`; False if `deadline_ms` passes first."""
         with self._changed:
             while not holds(self._snapshot):
                 if not clock.wait_until(self._changed, deadline_ms):
@@ -201,7 +201,7 @@ def _updated_topics(
         for state in topic.partition_states:
             topic_partition = TopicPartition(topic.topic_name, state.partition_index)
             if not is_legal(topic_partition):
-                _LOG.warning("the controller told of an impossible %r", topic_partition)
+                _LOG.warning("the controller sent an illegal partition: %r", topic_partition)
             elif state.leader == LEADER_DURING_DELETE:
                 partitions.pop(state.partition_index, None)
                 removed.add(topic_partition)

@@ -1,6 +1,6 @@
-"""Client quotas as Kafka keeps them: settings of users, clients, pairs of both, and addresses.
+"""Client quotas in Kafka's format: settings of users, client ids, pairs of both, and addresses.
 
-Quotas are kept and told; this broker does not slow anybody down.
+The broker stores and describes quotas; it does not enforce them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from embedkafka.zk.payloads import DEFAULT_ENTITY, desanitize, sanitize
 USER, CLIENT, IP = "user", "client-id", "ip"
 
 Entity = Mapping[str, str | None]
-"""Names by kind; None stands for the default of that kind."""
+"""Names by entity type; None stands for the default of that type."""
 
 _CLIENT_KEYS = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
@@ -33,7 +33,7 @@ class QuotaStore:
     def alter(
         self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool
     ) -> None:
-        """Sets quotas, or removes (None) them; raises ApiError and changes nothing."""
+        """Sets or (None) removes quotas; raises ApiError before it changes anything."""
         folder, name = _place(entity)
         allowed = _IP_KEYS if IP in entity else _CLIENT_KEYS
         for key, value in changes.items():
@@ -96,7 +96,7 @@ def _plain(stored: str) -> str | None:
 
 
 def matches(entity: Entity, wanted: Iterable[tuple[str, int, str | None]], *, strict: bool) -> bool:
-    """Whether an entity fits all components: kind, how (0 exact, 1 default, 2 any), and name."""
+    """Whether an entity matches all components: type, match (0 exact, 1 default, 2 any), name."""
     components = list(wanted)
     if strict and set(entity) != {kind for kind, _, _ in components}:
         return False

@@ -1,14 +1,14 @@
 """Asks a transaction's coordinator before its first write to a partition led here (KIP-890).
 
-A producer of version 1 has added the partition to its transaction, and the leader only verifies
-that it did; for one of version 2 the leader adds it. Either way the log takes no batch of a
-transaction that its coordinator does not know to be open.
+A producer with transaction version 1 has added the partition itself, and the leader only verifies
+that. For version 2 the leader adds it. Either way the log accepts no batch of a transaction unless
+the coordinator knows it to be open.
 
-Owner: nobody. What is under way lives in callbacks, which run on the `coordinator` loop, a channel
-or the background thread; the race with markers is settled in the log (`log.verification`).
+Owner: none. Pending work lives in callbacks, which run on the `coordinator` loop, a channel or the
+background thread; the log settles the race with markers (`log.verification`).
 Invariants: nothing blocks; `on_done` is called once, with an error for each partition that must
 not be written.
-Not here: the words in which each kind of client is told of these errors (`handlers`).
+Not here: the error codes that each kind of client understands (`handlers`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 
 class ClientSupport(Enum):
-    """How much of KIP-890 a client knows, which follows from the versions of its requests."""
+    """How much of KIP-890 a client supports, judged by its request versions."""
 
     NOTHING = "it knows INVALID_TXN_STATE only"
     ABORTABLE = "it knows TRANSACTION_ABORTABLE"
@@ -48,7 +48,7 @@ class ClientSupport(Enum):
 
 
 def support_by_version(version: int, *, abortable: int, epoch_bumps: int) -> ClientSupport:
-    """The support of a client whose request has `version`; the others are the first with each."""
+    """The support of a client that sends `version`, given the first version of each level."""
     if version >= epoch_bumps:
         return ClientSupport.EPOCH_BUMPS
     return ClientSupport.ABORTABLE if version >= abortable else ClientSupport.NOTHING
@@ -56,7 +56,7 @@ def support_by_version(version: int, *, abortable: int, epoch_bumps: int) -> Cli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalWrite:
-    """What one request wants to write in a transaction: by partition the first sequence number."""
+    """One request's writes in a transaction: the first sequence number by partition."""
 
     transactional_id: str
     producer_id: int
@@ -96,10 +96,10 @@ class TxnVerification:
     def verify(
         self, write: TransactionalWrite, on_done: Callable[[Errors], None], *, patient: bool = False
     ) -> None:
-        """Has the log ready for `write`, but for the partitions in the answer.
+        """Prepares the log for `write`; `on_done` gets the partitions that must not be written.
 
-        With `patient`, a producer that writes on while its last transaction is being completed
-        waits here for a moment: to send its records again would cost more.
+        With `patient`, a producer whose previous transaction is still completing waits here for a
+        moment, because resending its records would cost more.
         """
         if patient and write.is_bumping:
             deadline = self._clock.monotonic_ms() + self._setting("retry.backoff.max.ms")
@@ -150,9 +150,9 @@ class TxnVerification:
     def _begin(
         self, write: TransactionalWrite
     ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, tuple[Log, Verification]]]:
-        """Partitions that cannot be written, and those about which the coordinator must be asked.
+        """Partitions that cannot be written, and those that need the coordinator's word.
 
-        Where the transaction is open in the log already, there is nothing to ask.
+        A transaction that is already open in the log needs none.
         """
         errors: dict[TopicPartition, ErrorCode] = {}
         begun: dict[TopicPartition, tuple[Log, Verification]] = {}
@@ -217,7 +217,7 @@ def _question(
 def _codes(
     response: AddPartitionsToTxnResponse | None, asked: frozenset[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """The coordinator's answer; NETWORK_EXCEPTION stands for none, also on a single partition."""
+    """The coordinator's answer; NETWORK_EXCEPTION where it, or one partition of it, is missing."""
     unanswered = dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION)
     if response is None:
         return unanswered
@@ -234,7 +234,7 @@ def _codes(
 
 
 def _for_clients(code: ErrorCode, support: ClientSupport) -> ErrorCode:
-    """Producers know a fenced one by INVALID_PRODUCER_EPOCH here, and old ones no abortable one."""
+    """Producers expect INVALID_PRODUCER_EPOCH for fencing; old ones know no abortable error."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and support is ClientSupport.NOTHING:

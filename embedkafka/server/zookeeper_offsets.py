@@ -1,7 +1,7 @@
-"""Committed offsets in ZooKeeper, where OffsetCommit v0 and OffsetFetch v0 keep them.
+"""Offsets committed to ZooKeeper, by OffsetCommit v0 and OffsetFetch v0.
 
-Groups of that time had no coordinator: any broker answers, and nothing is known of members.
-Not here: offsets in `__consumer_offsets` (`group`), of which these know nothing.
+Such groups have no coordinator and no known members, so any broker answers.
+Not here: offsets in `__consumer_offsets` (`group`), which are separate.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def commit_offsets(
     *,
     max_metadata_size: int,
 ) -> list[ErrorCode]:
-    """Writes offsets of partitions that exist, one error code for each; metadata is dropped."""
+    """Stores offsets of existing partitions, without metadata; an error code for each."""
 
     def commit(topic: str, partition: OffsetCommitRequest.Topic.Partition) -> ErrorCode:
         if len(partition.committed_metadata or "") > max_metadata_size:
@@ -39,7 +39,7 @@ def commit_offsets(
 def fetch_offset(
     zk: KafkaZk, group: str, topic_partition: TopicPartition, snapshot: MetadataSnapshot
 ) -> _Fetched:
-    """What was committed; where nothing was, the partition is as unknown as one that is not."""
+    """Committed offsets; a partition without one answers as if it did not exist."""
     is_there = topic_partition.partition in snapshot.topics.get(topic_partition.topic, {})
     offset = zk.find_consumer_offset(group, topic_partition) if group and is_there else None
     return _Fetched(

@@ -104,7 +104,7 @@ class DynamicConfig:
             return self._log_configs.setdefault(topic, config)
 
     def forget_topic(self, topic: str) -> None:
-        """Drops what is cached of a deleted topic, which may come back with other settings."""
+        """Drops the cached settings of a deleted topic, which may come back with others."""
         with self._lock:
             self._log_configs.pop(topic, None)
 

@@ -1,6 +1,6 @@
 """One topic's settings: parsing, checks, and the values in force.
 
-A topic without a value of its own takes that of a broker key, or Kafka's default.
+A topic that does not set a key takes the value of a broker key, or Kafka's default.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: shown, replaced, changed one by one."""
+"""Describes and changes the settings of topics, brokers and groups."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,10 +85,10 @@ def describe_configs(
 def list_config_resources(
     broker: "Broker", request: ListConfigResourcesRequest, context: "RequestContext"
 ) -> ListConfigResourcesResponse:
-    """What has settings: topics, brokers, groups with settings of their own.
+    """Lists resources with settings: topics, brokers, and groups that override any.
 
     Versions:  v0 knows client metrics only.
-    Left out:  client metrics, of which there are none.
+    Left out:  client metrics; the list has none.
     """
     known = list(ResourceType) if context.version else [ResourceType.CLIENT_METRICS]
     wanted = request.resource_types or known
@@ -173,7 +173,7 @@ def _config(
 def alter_configs(
     broker: "Broker", request: AlterConfigsRequest, context: "RequestContext"
 ) -> AlterConfigsResponse:
-    """Replaces all settings of a resource: what is not named falls back to its default."""
+    """Replaces all settings of a resource; settings not named fall back to their defaults."""
 
     def replace(resource: AlterConfigsRequest.Resource) -> None:
         settings: dict[str, str] = {}
@@ -230,7 +230,7 @@ R = TypeVar("R", AlterConfigsRequest.Resource, IncrementalAlterConfigsRequest.Re
 def _each(
     resources: Sequence[R], change: Callable[[R], None]
 ) -> Iterable[tuple[R, ErrorCode, str | None]]:
-    """Changes resource by resource; each succeeds or fails by itself."""
+    """Changes one resource after the other; each succeeds or fails alone."""
     seen = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     for resource in resources:
         try:
@@ -264,7 +264,7 @@ def _alter(
                 new, old, broker.config.broker, per_broker=entity != DEFAULT_ENTITY
             )
     except ConfigError as error:
-        # Kafka calls a bad value of a broker a bad request.
+        # For brokers, Kafka reports a bad value as INVALID_REQUEST.
         is_brokers = entity_type == BROKERS
         code = ErrorCode.INVALID_REQUEST if is_brokers else ErrorCode.INVALID_CONFIG
         raise ApiError(code, str(error)) from error
@@ -333,7 +333,7 @@ def _edited_list(
 def _check_broker_settings(
     new: Mapping[str, str], old: Mapping[str, str], current: BrokerConfig, *, per_broker: bool
 ) -> None:
-    """Refuses what cannot change at run time, has no effect, or has a bad value."""
+    """Refuses keys that cannot change at run time or have no effect, and bad values."""
     parsed: dict[str, ConfigValue] = {}
     for name, text in new.items():
         key, inert = BROKER_KEYS.get(name), find_inert(name)
@@ -345,9 +345,9 @@ def _check_broker_settings(
                 raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
             parsed[name] = key.parse(text)
             is_changed = is_changed and parsed[name] != current[name]
-        # Kafka takes any name, which may be meant for a plug-in.
+        # Kafka accepts unknown names, which may be meant for a plug-in.
         if is_changed and inert is not None:
-            raise ConfigError(f"{name} cannot change, for it has no effect: {inert.reason}")
+            raise ConfigError(f"{name} has no effect: {inert.reason}")
     check_change(current, parsed)
 
 
@@ -366,7 +366,7 @@ def _check_topic(broker: "Broker", name: str) -> None:
 
 
 def _broker_entity(broker: "Broker", name: str) -> str:
-    """The name under which the store keeps a broker's settings; an empty one means all brokers."""
+    """The store's name for a broker's settings; an empty `name` means all brokers."""
     if not name:
         return DEFAULT_ENTITY
     if name != str(broker.id):
@@ -380,7 +380,7 @@ def _broker_entity(broker: "Broker", name: str) -> str:
 def _unsupported(resource_type: int) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_REQUEST,
-        f"Unsupported resource type {resource_type}: topics, brokers and groups",
+        f"Unsupported resource type {resource_type}: expected topic, broker or group",
     )
 
 

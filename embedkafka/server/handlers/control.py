@@ -1,7 +1,7 @@
-"""What the controller tells this broker, and what brokers tell the controller. Control plane only.
+"""Requests on the control plane, from the controller to brokers and back.
 
-Every request carries the broker epoch the controller knows: one meant for an earlier life of this
-broker is refused with STALE_BROKER_EPOCH.
+Every request carries the broker epoch that the controller knows. A request meant for an earlier
+registration of this broker is refused with STALE_BROKER_EPOCH.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def leader_and_isr(
     broker: "Broker", request: LeaderAndIsrRequest, context: "RequestContext"
 ) -> LeaderAndIsrResponse:
-    """Makes this broker leader of some partitions and follower of others."""
+    """Makes this broker the leader of some partitions and a follower of others."""
     if broker.is_stale(request.broker_epoch):
         return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     return broker.replicas.become_leader_or_follower(request)
@@ -47,7 +47,7 @@ def stop_replica(
 def update_metadata(
     broker: "Broker", request: UpdateMetadataRequest, context: "RequestContext"
 ) -> UpdateMetadataResponse:
-    """Replaces what this broker tells clients of the cluster."""
+    """Updates the metadata that this broker serves to clients."""
     if broker.is_stale(request.broker_epoch):
         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     return UpdateMetadataResponse(error_code=broker.update_metadata(request))
@@ -56,7 +56,7 @@ def update_metadata(
 def controlled_shutdown(
     broker: "Broker", request: ControlledShutdownRequest, context: "RequestContext"
 ) -> object:
-    """Moves the leaders of a broker that is about to stop; only the active controller can."""
+    """Moves leaders off a broker that is about to stop; for the active controller only."""
 
     @context.answering
     def reply(remaining: Sequence[TopicPartition] | ApiError) -> None:

@@ -1,4 +1,4 @@
-"""Cluster features and their levels (KIP-584): what clients may ask for beyond API versions."""
+"""Cluster features and their levels (KIP-584), beyond API versions."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from embedkafka.server.dispatch import RequestContext
 
 FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
-"""Levels of Kafka's features that clients ask for: KIP-848 groups and KIP-890 transactions.
+"""The features that clients use: KIP-848 groups and KIP-890 transactions.
 
-Kafka's other features are about its own metadata log, or about what this broker does not have.
+Kafka's other features concern its metadata log, or things that this broker does not support.
 """
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
@@ -22,10 +22,10 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 def update_features(
     broker: "Broker", request: UpdateFeaturesRequest, context: "RequestContext"
 ) -> UpdateFeaturesResponse:
-    """Checks an update of feature levels as Kafka does; the levels here do not change.
+    """Validates a feature update as Kafka does; the levels here are fixed.
 
     Behaviour: one bad update fails all of them (INVALID_UPDATE_VERSION).
-    Left out:  a downgrade, which Kafka allows when it is called one, is refused.
+    Left out:  downgrades are refused, even those marked as such, which Kafka allows.
     """
     for update in request.feature_updates:
         fault = _find_fault(update)
@@ -61,4 +61,4 @@ def _find_fault(update: UpdateFeaturesRequest.FeatureUpdate) -> str | None:
             "Can't downgrade the version of this feature without setting the upgrade type to "
             "either safe or unsafe downgrade."
         )
-    return "The levels of features are fixed here."
+    return "Feature levels are fixed in this cluster."

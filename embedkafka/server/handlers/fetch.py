@@ -34,13 +34,12 @@ _Partition = FetchResponse.Topic.Partition
 
 
 def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") -> object:
-    """Answers when `min_bytes` are there, when `max_wait_ms` have passed, or with an error.
+    """Answers once `min_bytes` are available, after `max_wait_ms`, or at once with an error.
 
     Behaviour: the first batch of the first partition with data is sent whole, whatever its size.
-    Versions:  v0 to v3 get message sets, made by a thread that may take its time, and before v3
-    limits are hard; v7 sessions; v11 reads from
-    the nearest replica; v13 topics by id; v15 followers tell their broker epoch, and join the
-    in-sync replicas only in the life in which they fetched.
+    Versions:  v0 to v3 get message sets, converted on a separate thread; before v3 limits are hard;
+    v7 sessions; v11 reads from the nearest replica; v13 topics by id; v15 followers send their
+    broker epoch, and join the in-sync replicas only in the registration in which they fetched.
     """
     by_id = context.version >= _FIRST_BY_TOPIC_ID
     params = _params(broker, request, context)
@@ -135,7 +134,7 @@ def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[SessionKey]:
 
 
 def _in_order(session: FetchContext, read: Sequence[PartitionData]) -> list[Answer]:
-    """One answer for each partition asked; those of unknown topic ids were not read."""
+    """One answer for each requested partition; those with unknown topic ids were not read."""
     found = {data.topic_partition: data for data in read}
     return [
         (asked, found[asked.topic_partition])

@@ -1,7 +1,7 @@
 """Consumer groups: finding the coordinator, membership, committed offsets.
 
-The coordinator (`group.service`) works with topic names and knows no metadata; these handlers
-translate topic ids, and answer for topics that do not exist.
+The coordinator (`group.service`) works with topic names and has no metadata. These handlers
+translate topic ids and answer for topics that do not exist.
 """
 
 import uuid
@@ -59,8 +59,8 @@ def find_coordinator(
 ) -> object:
     """The broker that leads the key's partition of the internal topic.
 
-    Behaviour: the first request creates the internal topic and waits for its leaders, where Kafka
-    answers COORDINATOR_NOT_AVAILABLE and lets the client try again; the client is served sooner.
+    Behaviour: the first request creates the internal topic and waits for its leaders. Kafka answers
+    COORDINATOR_NOT_AVAILABLE and lets the client retry; waiting serves the client sooner.
     Versions:  v4 several keys at once.
     Left out:  share groups answer INVALID_REQUEST.
     """
@@ -121,7 +121,9 @@ def _coordinator(
         )
 
     if topic is None:
-        return failed(ErrorCode.INVALID_REQUEST, "groups and transactional ids have coordinators")
+        return failed(
+            ErrorCode.INVALID_REQUEST, "only groups and transactional ids have coordinators"
+        )
     snapshot = broker.metadata.snapshot
     service = broker.groups if topic == GROUP_METADATA_TOPIC else broker.txns
     info = snapshot.find_partition(topic, service.coordinator.partition_for(key))
@@ -134,7 +136,7 @@ def _coordinator(
 
 
 def join_group(broker: "Broker", request: JoinGroupRequest, context: "RequestContext") -> object:
-    """Joins or re-joins; answered when the rebalance has collected its members."""
+    """Joins or rejoins a group; answers when the rebalance has collected its members."""
     broker.groups.join_group(
         request, context.client_id, context.client_host, context.version, context.reply
     )
@@ -142,13 +144,13 @@ def join_group(broker: "Broker", request: JoinGroupRequest, context: "RequestCon
 
 
 def sync_group(broker: "Broker", request: SyncGroupRequest, context: "RequestContext") -> object:
-    """Hands in (the leader) or waits for (the others) the assignment."""
+    """Takes the leader's assignment and answers every member with its part."""
     broker.groups.sync_group(request, context.version, context.reply)
     return LATER
 
 
 def heartbeat(broker: "Broker", request: HeartbeatRequest, context: "RequestContext") -> object:
-    """Keeps a member alive, and tells it of rebalances."""
+    """Keeps a member alive and signals rebalances."""
     broker.groups.heartbeat(request, context.reply)
     return LATER
 
@@ -162,7 +164,7 @@ def leave_group(broker: "Broker", request: LeaveGroupRequest, context: "RequestC
 def consumer_group_heartbeat(
     broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: "RequestContext"
 ) -> object:
-    """Joins, keeps in, or leaves a group whose coordinator assigns the partitions (KIP-848)."""
+    """Joins, stays in or leaves a group whose coordinator assigns partitions (KIP-848)."""
     if not _has_consumer_groups(broker):
         return heartbeat_error(ErrorCode.UNSUPPORTED_VERSION)
     broker.groups.consumer_group_heartbeat(
@@ -202,7 +204,7 @@ def _has_consumer_groups(broker: "Broker") -> bool:
 def offset_commit(
     broker: "Broker", request: OffsetCommitRequest, context: "RequestContext"
 ) -> object:
-    """Commits offsets of existing partitions; the others answer an error of their own.
+    """Commits offsets of existing partitions; each other partition answers its own error.
 
     Versions: v0 keeps them in ZooKeeper; v10 topics by id.
     """
@@ -261,7 +263,7 @@ def _commit_to_zookeeper(broker: "Broker", request: OffsetCommitRequest) -> Offs
 def _merged(
     committed: Sequence[OffsetCommitResponse.Topic], refused: list[OffsetCommitResponse.Topic]
 ) -> list[OffsetCommitResponse.Topic]:
-    """One entry per topic, with the refused partitions behind the others."""
+    """One entry per topic, with the refused partitions after the others."""
     merged = {(topic.name, topic.topic_id): topic for topic in committed}
     for topic in refused:
         key = (topic.name, topic.topic_id)
@@ -352,7 +354,7 @@ def _with_ids(
 def offset_delete(
     broker: "Broker", request: OffsetDeleteRequest, context: "RequestContext"
 ) -> object:
-    """Forgets committed offsets of topics the group does not subscribe to."""
+    """Deletes committed offsets of topics that the group does not subscribe to."""
     broker.groups.offset_delete(request, context.reply)
     return LATER
 

@@ -1,4 +1,4 @@
-"""Telling a client who leads, along with the error that says that we do not (KIP-951)."""
+"""Adds the current leader to a NOT_LEADER_OR_FOLLOWER answer (KIP-951)."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -15,10 +15,10 @@ _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 def find_leader(
     broker: "Broker", topic_partition: TopicPartition, error: ErrorCode
 ) -> tuple[int, int] | None:
-    """The leader and its epoch, as this broker knows them, when `error` is about that.
+    """The leader and its epoch as this broker knows them, if `error` concerns leadership.
 
-    None while there is no leader, where Kafka tells the epoch alone: librdkafka 2.16 then goes on
-    with a leader and an epoch from memory that it has not initialized.
+    None while there is no leader. Kafka sends the epoch alone then; librdkafka 2.16 reacts to that
+    by using a leader and an epoch from uninitialized memory.
     """
     if error not in _MOVED:
         return None
@@ -29,7 +29,7 @@ def find_leader(
 def node_endpoints(
     broker: "Broker", ids: set[int], listener: str
 ) -> Iterable[tuple[int, str, int, str | None]]:
-    """Id, host, port and rack of those brokers, as far as they live and have the listener."""
+    """Id, host, port and rack of those brokers that are alive and have the listener."""
     for node in broker.metadata.snapshot.brokers.values():
         if node.id in ids and listener in node.endpoints:
             endpoint = node.endpoints[listener]

@@ -1,7 +1,7 @@
-"""Who leads and who holds what: elections and reassignments, which the controller carries out.
+"""Leader elections and partition reassignments, which the controller carries out.
 
-Every request here must reach the active controller; other brokers answer NOT_CONTROLLER, and the
-client asks the right one.
+These requests must reach the active controller; other brokers answer NOT_CONTROLLER, and the client
+asks the right one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,12 +32,14 @@ def elect_leaders(
 ) -> object:
     """Elects preferred (0) or unclean (1) leaders of the given partitions, or of all (null).
 
-    Behaviour: when all are asked for, partitions that needed no election are left out.
+    Behaviour: a request for all leaves out partitions that needed no election.
     """
     try:
         kind = ElectionType(request.election_type)
     except ValueError:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "there are elections 0 and 1") from None
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "the election type must be 0 (preferred) or 1 (unclean)"
+        ) from None
     asked = None
     if request.topic_partitions is not None:
         asked = [
@@ -99,7 +101,7 @@ def _election_topics(
 def alter_partition_reassignments(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, context: "RequestContext"
 ) -> object:
-    """Begins to move partitions to other replicas, or cancels (null) the moves under way."""
+    """Starts to move partitions to other replicas, or (null) cancels ongoing moves."""
     wanted = {
         TopicPartition(topic.name, partition.partition_index): partition.replicas
         for topic in request.topics
@@ -147,7 +149,7 @@ def _reassignment_response(
 def list_partition_reassignments(
     broker: "Broker", request: ListPartitionReassignmentsRequest, context: "RequestContext"
 ) -> object:
-    """Moves under way, of the given partitions or of all (null)."""
+    """Ongoing moves of the given partitions or (null) of all."""
     asked = None
     if request.topics is not None:
         asked = [

@@ -1,4 +1,4 @@
-"""What a client asks first: which versions, which brokers, who leads what."""
+"""A client's first questions: API versions, brokers, topics and leaders."""
 
 import re
 import uuid
@@ -40,17 +40,17 @@ _FIRST_WITH_LISTENER_ERRORS = 6
 _CONTROLLERS = 2
 _FIRST_WITH_LEVEL_0 = 4
 
-# Clients take the features of the answer with the greatest epoch; ours never change.
+# Clients keep the features with the greatest epoch; ours never change.
 _FEATURES_EPOCH = 0
 
 
 def api_versions(
     broker: "Broker", request: ApiVersionsRequest, context: "RequestContext"
 ) -> ApiVersionsResponse:
-    """The APIs that clients may use, from the handler table, and the features behind them.
+    """The APIs that clients may use, from the handler table, and the cluster's features.
 
-    Versions: v3 refuses a client whose name or version is not a plain word (INVALID_REQUEST); it
-    has features, but only v4 can tell of those whose lowest level is 0.
+    Versions: v3 refuses a client whose name or version is not a plain word (INVALID_REQUEST), and
+    has features, but only v4 can carry those whose lowest level is 0.
     """
     named = (request.client_software_name, request.client_software_version)
     if context.version >= 3 and not all(map(_SOFTWARE.fullmatch, named)):
@@ -73,7 +73,7 @@ def api_versions(
 
 
 def unsupported_api_versions() -> ApiVersionsResponse:
-    """The answer, in v0, to a version of ApiVersions that we do not know: those that we do."""
+    """Answers an unknown version of ApiVersions in v0, with the versions we support."""
     return _api_versions(ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -96,12 +96,12 @@ def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
 
 
 def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContext") -> object:
-    """Brokers, controller, and the topics asked for.
+    """Brokers, controller, and the requested topics.
 
-    Behaviour: a missing topic is created when request and broker allow it; this answer says
-    UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again. A broker that has just
-    started answers when the controller has told it of the cluster: librdkafka takes a list
-    without brokers for the end of all brokers, and never asks again.
+    Behaviour: a missing topic is created if request and broker allow it; this answer still says
+    UNKNOWN_TOPIC_OR_PARTITION, and the client asks again. A broker that has just started answers
+    after the controller's first full update: from a list without brokers librdkafka would conclude
+    that there are none, and never ask again.
     Versions:  v0 an empty list means all topics; v12 topics by id.
     """
     return _once_informed(broker, context, lambda: _metadata(broker, request, context))
@@ -160,7 +160,7 @@ def _metadata(
 
 
 class _TopicDescriber:
-    """Shapes the topics of one Metadata answer, and notes those to create."""
+    """Builds the topics of one Metadata answer, and collects those to create."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class _TopicDescriber:
         )
 
     def requested(self, topic: MetadataRequest.Topic) -> MetadataResponse.Topic:
-        # The Java client sends an empty name beside an id, where others send null.
+        # The Java client sends an empty name with an id; others send null.
         if topic.name is None or (topic.topic_id != ZERO_UUID and not topic.name):
             return self._by_id(topic.topic_id)
         if topic.name in self._snapshot.topics:
@@ -247,7 +247,7 @@ class _TopicDescriber:
 
 
 def offline_replicas(snapshot: MetadataSnapshot, info: PartitionInfo) -> Sequence[int]:
-    """Replicas on brokers that are gone, or on disks that have failed."""
+    """Replicas on dead brokers or failed disks."""
     return [
         replica
         for replica in info.replicas
@@ -261,7 +261,7 @@ def describe_cluster(
     """Brokers, controller and cluster id.
 
     Left out: controller endpoints (`endpoint_type` 2) answer MISMATCHED_ENDPOINT_TYPE, as
-    a broker of today does.
+    today's brokers do.
     """
     return _once_informed(broker, context, lambda: _cluster(broker, request, context))
 
@@ -273,7 +273,7 @@ def _cluster(
     unsupported = request.endpoint_type == _CONTROLLERS
     return DescribeClusterResponse(
         error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if unsupported else ErrorCode.NONE,
-        error_message="brokers are the only endpoints here" if unsupported else None,
+        error_message="only broker endpoints are supported" if unsupported else None,
         endpoint_type=request.endpoint_type,
         cluster_id=broker.cluster_id,
         controller_id=snapshot.controller_id,
@@ -333,7 +333,7 @@ class _Page:
         self._room = room
 
     def add(self, name: str, first: int, *, skip_missing: bool) -> bool:
-        """Adds what fits of one topic; False when the page is full."""
+        """Adds the partitions of one topic that fit; False when the page is full."""
         partitions = self._snapshot.topics.get(name)
         if partitions is None:
             if not skip_missing:
@@ -389,7 +389,7 @@ class _Page:
             leader_epoch=info.leader_epoch,
             replica_nodes=info.replicas,
             isr_nodes=info.isr,
-            # The Java client reads these without asking whether they are null.
+            # The Java client reads these without a null check.
             eligible_leader_replicas=(),
             last_known_elr=(),
             offline_replicas=offline_replicas(self._snapshot, info),

@@ -1,4 +1,4 @@
-"""Where logs begin and end, by time and by epoch; deleting their beginnings; what is on disk."""
+"""Offsets by time and by epoch, deleting records, and log directories."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ _FIRST_VERSION_OF: Final = {
     LATEST_TIERED_TIMESTAMP: 9,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
-"""Negative timestamps that mean something, by the version that brought them."""
+"""Negative timestamps with a meaning, and the version that introduced each."""
 
 _Listed = ListOffsetsResponse.Topic.Partition
 
@@ -64,7 +64,7 @@ def list_offsets(
     Behaviour: consumers see the high watermark as the end, read-committed ones the last stable
     offset; a partition named twice answers INVALID_REQUEST. A search that has to inflate a large
     batch runs on the thread for conversions.
-    Versions:  v0 lists where segments begin; v7 knows the highest timestamp (-3), v8 to v11 those
+    Versions:  v0 lists segment starts; v7 knows the highest timestamp (-3), v8 to v11 those
     of tiered storage.
     Left out:  tiered storage, whose timestamps find the local log start or nothing.
     """
@@ -79,7 +79,7 @@ def list_offsets(
         topic_partition = TopicPartition(name, partition.partition_index)
         try:
             if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is asked twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is requested twice")
             if not _is_supported(partition.timestamp, context.version):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             if context.version == _BY_SEGMENTS:
@@ -146,7 +146,7 @@ def _listed(index: int, found: OffsetAnswer | None) -> _Listed:
 
 
 def _is_supported(timestamp: int, version: int) -> bool:
-    """Whether a timestamp is one, or has a meaning in this version."""
+    """Whether `timestamp` is a time, or has a meaning in this version."""
     if timestamp >= 0:
         return True
     first = _FIRST_VERSION_OF.get(timestamp)
@@ -177,7 +177,7 @@ def _isolation(replica_id: int, isolation_level: int) -> FetchIsolation:
 def offset_for_leader_epoch(
     broker: "Broker", request: OffsetForLeaderEpochRequest, context: "RequestContext"
 ) -> OffsetForLeaderEpochResponse:
-    """Where a leader epoch ended, or the last one before it."""
+    """The end offset of a leader epoch, or of the last one before it."""
 
     def answer(
         name: str, asked: OffsetForLeaderEpochRequest.Topic.Partition
@@ -208,7 +208,7 @@ def offset_for_leader_epoch(
 def delete_records(
     broker: "Broker", request: DeleteRecordsRequest, context: "RequestContext"
 ) -> object:
-    """Moves log starts forward and answers when all live replicas have followed."""
+    """Moves log starts forward; answers when all live replicas have followed."""
 
     @context.answering
     def on_done(results: Mapping[TopicPartition, DeletedRecords]) -> None:
@@ -248,7 +248,7 @@ def _deleted(
 def describe_log_dirs(
     broker: "Broker", request: DescribeLogDirsRequest, context: "RequestContext"
 ) -> DescribeLogDirsResponse:
-    """Log directories, with the size and lag of the partitions asked for (null: all)."""
+    """Log directories, with size and lag of the requested partitions (null: all)."""
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {
@@ -294,10 +294,10 @@ def _log_dir_topics(
 def alter_replica_log_dirs(
     broker: "Broker", request: AlterReplicaLogDirsRequest, context: "RequestContext"
 ) -> AlterReplicaLogDirsResponse:
-    """Begins to move replicas between log directories of this broker; each answers for itself.
+    """Starts to move replicas between this broker's log directories; each succeeds or fails alone.
 
-    Behaviour: a partition without a replica here answers REPLICA_NOT_AVAILABLE, or that it is
-    unknown; a replica that it gets later is made in that directory.
+    Behaviour: a partition without a replica here answers REPLICA_NOT_AVAILABLE, or
+    UNKNOWN_TOPIC_OR_PARTITION; a later replica of it is created in that directory.
     """
     snapshot = broker.metadata.snapshot
 

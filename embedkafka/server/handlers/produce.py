@@ -1,4 +1,4 @@
-"""Appending batches."""
+"""Appends batches."""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,16 +28,17 @@ _Partition = ProduceResponse.Topic.Partition
 
 
 def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext") -> object:
-    """Appends one batch per partition and answers as `acks` asks.
+    """Appends one batch per partition and answers as `acks` demands.
 
-    Behaviour: partitions succeed or fail by themselves; with acks=0 nothing is answered, and an
-    error closes the connection, for the client has no other way to notice it. Before the first
-    batch of a transaction its coordinator is asked. Every record is looked at, compressed ones too.
+    Behaviour: each partition succeeds or fails alone. With acks=0 there is no answer; an error
+    closes the connection, because the client has no other way to notice it. The leader asks the
+    coordinator before the first batch of a transaction, and validates every record, compressed
+    ones too.
     Versions:  v0 to v2 carry message sets of magic 0 and 1; v8 names the refused records; v10 names
     the new leader; v11 knows TRANSACTION_ABORTABLE; v12 adds partitions to transactions (KIP-890);
     v13 topics by id.
-    Left out:  Kafka inflates a batch to any size; here 64 MiB or 16 times `max.message.bytes`, the
-    greater of them, is the limit, and beyond it MESSAGE_TOO_LARGE.
+    Left out:  Kafka inflates a batch to any size. Here the limit is 64 MiB or 16 times
+    `max.message.bytes`, whichever is greater; beyond it the answer is MESSAGE_TOO_LARGE.
     """
     snapshot = broker.metadata.snapshot
     by_id = context.version >= _FIRST_BY_TOPIC_ID
@@ -126,7 +127,7 @@ def _is_transactional(records: memoryview) -> bool:
 
 
 def _refusal(records: memoryview | None, version: int) -> PartitionResponse | None:
-    """What this version of Produce may not carry; the log checks the rest."""
+    """Checks what this version of Produce may carry; the log checks the rest."""
     if records is None or (not records and version >= _FIRST_WITH_BATCHES):
         return _invalid(f"Produce v{version} needs one batch per partition")
     if version < _FIRST_WITH_BATCHES:
@@ -147,11 +148,11 @@ def _refusal(records: memoryview | None, version: int) -> PartitionResponse | No
 
 
 def _begins_whole(message_set: memoryview) -> bool:
-    """False where all there is of a message set is part of a message, which Kafka drops."""
+    """False if a message set holds only part of a message, which Kafka drops."""
     try:
         size = next_batch_size(message_set, 0, message_set.nbytes)
     except ApiError:
-        return True  # as long as it should be, but not what it should be: the log will say so
+        return True  # the length is right but the content is not: the log will refuse it
     return size is not None and size <= message_set.nbytes
 
 
@@ -177,7 +178,7 @@ def _response(
     refused: Mapping[tuple[object, int], PartitionResponse],
     context: "RequestContext",
 ) -> ProduceResponse:
-    """`names` are those of the topics when the request came; they may be gone by now."""
+    """`names` are the topic names when the request arrived; the topics may be gone by now."""
     by_id = context.version >= _FIRST_BY_TOPIC_ID
     moved: set[int] = set()
     topics = []

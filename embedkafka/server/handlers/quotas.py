@@ -1,4 +1,4 @@
-"""Client quotas and SCRAM credentials: kept in the store and told, as settings of users."""
+"""Client quotas and SCRAM credentials: stored, as settings of users, and described."""
 
 import base64
 import hashlib
@@ -51,9 +51,9 @@ def describe_client_quotas(
 def alter_client_quotas(
     broker: "Broker", request: AlterClientQuotasRequest, context: "RequestContext"
 ) -> AlterClientQuotasResponse:
-    """Sets or removes quotas; each entity succeeds or fails by itself.
+    """Sets or removes quotas; each entity succeeds or fails alone.
 
-    Left out: enforcement. Quotas are kept and told, and slow nobody down.
+    Left out: enforcement. Quotas are stored and described, but throttle no client.
     """
     store = QuotaStore(broker.zk)
     _Entry = AlterClientQuotasResponse.Entry
@@ -79,7 +79,7 @@ def alter_client_quotas(
 def describe_user_scram_credentials(
     broker: "Broker", request: DescribeUserScramCredentialsRequest, context: "RequestContext"
 ) -> DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of the given users, or of all that have credentials."""
+    """Mechanisms and iterations of the given users, or of all with credentials."""
     _User = DescribeUserScramCredentialsResponse.User
     asked = [user.name for user in request.users or ()]
     names = asked or [desanitize(name) for name in broker.zk.configured_entities("users")]
@@ -108,7 +108,7 @@ def describe_user_scram_credentials(
 def alter_user_scram_credentials(
     broker: "Broker", request: AlterUserScramCredentialsRequest, context: "RequestContext"
 ) -> AlterUserScramCredentialsResponse:
-    """Sets or deletes credentials; what is stored cannot be turned back into the password."""
+    """Sets or deletes credentials; the password cannot be recovered from what is stored."""
     results: dict[str, AlterUserScramCredentialsResponse.User] = {}
     changes = [(d.name, d.mechanism) for d in request.deletions]
     changes += [(u.name, u.mechanism) for u in request.upsertions]
@@ -117,7 +117,7 @@ def alter_user_scram_credentials(
         code, message = ErrorCode.NONE, None
         try:
             if changes.count((name, mechanism)) > 1:
-                raise ApiError(ErrorCode.DUPLICATE_RESOURCE, f"user {name} is changed twice")
+                raise ApiError(ErrorCode.DUPLICATE_RESOURCE, f"user {name} appears twice")
             _set_credential(broker, name, mechanism, text)
         except ApiError as error:
             code, message = error.code, error.message
@@ -154,7 +154,7 @@ def _set_credential(broker: "Broker", name: str, mechanism: int, text: str | Non
 
 
 def _credential(upsertion: AlterUserScramCredentialsRequest.Upsertion) -> str:
-    """What Kafka stores: keys derived from the salted password, never the password (RFC 5802)."""
+    """The stored form, as Kafka's: keys derived from the salted password (RFC 5802)."""
     if not upsertion.name:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if upsertion.mechanism not in _MECHANISMS:

@@ -1,4 +1,4 @@
-"""What a cluster without security answers about it, as Kafka does: that there is none."""
+"""Answers security requests as a Kafka cluster without security does."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from embedkafka.server.dispatch import RequestContext
 
 _NO_AUTHORIZER = "No Authorizer is configured."
-_NO_SASL = "the listener is plaintext: nobody authenticates here"
+_NO_SASL = "the listener is plaintext and does not authenticate"
 _NO_TOKENS = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 

@@ -1,4 +1,4 @@
-"""Creating, growing and deleting topics."""
+"""Creates, grows and deletes topics."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -35,9 +35,9 @@ def create_topics(
 ) -> object:
     """Creates topics and answers when they have leaders.
 
-    Behaviour: each topic succeeds or fails by itself, but for a request with more than 10,000
-    partitions, of which none is made; a topic that has no leaders within `timeout_ms` answers
-    REQUEST_TIMED_OUT, though it is being made.
+    Behaviour: each topic succeeds or fails alone, except that a request for more than 10,000
+    partitions creates none. A topic without leaders within `timeout_ms` answers REQUEST_TIMED_OUT,
+    although its creation continues.
     """
     results: dict[str, CreateTopicsResponse.Topic] = {}
     waits_for: dict[str, int] = {}
@@ -72,7 +72,7 @@ def create_topics(
 
 
 def _excess(broker: "Broker", topics: Sequence[CreateTopicsRequest.Topic]) -> ApiError | None:
-    """Why all of a request is refused, whatever is the matter with one or the other topic."""
+    """Why the whole request is refused, regardless of its single topics."""
     default = broker.config.broker.integer("num.partitions")
 
     def size(topic: CreateTopicsRequest.Topic) -> tuple[int, int]:
@@ -130,7 +130,7 @@ _TIMED_OUT = "The request timed out."
 def create_partitions(
     broker: "Broker", request: CreatePartitionsRequest, context: "RequestContext"
 ) -> object:
-    """Adds partitions, up to 10,000 with one request, and answers when they have leaders."""
+    """Adds partitions, up to 10,000 per request, and answers when they have leaders."""
     errors: dict[str, tuple[ErrorCode, str | None]] = {}
     waits_for: dict[str, int] = {}
     added = 0
@@ -182,8 +182,8 @@ def delete_topics(
 ) -> object:
     """Deletes topics and answers when their names are free again.
 
-    Behaviour: what a dead broker has of a topic goes when that broker is back; as on KRaft, the
-    name is free before.
+    Behaviour: a dead broker drops its replicas when it returns; as on KRaft, the name is free
+    before that.
     Versions:  v3 has an error for disabled deletion; v6 by name or id, not both.
     """
     by_id = context.version >= _DELETE_BY_ID
@@ -216,14 +216,14 @@ def delete_topics(
 
 
 class _Deletions:
-    """Follows topics to the end of their deletion, which the store sees last."""
+    """Follows topics to the end of their deletion, which reaches the store last."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._unfinished: set[str] = set()
 
     def begin(self, topic: str) -> None:
-        """Asks for the deletion; raises ApiError when there is no such topic."""
+        """Requests the deletion; raises ApiError if there is no such topic."""
         self._broker.topics.delete(topic)
         self._unfinished.add(topic)
         self._watch(topic)
@@ -277,7 +277,7 @@ def _wait(
     is_done: Callable[[MetadataSnapshot, str], bool],
     reply: Callable[[frozenset[str]], None],
 ) -> None:
-    """Replies at once when there is nothing to wait for, else when it is done or time is up."""
+    """Replies at once if there is nothing to wait for, else when all is done or time is up."""
     if not topics:
         reply(frozenset())
         return

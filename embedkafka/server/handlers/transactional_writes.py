@@ -1,4 +1,4 @@
-"""Produce requests with batches of a transaction: what they ask for, and how they are refused."""
+"""Transactional batches in Produce requests: what to verify, and how to refuse them."""
 
 import struct
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from embedkafka.server.txn_verification import (
 # Of a batch: lower byte of the attributes, producer id, epoch, first sequence number.
 _PRODUCER: Final = struct.Struct(">22xB20xqhi")
 
-# Producers of any age try again after NOT_ENOUGH_REPLICAS, and at the same broker.
+# Producers of any version retry NOT_ENOUGH_REPLICAS, at the same broker.
 _TRY_AGAIN: Final = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
@@ -31,9 +31,9 @@ _TRY_AGAIN: Final = frozenset(
 def transactional_write(
     transactional_id: str | None, entries: Mapping[TopicPartition, memoryview], version: int
 ) -> TransactionalWrite | None:
-    """What the transaction's coordinator is asked about; None for batches without a producer.
+    """The write for the coordinator to verify; None for batches without a producer id.
 
-    Raises ApiError with what all partitions of the request answer.
+    Raises ApiError with the error that all partitions of the request answer.
     """
     if transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -61,10 +61,10 @@ def transactional_write(
 
 
 def unverified(error: ErrorCode, support: ClientSupport) -> PartitionResponse:
-    """How an error of the verification looks to a producer.
+    """The error of a verification as a producer understands it.
 
-    One that writes on before its last transaction is complete meets CONCURRENT_TRANSACTIONS so
-    often, if its epochs are bumped, that it knows what to do.
+    Producers that bump their epochs retry CONCURRENT_TRANSACTIONS: they meet it whenever they write
+    before their last transaction has completed.
     """
     is_passing = error in _TRY_AGAIN or (
         error is ErrorCode.CONCURRENT_TRANSACTIONS and support is not ClientSupport.EPOCH_BUMPS

@@ -1,7 +1,7 @@
-"""Producer ids, transactions, and looking into both.
+"""Producer ids and transactions, and their descriptions.
 
-The coordinator (`txn.service`) knows no metadata; these handlers answer for topics that do not
-exist, and write the markers that coordinators send to leaders.
+The coordinator (`txn.service`) has no metadata. These handlers answer for topics that do not exist,
+and write the markers that coordinators send to leaders.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ _FIRST_WITH_LOADING = 2
 def init_producer_id(
     broker: "Broker", request: InitProducerIdRequest, context: "RequestContext"
 ) -> object:
-    """A producer id and epoch; with a transactional id, older producers of it are fenced."""
+    """A producer id and epoch; with a transactional id, fences its older producers."""
     broker.txns.init_producer_id(request, context.version, context.reply)
     return LATER
 
@@ -63,7 +63,7 @@ def add_partitions_to_txn(
 ) -> object:
     """Adds partitions to the open transaction: all of them, or none.
 
-    Versions: v4 is for brokers: several transactions, and they may only ask (KIP-890).
+    Versions: v4 is for brokers: several transactions, and it may only verify (KIP-890).
     """
     if context.version < FIRST_SENT_BY_BROKERS:
         refused = _refused_partitions(broker, request.v3_and_below_topics)
@@ -78,7 +78,7 @@ def add_partitions_to_txn(
 def _add_partitions_for_brokers(
     broker: "Broker", request: AddPartitionsToTxnRequest, context: "RequestContext"
 ) -> None:
-    """Answers for transactions with topics that do not exist; the coordinator has the others."""
+    """Answers transactions with missing topics itself; the coordinator answers the others."""
     accepted = []
     refused = []
     for transaction in request.transactions:
@@ -105,7 +105,7 @@ def _add_partitions_for_brokers(
 def _refused_partitions(
     broker: "Broker", topics: Sequence[AddPartitionsToTxnRequest.Transaction.Topic]
 ) -> list[AddPartitionsToTxnResponse.Transaction.Topic] | None:
-    """Results when a topic does not exist: then nothing is attempted for the others either."""
+    """The results if a topic does not exist; the other partitions are not attempted then."""
     snapshot = broker.metadata.snapshot
     asked = [(topic.name, partition) for topic in topics for partition in topic.partitions]
     if all(snapshot.find_partition(*one) is not None for one in asked):
@@ -138,7 +138,7 @@ def add_offsets_to_txn(
 
 
 def end_txn(broker: "Broker", request: EndTxnRequest, context: "RequestContext") -> object:
-    """Commits or aborts; answered when the decision is safe, before the markers are written."""
+    """Commits or aborts; answers when the decision is stored, before the markers are written."""
     broker.txns.end_txn(request, context.version, context.reply)
     return LATER
 
@@ -146,9 +146,9 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: "RequestContext")
 def txn_offset_commit(
     broker: "Broker", request: TxnOffsetCommitRequest, context: "RequestContext"
 ) -> object:
-    """Keeps offsets until the transaction ends; topics that do not exist answer for themselves.
+    """Holds offsets until the transaction ends; missing topics answer their own error.
 
-    Behaviour: the transaction's coordinator is asked first whether the offsets are part of it.
+    Behaviour: first asks the transaction's coordinator whether the offsets are part of it.
     Versions:  v4 knows TRANSACTION_ABORTABLE; v5 adds the offsets to the transaction (KIP-890).
     """
     snapshot = broker.metadata.snapshot
@@ -196,10 +196,10 @@ def _offsets_partition(broker: "Broker", group_id: str) -> TopicPartition:
 
 
 def _commit_error(error: ErrorCode, version: int) -> ErrorCode:
-    """How an error of the verification looks to a producer that talks to the group's coordinator.
+    """The error of a verification as a producer understands it from a group's coordinator.
 
-    It retries after COORDINATOR_LOAD_IN_PROGRESS without looking for another coordinator, but
-    before v2 it does not expect it.
+    It retries COORDINATOR_LOAD_IN_PROGRESS without looking for another coordinator, but does not
+    expect that error before v2.
     """
     if error is ErrorCode.NETWORK_EXCEPTION:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -227,9 +227,9 @@ def _commit_errors(
 def write_txn_markers(
     broker: "Broker", request: WriteTxnMarkersRequest, context: "RequestContext"
 ) -> object:
-    """Ends transactions in partitions that this broker leads; answered when replicas have it.
+    """Ends transactions in partitions led here; answers when the replicas have the markers.
 
-    Versions: v2 tells of producers with a new epoch for every transaction (KIP-1228).
+    Versions: v2 marks producers with a new epoch for every transaction (KIP-1228).
     """
     answers: dict[int, WriteTxnMarkersResponse.Marker] = {}
 
@@ -289,7 +289,7 @@ def _complete_offsets(
     marker: WriteTxnMarkersRequest.Marker,
     results: Mapping[TopicPartition, PartitionResponse],
 ) -> None:
-    """Offsets that waited for this transaction are committed, or dropped."""
+    """Commits or drops the offsets that waited for this transaction."""
     for (topic, partition), result in results.items():
         if topic == GROUP_METADATA_TOPIC and result.error is ErrorCode.NONE:
             broker.groups.on_transaction_completed(
@@ -324,7 +324,7 @@ def describe_producers(
 ) -> DescribeProducersResponse:
     """Producers that wrote to partitions hosted here, with their open transactions.
 
-    Behaviour: any replica answers, as `kafka-transactions.sh find-hanging --broker-id` needs it.
+    Behaviour: any replica answers; `kafka-transactions.sh find-hanging --broker-id` needs that.
     """
     return DescribeProducersResponse(
         topics=[

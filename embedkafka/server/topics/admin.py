@@ -1,7 +1,7 @@
-"""Makes, grows and deletes topics by writing to the store; the controller does the rest.
+"""Creates, grows and deletes topics by writing to the store; the controller does the rest.
 
-Owner: nobody; each call reads what it needs. Any broker may serve these requests, as in today's
-Kafka, because the store orders the writers.
+Owner: none; each call reads what it needs. Any broker may serve these requests, as in today's
+Kafka, because the store orders the writes.
 """
 
 import random
@@ -35,12 +35,12 @@ from embedkafka.zk.store import NodeExists
 Assignment = Mapping[int, Sequence[int]]
 
 DEFAULT = -1
-"""A count that the client leaves to the broker."""
+"""The client leaves this count to the broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic as it was, or would be, created."""
+    """A topic to create, or one that a validation would create."""
 
     name: str
     topic_id: uuid.UUID
@@ -54,14 +54,14 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A topic with more partitions than it has, and how many more."""
+    """A topic with its added partitions, and how many were added."""
 
     topic: TopicAssignment
     added: int
 
 
 class TopicAdmin:
-    """Topic changes as one broker carries them out."""
+    """Carries out topic changes for one broker."""
 
     def __init__(self, zk: KafkaZk, metadata: MetadataCache, rng: random.Random) -> None:
         self._zk = zk
@@ -78,7 +78,7 @@ class TopicAdmin:
         config: Mapping[str, str | None] | None = None,
         broker_config: BrokerConfig,
     ) -> NewTopic:
-        """Checks everything and places the replicas; raises ApiError and writes nothing."""
+        """Checks the request and places the replicas; raises ApiError. Writes nothing."""
         check_topic_name(name)
         existing = self._zk.topics()
         if name in existing or self._zk.is_marked_for_deletion(name):
@@ -120,9 +120,9 @@ class TopicAdmin:
         assignments: Sequence[Sequence[int]] | None,
         before: int = 0,
     ) -> Growth:
-        """The topic with `count` partitions; raises ApiError and writes nothing.
+        """The topic grown to `count` partitions; raises ApiError. Writes nothing.
 
-        `before` is how many the same request has added to other topics.
+        `before` counts the partitions that the same request has added to other topics.
         """
         topic = self._zk.find_topic(name)
         if topic is None or self._zk.is_marked_for_deletion(name):
@@ -163,7 +163,7 @@ class TopicAdmin:
         self._zk.set_topic_assignment(topic.topic, topic.partitions, topic_id=topic.topic_id)
 
     def delete(self, name: str) -> None:
-        """Asks for the deletion; that it was asked for before is no error."""
+        """Requests the deletion; a repeated request is no error."""
         if not self._zk.topic_exists(name):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         try:

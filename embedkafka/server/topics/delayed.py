@@ -1,4 +1,4 @@
-"""Requests that wait until this broker's metadata shows what they asked for."""
+"""Requests that wait for this broker's metadata to show their effect."""
 
 from collections.abc import Callable, Collection
 
@@ -7,7 +7,7 @@ from embedkafka.server.metadata_cache import MetadataCache, MetadataSnapshot
 
 
 class DelayedTopics(DelayedOperation):
-    """Waits for `is_done(snapshot, topic)` of every topic; `reply` gets those that are not done."""
+    """Waits until `is_done(snapshot, topic)` for every topic; `reply` gets the unfinished ones."""
 
     def __init__(
         self,

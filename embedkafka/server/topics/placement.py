@@ -1,8 +1,8 @@
-"""Which brokers hold which replicas of a new partition: Kafka's own assignment, to the letter.
+"""Assigns the replicas of new partitions to brokers, exactly as Kafka does.
 
-Without racks: first replicas go round-robin over the brokers from a random start, further ones
-at a shift that grows with every round. With racks, brokers are first put in rack-alternating
-order, and a replica skips brokers in racks that have one while another rack has none.
+Without racks, first replicas go round-robin over the brokers from a random start; the others follow
+at a shift that grows with every round. With racks, brokers are first ordered to alternate racks,
+and a replica skips racks that already have one while another rack has none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ def assign_new_partitions(
     partitions: int,
     rng: Random,
 ) -> dict[int, list[int]]:
-    """Replicas of the partitions that bring a topic to `partitions`; go on where it left off."""
+    """Replicas of the partitions that grow a topic to `partitions`, continuing its pattern."""
     first_replicas = existing[0]
     start = next((i for i, b in enumerate(brokers) if b.id >= first_replicas[0]), 0)
     return assign_replicas(
@@ -87,7 +87,7 @@ def assign_new_partitions(
 
 
 def without_partial_racks(brokers: Iterable[BrokerRack]) -> list[BrokerRack]:
-    """Brokers by id, their racks dropped unless all of them have one (Kafka's safe mode)."""
+    """Brokers by id, without racks unless all of them have one (Kafka's safe mode)."""
     listed = sorted(brokers, key=lambda b: b.id)
     if all(b.rack is not None for b in listed):
         return listed
@@ -95,7 +95,7 @@ def without_partial_racks(brokers: Iterable[BrokerRack]) -> list[BrokerRack]:
 
 
 def rack_alternated(racks: Mapping[int, str]) -> list[int]:
-    """Brokers ordered so that neighbours are in different racks while that is possible."""
+    """Brokers ordered so that neighbours are in different racks as long as possible."""
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)

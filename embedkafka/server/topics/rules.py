@@ -1,4 +1,4 @@
-"""Which topics may be made: names, counts and assignments, with Kafka's errors and words."""
+"""Checks names, counts and assignments of new topics, with Kafka's error codes and messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ _MAX_RECORDS_PER_REQUEST = 10_000
 
 
 def check_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION for a name that no topic can have."""
+    """Raises INVALID_TOPIC_EXCEPTION for an illegal name."""
     reason = name_fault(name)
     if reason:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
@@ -21,7 +21,7 @@ def is_valid_topic_name(name: str) -> bool:
 
 
 def check_collision(name: str, existing: Iterable[str]) -> None:
-    """Refuses a name that differs from another only by `.` and `_`: metrics could not tell."""
+    """Refuses a name that differs from another only in `.` and `_`: their metrics would collide."""
     if "." not in name and "_" not in name:
         return
     plain = name.replace(".", "_")
@@ -34,10 +34,10 @@ def check_collision(name: str, existing: Iterable[str]) -> None:
 
 
 def check_request_size(topics: Iterable[tuple[int, int]]) -> None:
-    """Refuses a request that asks for too much, by partitions and settings of each topic.
+    """Refuses a request that is too large, given each topic's partitions and settings.
 
-    Kafka bounds the records that one request may add to its metadata log, one for each partition,
-    setting and topic. A broker that placed every replica first would be busy for minutes.
+    Kafka limits the records that one request adds to its metadata log: one for each partition,
+    setting and topic. Checking first saves a broker minutes of placing replicas.
     """
     asked = [(max(partitions, 0), settings) for partitions, settings in topics]
     if sum(partitions for partitions, _ in asked) > _MAX_PARTITIONS_PER_REQUEST:
@@ -55,7 +55,7 @@ def check_batch_size(records: int) -> None:
 
 
 def check_counts(partitions: int, replication: int, alive: int) -> None:
-    """Refuses counts that are not positive, or more replicas than there are brokers."""
+    """Refuses counts that are not positive, and more replicas than live brokers."""
     if partitions < 1:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
@@ -82,10 +82,10 @@ def check_assignment(
     first: int = 0,
     replication: int | None = None,
 ) -> None:
-    """Refuses a manual assignment that is not whole.
+    """Refuses an incomplete manual assignment.
 
-    Partitions are consecutive from `first`, all with the same number (`replication`, when given) of
-    different, registered brokers.
+    Partitions must be consecutive from `first`. Each needs the same number (`replication`, if
+    given) of distinct, registered brokers.
     """
     if sorted(assignment) != list(range(first, first + len(assignment))):
         raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
