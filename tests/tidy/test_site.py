@@ -7,14 +7,14 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.tidy.snippets import ROOT
+from tests.tidy.sources import ROOT
 
 SITE = ROOT / "build" / "site"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_site_builds_and_its_links_resolve():
+def test_the_site_builds_and_its_links_resolve() -> None:
     built = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
     pages = {path: Page(path) for path in SITE.rglob("*.html") if path.name != "404.html"}

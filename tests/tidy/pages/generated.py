@@ -1,15 +1,18 @@
 """The pages of docs/ that are written from the code, each with the function that renders it."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from tests.tidy.pages import command, compatibility, plugin, settings, states
+from tests.tidy.pages import command, compatibility, plugin, settings, shown_files, states
+from tests.tidy.sources import ROOT
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = ROOT / "docs"
 
 GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "compatibility.md": compatibility.render,
     DOCS / "states.md": states.render,
+    DOCS / "how-to" / "ci.md": partial(shown_files.render, DOCS / "how-to" / "ci.md"),
     DOCS / "reference" / "command.md": command.render,
     DOCS / "reference" / "pytest.md": plugin.render,
     DOCS / "reference" / "settings.md": settings.render,

@@ -130,7 +130,7 @@ def render() -> str:
             TUNED_FOOT,
             table(["setting", "Kafka", "here"], _remote()),
             BROKER_HEAD,
-            table(["setting", "default", "changes"], _broker()),
+            table(["setting", "default", "changes", "meaning"], _broker()),
             TOPIC_HEAD,
             table(["setting", "default", "broker setting", "meaning"], _topic()),
             GROUP_HEAD,
@@ -161,7 +161,7 @@ def _remote() -> Iterator[tuple[str, ...]]:
 def _broker() -> Iterator[tuple[str, ...]]:
     for name, key in sorted(BROKER_KEYS.items()):
         if find_inert(name) is None and name not in DECIDED_HERE:
-            yield f"`{name}`", _default_here(name, key), CHANGES[key.update]
+            yield f"`{name}`", _default_here(name, key), CHANGES[key.update], documentation(name)
 
 
 def _topic() -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,15 @@
+"""Pages that show files of the repository: a block with a `title` holds the file of that name."""
+
+import re
+from pathlib import Path
+
+from tests.tidy.sources import ROOT
+
+_SHOWN = re.compile(r'^(```yaml title="([^"]+)"\n).*?^```$', re.DOTALL | re.MULTILINE)
+
+
+def render(page: Path) -> str:
+    """The page with every such block as the file is now."""
+    return _SHOWN.sub(
+        lambda block: f"{block[1]}{(ROOT / block[2]).read_text()}```", page.read_text()
+    )
