@@ -17,7 +17,7 @@ from embedkafka.server.fetch_conversion import (
     REFUSALS,
     for_older_client,
 )
-from embedkafka.server.handlers.leaders import find_leader, node_endpoints
+from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker

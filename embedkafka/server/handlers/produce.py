@@ -12,7 +12,7 @@ from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.writes import OnProduced
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
-from embedkafka.server.handlers.leaders import find_leader, node_endpoints
+from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
 from embedkafka.server.handlers.transactional_writes import transactional_write, unverified
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """What a broker knows of the cluster: changes are merged, everything replaces everything."""
 
 import uuid
+from collections.abc import Sequence
 
 import pytest
 
@@ -41,7 +42,10 @@ def topic(
 
 
 def update(
-    *topics: UpdateMetadataRequest.TopicState, type: int = INCREMENTAL, broker_epoch: int = 5
+    *topics: UpdateMetadataRequest.TopicState,
+    type: int = INCREMENTAL,
+    broker_epoch: int = 5,
+    alive: Sequence[int] = (),
 ) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=1,
@@ -49,7 +53,7 @@ def update(
         broker_epoch=broker_epoch,
         type=type,
         topic_states=topics,
-        live_brokers=[],
+        live_brokers=[UpdateMetadataRequest.Broker(id=broker, endpoints=[]) for broker in alive],
     )
 
 
@@ -81,6 +85,16 @@ def test_a_topic_in_deletion_is_gone(cache: MetadataCache) -> None:
     removed = cache.update(update(topic("orders", 2, leader=LEADER_DURING_DELETE)))
     assert removed == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
     assert list(cache.snapshot.topics) == ["payments"]
+
+
+def test_a_topic_has_leaders_when_each_partition_has_a_live_one() -> None:
+    cache = MetadataCache()
+    cache.update(update(topic("orders", 2), topic("payments", 1, leader=2), alive=[1]))
+    snapshot = cache.snapshot
+    assert snapshot.has_leaders("orders", 2)
+    assert not snapshot.has_leaders("orders", 3), "it is still growing"
+    assert not snapshot.has_leaders("payments", 1), "its leader is dead"
+    assert not snapshot.has_leaders("unknown", 1)
 
 
 def test_a_snapshot_tells_for_which_registration_it_is_everything(cache: MetadataCache) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
-from embedkafka.server.handlers.leaders import find_leader
+from embedkafka.server.handlers.current_leader import find_leader
 from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
 
 TP = TopicPartition("orders", 0)
