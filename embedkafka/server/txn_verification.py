@@ -42,9 +42,9 @@ Errors = Mapping[TopicPartition, ErrorCode]
 class ClientSupport(Enum):
     """How much of KIP-890 a client supports, judged by its request versions."""
 
-    NOTHING = "it knows INVALID_TXN_STATE only"
-    ABORTABLE = "it knows TRANSACTION_ABORTABLE"
-    EPOCH_BUMPS = "it leaves adding to the leader, and takes a new epoch with every transaction"
+    NOTHING = "knows INVALID_TXN_STATE only"
+    ABORTABLE = "knows TRANSACTION_ABORTABLE"
+    EPOCH_BUMPS = "lets the leader add partitions, and takes a new epoch with every transaction"
 
 
 def support_by_version(version: int, *, abortable: int, epoch_bumps: int) -> ClientSupport:
