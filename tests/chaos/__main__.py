@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.plan import CASES, Plan
 
@@ -30,7 +31,7 @@ ROUND_S = 120
 PASSED, FAILED, HUNG = "passed", "FAILED", "HUNG"
 
 
-def run_here(seed, case, directory):
+def run_here(seed: int, case: Any, directory: Path) -> None:
     """One round in this process, which ends with it."""
     from embedkafka.runtime.locks import check_lock_ranks
     from tests.chaos.world import World
@@ -60,11 +61,11 @@ def run_here(seed, case, directory):
     os._exit(0)
 
 
-def evidence_of(seed, case, evidence):
+def evidence_of(seed: int, case: Any, evidence: Any) -> Any:
     return evidence / (f"seed-{seed}" + (f"-{case.replace(' ', '-')}" if case else ""))
 
 
-def run_round(seed, case, evidence):
+def run_round(seed: int, case: Any, evidence: Any) -> Any:
     """One round in another process: its outcome, and what it has to say."""
     directory = evidence_of(seed, case, evidence)
     shutil.rmtree(directory, ignore_errors=True)
@@ -94,7 +95,7 @@ def run_round(seed, case, evidence):
     return PASSED, found
 
 
-def report(seed, case, outcome, found, evidence):
+def report(seed: int, case: Any, outcome: Any, found: list[int], evidence: Any) -> None:
     plan = Plan(seed, case)
     client = f", {len(found['client'])} hangs of clients" if found.get("client") else ""
     counts = ""
@@ -111,7 +112,7 @@ def report(seed, case, outcome, found, evidence):
         print(f"evidence: {evidence_of(seed, case, evidence)}", flush=True)
 
 
-def run_rounds(rounds, workers, evidence):
+def run_rounds(rounds: Any, workers: int, evidence: Any) -> bool:
     """Whether all rounds, pairs of a seed and a case or None, have passed."""
     outcomes, hangs, began = Counter(), 0, time.monotonic()
     failed = []
@@ -131,7 +132,7 @@ def run_rounds(rounds, workers, evidence):
     return not failed
 
 
-def main():
+def main() -> Any:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=None, help="of the first round; else random")

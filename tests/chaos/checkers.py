@@ -10,6 +10,7 @@ import socket
 import threading
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 from embedkafka.records.batch import read_batches
 from tests.chaos.clients import AUDIT, SINK, SOURCE
@@ -21,12 +22,12 @@ SHOWN = 4
 # -- the logs on disk
 
 
-def read_log(directory):
+def read_log(directory: Path) -> str:
     """The bytes of a partition's segments, one after the other."""
     return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
 
 
-def find_logs(root, topic, partition):
+def find_logs(root: Path, topic: str, partition: Any) -> dict[Any, Any]:
     """The directories of a partition, by broker."""
     return {
         int(path.parent.name.removeprefix("broker-")): path
@@ -34,7 +35,9 @@ def find_logs(root, topic, partition):
     }
 
 
-def check_replicas(world, topic, partition, info, high_watermark, *, compacted):
+def check_replicas(
+    world: Any, topic: str, partition: Any, info: Any, high_watermark: int, *, compacted: Any
+) -> Any:
     """All replicas are the same, byte for byte, and end where the partition ends; the leader's."""
     logs = find_logs(world.cluster.log_dirs, topic, partition)
     where = f"{topic}-{partition}"
@@ -62,7 +65,7 @@ def check_replicas(world, topic, partition, info, high_watermark, *, compacted):
     return list(read_batches(memoryview(data)))
 
 
-def check_batches(world, where, batches, compacted):
+def check_batches(world: Any, where: Any, batches: Any, compacted: Any) -> None:
     """Offsets rise; a producer's batches follow each other, and its epochs never go back."""
     following, epochs, expected_offset = {}, {}, None
     for batch in batches:
@@ -89,7 +92,7 @@ def check_batches(world, where, batches, compacted):
         following[producer] = batch.last_sequence + 1
 
 
-def last_values(batches):
+def last_values(batches: Any) -> dict[Any, Any]:
     found = {}
     for batch in batches:
         if not batch.is_control:
@@ -98,7 +101,7 @@ def last_values(batches):
     return found
 
 
-def values_of(batches):
+def values_of(batches: Any) -> list[tuple[Any, bytes]]:
     """Offset and value of every record that is no control record."""
     return [
         (record.offset, bytes(record.value or b""))
@@ -111,7 +114,9 @@ def values_of(batches):
 # -- what producers know
 
 
-def check_acknowledged(world, topic, partition, found, *, ordered):
+def check_acknowledged(
+    world: Any, topic: str, partition: Any, found: list[int], *, ordered: Any
+) -> None:
     """What was acknowledged is there once, at its offset; each producer's records in order.
 
     `ordered` names the producers that send a record until it is acknowledged.
@@ -152,7 +157,7 @@ def check_acknowledged(world, topic, partition, found, *, ordered):
         last[life] = int(number)
 
 
-def check_compacted(world, topic, partition, batches):
+def check_compacted(world: Any, topic: str, partition: Any, batches: Any) -> None:
     """The last value of each key is the last that was acknowledged, or one sent later."""
     found = last_values(batches)
     lineage = world.history.lineages[topic]
@@ -176,7 +181,7 @@ def check_compacted(world, topic, partition, batches):
             world.complain(f"{topic}-{partition}: {key!r} is {value!r}, which must be gone")
 
 
-def check_seen(world, reader, partition, found):
+def check_seen(world: Any, reader: Any, partition: Any, found: list[int]) -> None:
     """What a consumer saw along the way is what is there."""
     saw = reader.seen[partition]
     if saw != found[: len(saw)] or len(saw) < len(found):
@@ -191,7 +196,7 @@ def check_seen(world, reader, partition, found):
 # -- transactions
 
 
-def check_copies(world, source, sink, audit):
+def check_copies(world: Any, source: Any, sink: Any, audit: Any) -> None:
     """Each record of the source was copied once, in order; transactions are whole or not there.
 
     All are by partition: what the source holds, and what a read-committed consumer sees.
@@ -222,7 +227,7 @@ def check_copies(world, source, sink, audit):
     check_fates(world, set(counted) | set(copied))
 
 
-def check_fates(world, seen):
+def check_fates(world: Any, seen: Any) -> None:
     """What was committed is seen, what was aborted or abandoned is not, what is undone is gone."""
     lineage = world.history.cluster
     for txn in world.history.txns.values():
@@ -240,7 +245,7 @@ def check_fates(world, seen):
 # -- what is left when all is over
 
 
-def check_leftovers(world, root):
+def check_leftovers(world: Any, root: Path) -> None:
     """No thread, port, directory or open file of the cluster is left."""
     threads = [t.name for t in threading.enumerate() if t.name.startswith("ek-")]
     if threads:

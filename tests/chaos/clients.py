@@ -8,6 +8,8 @@ import queue
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -36,11 +38,11 @@ hanging = []
 """Calls that did not end: their clients may still go on with what they were doing."""
 
 
-def bounded(call, *arguments, timeout_s=HANG_S):
+def bounded(call: Any, *arguments: Any, timeout_s: float = HANG_S) -> Any:
     """What the call comes to; `Hangs` when it takes far longer than it was given."""
     outcome = queue.SimpleQueue()
 
-    def run():
+    def run() -> None:
         try:
             outcome.put((call(*arguments), None))
         except Exception as error:
@@ -61,22 +63,22 @@ def bounded(call, *arguments, timeout_s=HANG_S):
 class _Client:
     """A thread that takes turns until it is stopped. One that fails is a complaint."""
 
-    def __init__(self, world, name, rng):
+    def __init__(self, world: Any, name: str, rng: Any) -> None:
         self.name = name
         self._world = world
         self._rng = rng
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"client-{name}", daemon=True)
 
-    def start(self):
+    def start(self) -> Any:
         self._thread.start()
         return self
 
-    def leave(self):
+    def leave(self) -> None:
         """Takes no more turns, from now on."""
         self._ended.set()
 
-    def stop(self):
+    def stop(self) -> None:
         self._ended.set()
         self._thread.join(4 * HANG_S)
         if self._thread.is_alive():
@@ -84,7 +86,7 @@ class _Client:
             hanging.append(self.name)
             self._world.timeline.blame_client(f"{self.name} does not end: {''.join(stack[-3:])}")
 
-    def _run(self):
+    def _run(self) -> None:
         try:
             while not self._ended.is_set():
                 self._take_turn()
@@ -95,7 +97,7 @@ class _Client:
         finally:
             self._close()
 
-    def _call(self, call, *arguments):
+    def _call(self, call: Any, *arguments: Any) -> Any:
         """Calls a few times, unless it fails for good."""
         for _ in range(TRIES):
             try:
@@ -110,7 +112,9 @@ class _Client:
                     raise
         raise GaveUp(refusal.args[0])
 
-    def _check_commits(self, group, topic, partition, offset, since):
+    def _check_commits(
+        self, group: str, topic: str, partition: Any, offset: int, since: Any
+    ) -> None:
         """A group begins no partition before what it had committed by the tick `since`."""
         self._world.note(f"{self.name} begins {topic}-{partition} at {offset}")
         lineage = self._world.history.cluster
@@ -124,7 +128,7 @@ class _Client:
                 )
                 return
 
-    def _let_go(self, consumer):
+    def _let_go(self, consumer: Consumer) -> None:
         try:
             bounded(consumer.close)
         except Hangs as hang:
@@ -133,7 +137,7 @@ class _Client:
             self._world.note(f"{self.name} lets a consumer go: {error}")
 
 
-def make_consumer(world, group, protocol, **settings):
+def make_consumer(world: Any, group: str, protocol: str, **settings: Any) -> Consumer:
     return Consumer(
         {
             **SETTINGS,
@@ -160,7 +164,9 @@ class Member(_Client):
     What a group has committed it never reads again, and it passes over nothing.
     """
 
-    def __init__(self, world, name, rng, topic, group, protocol, seen):
+    def __init__(
+        self, world: Any, name: str, rng: Any, topic: str, group: str, protocol: str, seen: Any
+    ) -> None:
         super().__init__(world, name, rng)
         self._topic, self._group, self._protocol = topic, group, protocol
         self._seen = seen
@@ -168,7 +174,7 @@ class Member(_Client):
         self._taken = {}
         self._consumer = None
 
-    def _take_turn(self):
+    def _take_turn(self) -> None:
         if self._consumer is None:
             self._assigned_at = tick()
             self._consumer = make_consumer(self._world, self._group, self._protocol)
@@ -187,7 +193,7 @@ class Member(_Client):
         if self._rng.random() < 0.01:  # it leaves, and another one comes
             self._close()
 
-    def _commit(self):
+    def _commit(self) -> None:
         offsets = [TopicPartition(self._topic, p, offset) for p, offset in self._taken.items()]
         before = tick()
         try:
@@ -208,7 +214,7 @@ class Member(_Client):
                     (self._group, self._topic, place.partition, place.offset, before, after)
                 )
 
-    def _check(self, message):
+    def _check(self, message: Any) -> None:
         partition, offset = message.partition(), message.offset()
         if partition in self._expected:
             expected = self._expected[partition]
@@ -222,24 +228,24 @@ class Member(_Client):
                 self._check_commits(self._group, self._topic, partition, offset, since)
         self._expected[partition] = offset + 1
 
-    def _on_assign(self, consumer, partitions):
+    def _on_assign(self, consumer: Consumer, partitions: Any) -> None:
         self._assigned_at = tick()
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
         for place in partitions:
             self._expected[place.partition] = None
 
-    def _on_revoke(self, consumer, partitions):
+    def _on_revoke(self, consumer: Consumer, partitions: Any) -> None:
         for place in partitions:
             self._expected.pop(place.partition, None)
             self._taken.pop(place.partition, None)
 
-    def _forget(self):
+    def _forget(self) -> Any:
         consumer, self._consumer = self._consumer, None
         self._expected.clear()
         self._taken.clear()
         return consumer
 
-    def _close(self):
+    def _close(self) -> None:
         consumer = self._forget()
         if consumer is not None:
             self._let_go(consumer)
@@ -252,7 +258,7 @@ class Worker(_Client):
     successor of the same name; some of the dead wake up, and try to commit.
     """
 
-    def __init__(self, world, name, rng, group, protocol):
+    def __init__(self, world: Any, name: str, rng: Any, group: str, protocol: str) -> None:
         super().__init__(world, name, rng)
         self._group_id, self._protocol = group, protocol
         self._producer = None
@@ -263,7 +269,7 @@ class Worker(_Client):
         self._behind = False
         self._dead = []
 
-    def _take_turn(self):
+    def _take_turn(self) -> None:
         if self._consumer is None:
             self._subscribe()
         if self._producer is None:
@@ -278,7 +284,7 @@ class Worker(_Client):
         except (GaveUp, KafkaException) as refusal:
             self._bury(txn, refusal)
 
-    def _copy(self, txn, messages):
+    def _copy(self, txn: str, messages: Any) -> None:
         fate = self._rng.choices(
             ["commit", "abort", "abandon early", "abandon", "haunt"], [82, 10, 2, 3, 3]
         )[0]
@@ -309,8 +315,8 @@ class Worker(_Client):
             self._world.note(f"{txn.name} must be aborted: {refusal.args[0]}")
             self._abort(txn)
 
-    def _write(self, txn, messages):
-        def on_delivery(error, message):
+    def _write(self, txn: str, messages: Any) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
             if error is None and message.offset() is not None:
                 place = message.topic(), message.partition()
                 txn.written[place] = min(message.offset(), txn.written.get(place, 1 << 62))
@@ -327,18 +333,18 @@ class Worker(_Client):
                 on_delivery=on_delivery,
             )
 
-    def _send_offsets(self, messages):
+    def _send_offsets(self, messages: Any) -> None:
         following = following_of(messages)
         offsets = [TopicPartition(SOURCE, *place) for place in following.items()]
         self._call(self._producer.send_offsets_to_transaction, offsets, self._group)
 
-    def _abort(self, txn):
+    def _abort(self, txn: str) -> None:
         txn.is_open = False
         self._call(self._producer.abort_transaction)
         txn.aborted = tick()
         self._rewind()
 
-    def _bury(self, txn, cause):
+    def _bury(self, txn: str, cause: Any) -> None:
         """The transaction is left as it is; the successor of its producer will end it."""
         self._world.note(f"{self.name} dies in {txn.name}: {cause}")
         self._dead.append((txn, self._producer, str(cause) == "haunt"))
@@ -346,7 +352,7 @@ class Worker(_Client):
         if self._rng.random() < 0.3:
             self._close()
 
-    def _succeed(self):
+    def _succeed(self) -> None:
         """A new producer takes over, if it can."""
         for txn, _, _ in self._dead:
             if txn is not None:
@@ -362,7 +368,7 @@ class Worker(_Client):
         self._haunt()
         self._rewind()
 
-    def _haunt(self):
+    def _haunt(self) -> None:
         """The last dead producer wakes up, unaware that it has a successor."""
         if not self._dead or not self._dead[-1][2]:
             return
@@ -378,7 +384,7 @@ class Worker(_Client):
 
     # -- what it reads
 
-    def _subscribe(self):
+    def _subscribe(self) -> None:
         self._consumer = make_consumer(
             self._world,
             self._group_id,
@@ -387,7 +393,7 @@ class Worker(_Client):
         )
         self._consumer.subscribe([SOURCE], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
-    def _on_assign(self, consumer, partitions):
+    def _on_assign(self, consumer: Consumer, partitions: Any) -> None:
         # Of this generation, whatever the client hears of in the background: when partitions have
         # gone to another worker, the offsets of what was read before must be refused.
         self._group = consumer.consumer_group_metadata()
@@ -395,11 +401,11 @@ class Worker(_Client):
         self._begun_at = tick()
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
 
-    def _on_revoke(self, consumer, partitions):
+    def _on_revoke(self, consumer: Consumer, partitions: Any) -> None:
         self._expected.clear()
         self._begun_at = tick()
 
-    def _read(self):
+    def _read(self) -> Any:
         if self._protocol == "consumer":
             # Its epoch rises with every change of the group. One from before the read is old at
             # worst, and then the offsets are refused.
@@ -417,7 +423,7 @@ class Worker(_Client):
             return []
         return messages
 
-    def _check_order(self, message):
+    def _check_order(self, message: Any) -> None:
         partition, offset = message.partition(), message.offset()
         expected = self._expected.get(partition, offset)
         if offset != expected and not self._ended.is_set():
@@ -426,7 +432,7 @@ class Worker(_Client):
             )
         self._expected[partition] = offset + 1
 
-    def _rewind(self):
+    def _rewind(self) -> None:
         """Goes back to what is committed."""
         if self._consumer is None:
             return
@@ -448,13 +454,13 @@ class Worker(_Client):
             self._world.note(f"{self.name} needs another consumer: {refusal}")
             self._close()
 
-    def _close(self):
+    def _close(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             self._let_go(consumer)
 
 
-def poll_some(consumer, count):
+def poll_some(consumer: Consumer, count: int) -> Iterator[Any]:
     """Up to `count` messages, one by one, each before the next call back.
 
     `consume` may call back about a new assignment and then return what it took from the old one.
@@ -465,18 +471,18 @@ def poll_some(consumer, count):
         count, timeout_s = count - 1, 0
 
 
-def is_too_early(refusal):
+def is_too_early(refusal: Any) -> Any:
     """Whether a client cannot seek yet."""
     error = refusal.args[0]
     return isinstance(error, KafkaError) and error.code() == KafkaError._STATE
 
 
-def following_of(messages):
+def following_of(messages: Any) -> dict[Any, Any]:
     """The offsets to go on from, by partition."""
     return {m.partition(): m.offset() + 1 for m in messages}
 
 
-def make_transactional(world, name):
+def make_transactional(world: Any, name: str) -> Producer:
     return Producer(
         {
             **SETTINGS,

@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from embedkafka import EmbeddedKafka, TopicSpec
 from embedkafka.cluster.admin import Admin
@@ -24,7 +25,7 @@ LOST_FOR_S = 0.05
 """How long a connection is away on which an answer was lost: a real client reconnects at once."""
 
 
-def topic_specs(plan):
+def topic_specs(plan: Any) -> dict[Any, Any]:
     """The topics of the plan's load."""
     replicas = min(3, plan.brokers)
     usual = {"min.insync.replicas": plan.min_isr}
@@ -52,7 +53,7 @@ def topic_specs(plan):
     }
 
 
-def broker_settings(plan):
+def broker_settings(plan: Any) -> dict[Any, Any]:
     return {
         "num.io.threads": plan.io_threads,
         "auto.create.topics.enable": False,
@@ -65,7 +66,7 @@ def broker_settings(plan):
     }
 
 
-def free_ports(count):
+def free_ports(count: int) -> Any:
     """The first of so many free ports in a row, below those that the kernel gives to clients."""
     first = 12_000 + os.getpid() * 7 % 18_000
     for base in itertools.chain(range(first, 31_000, 8), range(12_000, first, 8)):
@@ -80,7 +81,7 @@ def free_ports(count):
 class InProcess:
     """An `EmbeddedKafka` and what is done to it."""
 
-    def __init__(self, plan, directory, timeline):
+    def __init__(self, plan: Any, directory: Path, timeline: Any) -> None:
         self._plan = plan
         self._directory = directory
         self._timeline = timeline
@@ -89,7 +90,7 @@ class InProcess:
         self.kafka = self._start()
         self.bootstrap = self.kafka.bootstrap_servers
 
-    def _start(self):
+    def _start(self) -> EmbeddedKafka:
         kafka = EmbeddedKafka(
             brokers=self._plan.brokers,
             config=broker_settings(self._plan),
@@ -102,17 +103,17 @@ class InProcess:
         self.log_dirs = kafka._require_brokers()._directory
         return kafka
 
-    def reachable(self):
+    def reachable(self) -> Any:
         return self.kafka._reachable_addresses()
 
-    def check(self):
+    def check(self) -> None:
         self.kafka.check()
 
-    def describe(self):
+    def describe(self) -> str:
         requests = "\n".join(map(str, self.kafka.requests()[-60:]))
         return f"{self.kafka.report()}\nthe last requests:\n{requests}"
 
-    def close(self):
+    def close(self) -> None:
         """The evidence is saved first, where it would go with the cluster."""
         if not self._plan.data_dir:
             shutil.copytree(self.log_dirs, self._directory / "data", dirs_exist_ok=True)
@@ -121,33 +122,33 @@ class InProcess:
 
     # -- one broker
 
-    def kill(self, broker):
+    def kill(self, broker: Any) -> None:
         self.kafka.broker(broker).kill()
 
-    def stop(self, broker):
+    def stop(self, broker: Any) -> None:
         self.kafka.broker(broker).stop()
 
-    def start(self, broker):
+    def start(self, broker: Any) -> None:
         self.kafka.broker(broker).start(timeout_s=START_S)
 
-    def restart(self, broker):
+    def restart(self, broker: Any) -> None:
         self.kafka.broker(broker).restart(timeout_s=START_S)
 
-    def pause(self, broker):
+    def pause(self, broker: Any) -> None:
         self.kafka.broker(broker).pause()
 
-    def resume(self, broker):
+    def resume(self, broker: Any) -> None:
         self.kafka.broker(broker).resume()
 
     # -- all of them
 
-    def kill_all(self, order):
+    def kill_all(self, order: Any) -> None:
         for broker in order:
             if self.kafka.broker(broker).is_running:
                 self.kill(broker)
         self._start_all(order)
 
-    def stop_all(self, order):
+    def stop_all(self, order: Any) -> None:
         for broker in order:
             handle = self.kafka.broker(broker)
             if handle.is_paused:
@@ -156,11 +157,11 @@ class InProcess:
                 handle.stop()
         self._start_all(order)
 
-    def _start_all(self, order):
+    def _start_all(self, order: Any) -> None:
         for broker in order:
             self.start(broker)
 
-    def reopen(self):
+    def reopen(self) -> None:
         """Closes the cluster in good order, and opens another one on the same directory."""
         self.kafka.close()
         self.kafka.check()
@@ -169,30 +170,30 @@ class InProcess:
 
     # -- between them
 
-    def partition(self, minority):
+    def partition(self, minority: Any) -> None:
         others = {handle.id for handle in self.kafka.brokers} - set(minority)
         self.kafka.partition(set(minority), others)
 
-    def cut_zookeeper(self, brokers):
+    def cut_zookeeper(self, brokers: Any) -> None:
         everyone = {handle.id for handle in self.kafka.brokers}
         self.kafka.partition(everyone, zookeeper=everyone - set(brokers))
 
-    def heal(self):
+    def heal(self) -> None:
         self.kafka.heal()
 
-    def depose(self):
+    def depose(self) -> None:
         """Another controller is elected, though the present one is well."""
         if self.kafka.controller is not None:
             self.kafka._require_brokers().zk.store.delete(paths.CONTROLLER)
 
-    def lose_answers(self, broker, count):
+    def lose_answers(self, broker: Any, count: int) -> None:
         """The next writes of a broker to ZooKeeper are done, and their answers lost."""
         incarnation = self.kafka.broker(broker)._lifecycle.incarnation
         if incarnation is not None:
             brokers = self.kafka._require_brokers()
             LostAnswers(incarnation.session, count, self._timeline.note, brokers.on_change)
 
-    def fault(self, api, kind, detail, times):
+    def fault(self, api: Any, kind: Any, detail: Any, times: int) -> None:
         faults = self.kafka.faults
         if kind == "error":
             faults.error(api, detail, times=times)
@@ -203,10 +204,10 @@ class InProcess:
         else:
             faults.disconnect(api, handled=kind == "disconnect_handled", times=times)
 
-    def advance(self, seconds):
+    def advance(self, seconds: Any) -> None:
         self.kafka.clock.advance(seconds=seconds)
 
-    def recover(self):
+    def recover(self) -> None:
         """Ends every fault and starts what is down."""
         self.kafka.faults.clear()
         self.kafka.heal()
@@ -227,7 +228,7 @@ class LostAnswers:
 
     WRITES = ("create", "set", "delete", "multi")
 
-    def __init__(self, link, count, note, on_mended):
+    def __init__(self, link: Any, count: int, note: Any, on_mended: Any) -> None:
         self._link = link
         self._left = count
         self._note = note
@@ -236,10 +237,10 @@ class LostAnswers:
         for name in self.WRITES:
             setattr(link.session, name, self._losing(name, getattr(type(link.session), name)))
 
-    def _losing(self, name, write):
+    def _losing(self, name: str, write: Any) -> Any:
         session = self._link.session
 
-        def lose(*arguments, **named):
+        def lose(*arguments: Any, **named: Any) -> Any:
             result = write(session, *arguments, **named)
             with self._lock:
                 if not self._left:
@@ -257,19 +258,19 @@ class LostAnswers:
 
         return lose
 
-    def _mend(self):
+    def _mend(self) -> None:
         self._link.mend(self)
         self._on_mended()
 
 
-def _path(target):
+def _path(target: Any) -> Any:
     return target if isinstance(target, str) else ",".join(op.path for op in target)
 
 
 class Served:
     """`embedkafka serve` on a directory: a process that is killed and started again."""
 
-    def __init__(self, plan, directory, timeline):
+    def __init__(self, plan: Any, directory: Path, timeline: Any) -> None:
         self._plan = plan
         self._timeline = timeline
         self._directory = directory
@@ -280,7 +281,7 @@ class Served:
         self.bootstrap = ",".join(f"127.0.0.1:{self._port + n}" for n in range(plan.brokers))
         Admin(lambda: self.bootstrap.split(",")).create_topics(topic_specs(plan))
 
-    def _start(self):
+    def _start(self) -> None:
         settings = [f"--config={key}={value}" for key, value in broker_settings(self._plan).items()]
         self._process = subprocess.Popen(
             [
@@ -302,43 +303,43 @@ class Served:
         if not line.startswith("BOOTSTRAP"):
             raise AssertionError(f"the served cluster did not start: {self._tail()}")
 
-    def _tail(self):
+    def _tail(self) -> Any:
         return Path(self._log.name).read_text(errors="replace")[-2_000:]
 
-    def kill_process(self):
+    def kill_process(self) -> None:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(10)
         self._start()
 
-    def end_process(self):
+    def end_process(self) -> None:
         self._end()
         self._start()
 
-    def _end(self):
+    def _end(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(30)
         if code or " ERROR " in self._tail():
             self._timeline.complain(f"the served cluster ended with {code}: {self._tail()}")
 
-    def check(self):
+    def check(self) -> None:
         if self._process.poll() is not None:
             raise AssertionError(f"the served cluster is gone: {self._tail()}")
         if " ERROR " in self._tail():
             raise AssertionError(f"a thread of the served cluster failed: {self._tail()}")
 
-    def describe(self):
+    def describe(self) -> str:
         return f"process {self._process.pid}: {self._process.poll()}"
 
-    def reachable(self):
+    def reachable(self) -> Any:
         return self.bootstrap.split(",")
 
-    def recover(self):
+    def recover(self) -> None:
         """It runs."""
 
-    def advance(self, seconds):
+    def advance(self, seconds: Any) -> None:
         """Its clock is out of reach."""
 
-    def close(self):
+    def close(self) -> None:
         self._end()
         self._process.stdin.close()
         self._process.stdout.close()

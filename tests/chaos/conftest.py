@@ -1,6 +1,7 @@
 """`--chaos-seed` repeats rounds, `--chaos-rounds` runs more; without, the seed is random."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -8,19 +9,19 @@ DEFAULT_ROUNDS = 2
 """With the known cases about a minute."""
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("chaos")
     group.addoption("--chaos-seed", type=int, default=None, help="of the first round")
     group.addoption("--chaos-rounds", type=int, default=DEFAULT_ROUNDS, help="how many seeds")
 
 
 @pytest.fixture(scope="session")
-def chaos_seed(pytestconfig):
+def chaos_seed(pytestconfig: Any) -> Any:
     # The options are not there when a run starts elsewhere and comes by here.
     given = pytestconfig.getoption("chaos_seed", None)
     return random.SystemRandom().randrange(1, 10**6) if given is None else given
 
 
 @pytest.fixture(scope="session")
-def chaos_rounds(pytestconfig):
+def chaos_rounds(pytestconfig: Any) -> Any:
     return pytestconfig.getoption("chaos_rounds", DEFAULT_ROUNDS)

@@ -11,19 +11,21 @@ import threading
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from typing import Any
 
 _TICKS = itertools.count(1)
 START = 0
 
 
-def tick():
+def tick() -> Any:
     return next(_TICKS)  # atomic in CPython
 
 
 class Timeline:
     """What was done and what went wrong, with times, in a file. From any thread."""
 
-    def __init__(self, path, title):
+    def __init__(self, path: Path, title: Any) -> None:
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._file = path.open("w", buffering=1)  # by lines: a round may end at any time
@@ -31,17 +33,17 @@ class Timeline:
         self.complaints = []
         self.client_faults = []
 
-    def note(self, what):
+    def note(self, what: str) -> None:
         with self._lock:
             self._file.write(f"{time.monotonic() - self._began:7.3f}  {what}\n")
 
-    def complain(self, what):
+    def complain(self, what: str) -> None:
         """Something that must never happen has."""
         self.note(f"WRONG  {what}")
         with self._lock:
             self.complaints.append(what)
 
-    def blame_client(self, what):
+    def blame_client(self, what: str) -> None:
         """A stock client hangs in a call that should have ended: counted, nothing is excused."""
         self.note(f"CLIENT  {what}")
         with self._lock:
@@ -73,19 +75,19 @@ class Span:
 class Lineage:
     """The spans of which the present state is made, for one topic or for the whole cluster."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.spans = (Span(START, START),)
 
-    def cut(self, ended, ends):
+    def cut(self, ended: Any, ends: Any) -> tuple[Any, Span]:
         """The present state, as a snapshot keeps it."""
         last = self.spans[-1]
         return (*self.spans[:-1], Span(last.begins, last.began, ended, ends))
 
-    def go_back(self, kept, begins, began):
+    def go_back(self, kept: Any, begins: Any, began: Any) -> None:
         """From now on there is what `kept` has, and what is written from here on."""
         self.spans = (*kept, Span(begins, began))
 
-    def fate(self, sent, acked):
+    def fate(self, sent: Any, acked: Any) -> Any:
         """Of what was sent first at one tick and acknowledged at another, or at none (None)."""
         if acked is None:
             return Fate.OPEN
@@ -110,7 +112,7 @@ class Record:
     offset: int | None = None
 
     @property
-    def value(self):
+    def value(self) -> bytes:
         return f"{self.life}:{self.number}".encode()
 
 
@@ -132,7 +134,7 @@ class Txn:
 class History:
     """All that the clients of a round know. Lists only grow, so that readers need no lock."""
 
-    def __init__(self, topics):
+    def __init__(self, topics: Any) -> None:
         self.lineages = {topic: Lineage() for topic in topics}
         self.cluster = Lineage()
         self.records = []
@@ -144,7 +146,7 @@ class History:
 
     # -- what takes things away
 
-    def snapshot(self, take):
+    def snapshot(self, take: Any) -> tuple[Any, dict[Any, Any], Any]:
         """Takes a snapshot with `take`; what `restore` must be given."""
         before = tick()
         taken = take()
@@ -152,7 +154,7 @@ class History:
         kept = {topic: lineage.cut(before, after) for topic, lineage in self.lineages.items()}
         return taken, kept, self.cluster.cut(before, after)
 
-    def restore(self, snapshot, put_back):
+    def restore(self, snapshot: Any, put_back: Any) -> None:
         taken, kept, cluster = snapshot
         before = tick()
         put_back(taken)
@@ -161,42 +163,42 @@ class History:
             lineage.go_back(kept[topic], before, after)
         self.cluster.go_back(cluster, before, after)
 
-    def reset(self, empty):
+    def reset(self, empty: Any) -> None:
         before = tick()
         empty()
         after = tick()
         for lineage in (*self.lineages.values(), self.cluster):
             lineage.go_back((), before, after)
 
-    def deleted(self, topic, before):
+    def deleted(self, topic: str, before: int) -> None:
         """A topic whose deletion began at a tick is there again, empty."""
         self.lineages[topic].go_back((), before, tick())
 
     # -- transactions
 
-    def begin(self, worker):
+    def begin(self, worker: Any) -> Txn:
         with self._lock:
             txn = Txn(f"{worker}.{len(self.txns)}", tick())
             self.txns[txn.name] = txn
             return txn
 
-    def confirm(self, txn):
+    def confirm(self, txn: str) -> None:
         """Its producer was told that it is committed."""
         txn.confirmed = tick()
         with self._committed:
             self._committed.notify_all()
 
-    def await_commit(self, timeout_s):
+    def await_commit(self, timeout_s: float) -> None:
         """Returns in the moment in which a producer is told of a commit, if one is soon."""
         with self._committed:
             self._committed.wait(timeout_s)
 
-    def close_all(self):
+    def close_all(self) -> None:
         """From now on any open transaction may end: time passes, or the cluster goes back."""
         for txn in list(self.txns.values()):
             txn.is_open = False
 
-    def find_open_before(self, place, offset):
+    def find_open_before(self, place: Any, offset: int) -> Any:
         for txn in list(self.txns.values()):
             if txn.is_open and txn.written.get(place, offset) < offset:
                 return txn.name

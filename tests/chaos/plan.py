@@ -5,7 +5,9 @@ the same plan every time; only its interleaving with the cluster's threads diffe
 """
 
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 WORKLOADS = (
     "idempotent",
@@ -77,21 +79,21 @@ class Step:
     wait_s: float = 0.0
     at_commit: bool = False
 
-    def named(self):
+    def named(self) -> tuple[Any, Any]:
         return self.act, *self.arguments
 
-    def __str__(self):
+    def __str__(self) -> str:
         words = [self.act.replace("_", " "), *(_words(value) for value in self.arguments)]
         return " ".join(words) + (", right after a commit" if self.at_commit else "")
 
 
-def _words(value):
+def _words(value: Any) -> Any:
     if isinstance(value, tuple | frozenset | set | list):
         return "{" + ",".join(map(str, value)) + "}"
     return str(value)
 
 
-def _parse(text):
+def _parse(text: str) -> Step:
     act, *words = text.split()
     arguments = [tuple(map(int, w.split(","))) if "," in w else w for w in words]
     arguments = [int(a) if isinstance(a, str) and a.isdigit() else a for a in arguments]
@@ -106,14 +108,14 @@ class _Model:
     paused: set = field(default_factory=set)
     cut: bool = False
 
-    def copy(self):
+    def copy(self) -> Any:
         return _Model(set(self.dead), set(self.paused), self.cut)
 
 
 class Plan:
     """All that a seed decides."""
 
-    def __init__(self, seed, case=None):
+    def __init__(self, seed: int, case: Any = None) -> None:
         rng = self._rng = random.Random(seed)
         self.seed = seed
         self.case = case
@@ -131,7 +133,7 @@ class Plan:
         else:
             self.steps = list(self._served_steps() if self.served else self._steps())
 
-    def __str__(self):
+    def __str__(self) -> str:
         kind = "served by another process" if self.served else "in this process"
         kept = ", with a data_dir" if self.data_dir else ""
         lines = [
@@ -141,21 +143,21 @@ class Plan:
         ]
         return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
 
-    def title(self):
+    def title(self) -> str:
         acts = self.case or ", ".join(step.act for step in self.steps)
         return f"{self.brokers} brokers{' served' if self.served else ''}: {acts}"
 
     # -- what is done
 
-    def _step(self, act, *arguments):
+    def _step(self, act: Callable[[], None], *arguments: Any) -> Step:
         at_commit = "copy" in self.workloads and self._rng.random() < 0.5
         return Step(act, arguments, self._rng.choice([0.0, 0.05, 0.15, 0.4, 0.7]), at_commit)
 
-    def _served_steps(self):
+    def _served_steps(self) -> Iterator[Any]:
         for _ in range(self._rng.randint(1, 3)):
             yield self._step(self._rng.choice(["kill_process", "kill_process", "end_process"]))
 
-    def _steps(self):
+    def _steps(self) -> Iterator[Any]:
         model, snapshots = _Model(), []
         for _ in range(self._rng.randint(4, 9)):
             act, arguments = self._choose(model, snapshots)
@@ -170,7 +172,7 @@ class Plan:
             self._note(model, act, arguments)
             yield self._step(act, *arguments)
 
-    def _choose(self, model, snapshots):
+    def _choose(self, model: Any, snapshots: Any) -> tuple[Any, Any]:
         rng = self._rng
         everyone = range(1, self.brokers + 1)
         up = [b for b in everyone if b not in model.dead | model.paused]
@@ -178,7 +180,7 @@ class Plan:
         most_away = {1: 1, 3: 1, 5: 2}[self.brokers]
         choices = []
 
-        def offer(weight, act, *arguments):
+        def offer(weight: Any, act: Callable[[], None], *arguments: Any) -> None:
             choices.append((weight, act, arguments))
 
         offer(4, "fault", *self._request_fault())
@@ -225,7 +227,7 @@ class Plan:
         _, act, arguments = rng.choices(choices, weights)[0]
         return act, arguments
 
-    def _note(self, model, act, arguments):
+    def _note(self, model: Any, act: Callable[[], None], arguments: Any) -> None:
         if act in ("kill", "stop"):
             model.paused.discard(arguments[0])
             model.dead.add(arguments[0])
@@ -243,7 +245,7 @@ class Plan:
             model.paused.clear()
             model.cut = False
 
-    def _request_fault(self):
+    def _request_fault(self) -> tuple[Any, Any, str, Any]:
         rng = self._rng
         api = rng.choice(list(FAULTY_APIS))
         kinds = ["delay", "drop_reply", "disconnect", "disconnect_handled"]
@@ -256,7 +258,7 @@ class Plan:
             detail = rng.choice([50, 300, 900])
         return api, kind, detail, rng.choice([1, 1, 2, 5])
 
-    def _reassignment(self):
+    def _reassignment(self) -> tuple[Any, Any]:
         rng = self._rng
         count = rng.randint(self.min_isr, min(3, self.brokers))
         return rng.randrange(100), tuple(rng.sample(range(1, self.brokers + 1), count))

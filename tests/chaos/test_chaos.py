@@ -4,6 +4,9 @@ A few rounds from a seed that nobody has chosen. `python -m tests.chaos --seed S
 `make chaos SEED=… ROUNDS=…` runs as many as wanted.
 """
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.chaos.__main__ import ROUND_S, run_rounds
@@ -11,7 +14,9 @@ from tests.chaos.plan import CASES
 
 
 @pytest.mark.timeout(10 * ROUND_S)
-def test_rounds_of_chaos(chaos_seed, chaos_rounds, tmp_path, capfd):
+def test_rounds_of_chaos(
+    chaos_seed: Any, chaos_rounds: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     rounds = [(chaos_seed, case) for case in CASES]
     rounds += [(seed, None) for seed in range(chaos_seed, chaos_seed + chaos_rounds)]
     with capfd.disabled():  # the seed is worth having, whatever happens

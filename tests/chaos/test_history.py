@@ -3,13 +3,13 @@
 from tests.chaos.history import Fate, History
 
 
-def test_without_a_way_back_all_that_is_acknowledged_is_kept():
+def test_without_a_way_back_all_that_is_acknowledged_is_kept() -> None:
     lineage = History(["t"]).lineages["t"]
     assert lineage.fate(sent=1, acked=2) is Fate.KEPT
     assert lineage.fate(sent=1, acked=None) is Fate.OPEN
 
 
-def test_a_restore_undoes_what_was_acknowledged_since_the_snapshot():
+def test_a_restore_undoes_what_was_acknowledged_since_the_snapshot() -> None:
     lineage = History(["t"]).lineages["t"]
     lineage.go_back(lineage.cut(ended=10, ends=12), begins=20, began=22)
     assert lineage.fate(sent=8, acked=9) is Fate.KEPT
@@ -20,7 +20,7 @@ def test_a_restore_undoes_what_was_acknowledged_since_the_snapshot():
     assert lineage.fate(sent=23, acked=24) is Fate.KEPT
 
 
-def test_a_second_restore_of_a_snapshot_undoes_what_came_after_the_first():
+def test_a_second_restore_of_a_snapshot_undoes_what_came_after_the_first() -> None:
     lineage = History(["t"]).lineages["t"]
     kept = lineage.cut(ended=10, ends=12)
     lineage.go_back(kept, begins=20, began=22)
@@ -30,7 +30,7 @@ def test_a_second_restore_of_a_snapshot_undoes_what_came_after_the_first():
     assert lineage.fate(sent=33, acked=34) is Fate.KEPT
 
 
-def test_a_snapshot_after_a_restore_keeps_what_both_times_left():
+def test_a_snapshot_after_a_restore_keeps_what_both_times_left() -> None:
     lineage = History(["t"]).lineages["t"]
     lineage.go_back(lineage.cut(ended=10, ends=12), begins=20, began=22)
     later = lineage.cut(ended=30, ends=32)
@@ -41,7 +41,7 @@ def test_a_snapshot_after_a_restore_keeps_what_both_times_left():
     assert lineage.fate(sent=33, acked=39) is Fate.GONE
 
 
-def test_a_deletion_is_of_one_topic_alone():
+def test_a_deletion_is_of_one_topic_alone() -> None:
     history = History(["t", "u"])
     history.deleted("t", before=50)
     assert history.lineages["t"].fate(sent=1, acked=2) is Fate.GONE

@@ -7,7 +7,9 @@ go unnoticed or a right one be blamed. These know the leader epoch of all they a
 import random
 import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
@@ -50,7 +52,7 @@ PASSING = frozenset(
 class Refused(Exception):
     """A broker has answered with an error."""
 
-    def __init__(self, code):
+    def __init__(self, code: ErrorCode) -> None:
         self.code = ErrorCode(code)
         super().__init__(self.code.name)
 
@@ -71,7 +73,7 @@ class Wire:
     an earlier epoch.
     """
 
-    def __init__(self, bootstrap, name, *, naive=False):
+    def __init__(self, bootstrap: Any, name: str, *, naive: bool = False) -> None:
         self._bootstrap = bootstrap.split(",")
         self._name = name
         self._naive = naive
@@ -79,7 +81,7 @@ class Wire:
         self._places = {}
         self._asked = random.Random(name).randrange(100)
 
-    def call(self, address, request, version, timeout_ms=CALL_MS):
+    def call(self, address: str, request: Any, version: int, timeout_ms: int = CALL_MS) -> Any:
         client = self._clients.get(address)
         if client is None or client.is_closed:
             host, _, port = address.rpartition(":")
@@ -87,7 +89,9 @@ class Wire:
             self._clients[address] = client
         return client.call(request, version, timeout_ms=timeout_ms)
 
-    def ask_any(self, request, version, timeout_ms=CALL_MS, addresses=None):
+    def ask_any(
+        self, request: Any, version: int, timeout_ms: int = CALL_MS, addresses: Any = None
+    ) -> Any:
         """The next broker's answer that is there; OSError when none of them answers."""
         addresses = addresses or self._bootstrap
         for _ in addresses:
@@ -99,28 +103,28 @@ class Wire:
                 failure = error
         raise failure
 
-    def metadata(self, topics=None):
+    def metadata(self, topics: Any = None) -> Any:
         asked = None if topics is None else [MetadataRequest.Topic(name=t) for t in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         return self.ask_any(request, METADATA_VERSION)
 
-    def metadata_of(self, address):
+    def metadata_of(self, address: str) -> Any:
         """All that one broker knows."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         return self.call(address, request, METADATA_VERSION)
 
-    def place(self, topic, partition):
+    def place(self, topic: str, partition: Any) -> Any:
         """Who leads a partition; `Refused` when nobody is known to."""
         known = self._places.get((topic, partition))
         return known or self._look_up(topic, partition)
 
-    def forget(self, topic, partition):
+    def forget(self, topic: str, partition: Any) -> None:
         """What was known of a leader has not served; its epoch stays known."""
         known = self._places.pop((topic, partition), None)
         if known is not None and not self._naive:
             self._places["epoch", known.topic_id, partition] = known.epoch
 
-    def _look_up(self, topic, partition):
+    def _look_up(self, topic: str, partition: Any) -> Place:
         answer = self.metadata([topic])
         (found,) = answer.topics
         if found.error_code:
@@ -138,14 +142,14 @@ class Wire:
             return place
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def controller_address(self):
+    def controller_address(self) -> str:
         answer = self.metadata([])
         for broker in answer.brokers:
             if broker.node_id == answer.controller_id:
                 return f"{broker.host}:{broker.port}"
         raise Refused(ErrorCode.NOT_CONTROLLER)
 
-    def end_offset(self, topic, partition, *, committed=False):
+    def end_offset(self, topic: str, partition: Any, *, committed: bool = False) -> Any:
         """The high watermark, or with `committed` the last stable offset."""
         place = self.place(topic, partition)
         wanted = ListOffsetsRequest.Topic.Partition(
@@ -163,7 +167,15 @@ class Wire:
             raise Refused(answer.error_code)
         return answer.offset
 
-    def fetch(self, topic, partition, offset, *, committed=False, max_wait_ms=0):
+    def fetch(
+        self,
+        topic: str,
+        partition: Any,
+        offset: int,
+        *,
+        committed: bool = False,
+        max_wait_ms: int = 0,
+    ) -> Any:
         """A `FetchResponse...Partition` without error."""
         place = self.place(topic, partition)
         wanted = FetchRequest.Topic.Partition(
@@ -187,7 +199,7 @@ class Wire:
             raise Refused(data.error_code)
         return data
 
-    def close(self):
+    def close(self) -> None:
         for client in self._clients.values():
             client.close()
 
@@ -200,8 +212,17 @@ class ExactProducer:
     """
 
     def __init__(
-        self, world, topic, partitions, name, rng, *, idempotent=True, keys=0, pause_s=0.01
-    ):
+        self,
+        world: Any,
+        topic: str,
+        partitions: Any,
+        name: str,
+        rng: Any,
+        *,
+        idempotent: bool = True,
+        keys: int = 0,
+        pause_s: float = 0.01,
+    ) -> None:
         self.topic = topic
         self.name = name
         self.idempotent = idempotent
@@ -224,15 +245,15 @@ class ExactProducer:
         self._draining = False
         self._thread = threading.Thread(target=self._run, name=f"producer-{name}", daemon=True)
 
-    def start(self):
+    def start(self) -> Any:
         self._thread.start()
         return self
 
-    def start_over(self):
+    def start_over(self) -> None:
         """Another producer takes its place, for the cluster has gone back to an earlier state."""
         self._stale = True
 
-    def await_acks(self, timeout_s):
+    def await_acks(self, timeout_s: float) -> bool:
         """Whether every partition acknowledges something within so long; else it complains."""
         with self._moved:
             wanted = {p: count + 1 for p, count in self._acks.items()}
@@ -246,7 +267,7 @@ class ExactProducer:
                 return False
         return True
 
-    def stop(self, timeout_s):
+    def stop(self, timeout_s: float) -> None:
         """Sends nothing new; what is under way has to be acknowledged in time."""
         self._draining = True
         self._thread.join(timeout_s)
@@ -257,12 +278,12 @@ class ExactProducer:
             )
             self.leave()
 
-    def leave(self):
+    def leave(self) -> None:
         self._ended.set()
 
     # -- the thread
 
-    def _run(self):
+    def _run(self) -> None:
         wire = None
         while not self._ended.wait(self._pause_s):
             if self._stale:
@@ -280,7 +301,7 @@ class ExactProducer:
         if wire is not None:
             wire.close()
 
-    def _begin_life(self):
+    def _begin_life(self) -> Wire:
         self._stale = False
         self._life += 1
         self._pending.clear()
@@ -289,7 +310,7 @@ class ExactProducer:
         name = f"{self.name}/{self._life}"
         return Wire(self._world.bootstrap, name, naive=self._naive)
 
-    def _take_turn(self, wire, partition):
+    def _take_turn(self, wire: Any, partition: Any) -> None:
         try:
             if self.idempotent and self._id is None:
                 self._id = self._ask_for_id(wire)
@@ -307,20 +328,20 @@ class ExactProducer:
             del self._pending[partition]
             self._acknowledge(partition, records, answer.base_offset)
 
-    def _fail(self, wire, partition, why):
+    def _fail(self, wire: Any, partition: Any, why: Any) -> None:
         self._last_error[partition] = why
         wire.forget(self.topic, partition)
         if not self.idempotent:
             self._pending.pop(partition, None)
 
-    def _ask_for_id(self, wire):
+    def _ask_for_id(self, wire: Any) -> tuple[Any, Any]:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         answer = wire.ask_any(request, INIT_VERSION)
         if answer.error_code:
             raise Refused(answer.error_code)
         return answer.producer_id, answer.producer_epoch
 
-    def _make_batch(self, partition):
+    def _make_batch(self, partition: Any) -> tuple[list[Any], Any]:
         records = []
         for _ in range(self._rng.choice([1, 1, 2, 5])):
             key = f"k{self._rng.randrange(self._keys)}".encode() if self._keys else None
@@ -344,7 +365,7 @@ class ExactProducer:
             }
         return records, build_batch([(now_ms, r.key, r.value, ()) for r in records], **settings)
 
-    def _send(self, wire, partition, batch):
+    def _send(self, wire: Any, partition: Any, batch: bytearray) -> Any:
         place = wire.place(self.topic, partition)
         data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(bytearray(batch)))
         request = ProduceRequest(
@@ -363,7 +384,7 @@ class ExactProducer:
             raise Refused(answer.error_code)
         return answer
 
-    def _acknowledge(self, partition, records, base_offset):
+    def _acknowledge(self, partition: Any, records: Any, base_offset: int) -> None:
         now = tick()
         with self._moved:
             for delta, record in enumerate(records):
@@ -380,7 +401,15 @@ class ExactReader:
     calls an offset out of range which it or another one served before is wrong.
     """
 
-    def __init__(self, world, topic, partitions, *, committed=False, on_record=None):
+    def __init__(
+        self,
+        world: Any,
+        topic: str,
+        partitions: Any,
+        *,
+        committed: bool = False,
+        on_record: Any = None,
+    ) -> None:
         self.topic = topic
         self.seen = {partition: [] for partition in range(partitions)}
         self._world = world
@@ -393,14 +422,14 @@ class ExactReader:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"reader-{topic}", daemon=True)
 
-    def start(self):
+    def start(self) -> Any:
         self._thread.start()
         return self
 
-    def await_end(self, ends, timeout_s):
+    def await_end(self, ends: Any, timeout_s: float) -> None:
         """Reads on until it has reached `ends`, by partition; complains when it does not."""
 
-        def lacking():
+        def lacking() -> dict[Any, Any]:
             return {p: end for p, end in ends.items() if self._next[p] < end}
 
         with self._moved:
@@ -411,15 +440,15 @@ class ExactReader:
                         f"{timeout_s:g} s; last: {self._last_error.get(p)}"
                     )
 
-    def leave(self):
+    def leave(self) -> None:
         """Reads no more, from now on: what it is told from here on is nobody's business."""
         self._ended.set()
 
-    def stop(self):
+    def stop(self) -> None:
         self.leave()
         self._thread.join(5)
 
-    def _run(self):
+    def _run(self) -> None:
         wire = Wire(self._world.bootstrap, f"reader-{self.topic}")
         while not self._ended.wait(0.02):
             for partition in self.seen:
@@ -428,7 +457,7 @@ class ExactReader:
                 self._read(wire, partition)
         wire.close()
 
-    def _read(self, wire, partition):
+    def _read(self, wire: Any, partition: Any) -> None:
         offset = self._next[partition]
         try:
             end = wire.end_offset(self.topic, partition, committed=self.committed)
@@ -457,7 +486,7 @@ class ExactReader:
                 self._next[partition] = max(self._next[partition], next_offset)
             self._moved.notify_all()
 
-    def _take(self, partition, at, value):
+    def _take(self, partition: Any, at: int, value: Any) -> None:
         if not self.committed and at != self._next[partition]:
             self._world.complain(
                 f"a consumer of {self.topic}-{partition} got {at} after {self._next[partition] - 1}"
@@ -467,7 +496,7 @@ class ExactReader:
         if self._on_record is not None:
             self._on_record(partition, at, value)
 
-    def _check_told(self, partition, end):
+    def _check_told(self, partition: Any, end: Any) -> None:
         """The end that consumers are told never goes back (KIP-207), nor does what is stable.
 
         That is, when they ask for it. What comes with records may: a leader that has died and is
@@ -481,7 +510,7 @@ class ExactReader:
         self._told[partition] = end
 
 
-def visible(data, committed):
+def visible(data: Any, committed: Any) -> Iterator[Any]:
     """Offset, value and next offset of what was fetched; (None, None, next) after a batch.
 
     As a consumer would see them: without control records and, with `committed`, without what was

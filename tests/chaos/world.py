@@ -5,6 +5,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -54,7 +57,7 @@ IN_CLUSTER = frozenset(
 class World:
     """Everything of one round."""
 
-    def __init__(self, plan, directory):
+    def __init__(self, plan: Any, directory: Path) -> None:
         self.plan = plan
         self.timeline = Timeline(directory / "timeline.txt", f"seed {plan.seed}\n{plan}")
         self.topics = topic_specs(plan)
@@ -73,12 +76,12 @@ class World:
         self.bootstrap = self.cluster.bootstrap
         self._wire = Wire(self.bootstrap, "observer")
 
-    def now_ms(self):
+    def now_ms(self) -> int:
         return int(time.time() * 1000)
 
     # -- the round
 
-    def run(self):
+    def run(self) -> None:
         """All of it. What is wrong is in the timeline's complaints."""
         try:
             self._begin_load()
@@ -101,13 +104,13 @@ class World:
         finally:
             self._end()
 
-    def _describe(self):
+    def _describe(self) -> Any:
         try:
             return bounded(self.cluster.describe)
         except Exception as error:
             return f"no description: {error!r}"
 
-    def _end(self):
+    def _end(self) -> None:
         self._check_failures()
         for client in (*self._producers, *self._readers, *self._members, *self._workers):
             client.leave()
@@ -121,7 +124,7 @@ class World:
 
     # -- the load
 
-    def _begin_load(self):
+    def _begin_load(self) -> None:
         plan = self.plan
         for load in plan.workloads:
             name = load.replace(" ", "-")
@@ -139,12 +142,12 @@ class World:
             self._add_producer("orders", "orders0")
         self._begin_era()
 
-    def _add_producer(self, topic, name, **settings):
+    def _add_producer(self, topic: str, name: str, **settings: Any) -> None:
         count = self.topics[topic].partitions
         rng = random.Random(self._rng.getrandbits(32))
         self._producers.append(ExactProducer(self, topic, count, name, rng, **settings).start())
 
-    def _begin_era(self):
+    def _begin_era(self) -> None:
         """Consumers, workers and what they know: new when the cluster has gone back."""
         plan = self.plan
         for topic in ("orders", SOURCE):
@@ -167,12 +170,12 @@ class World:
                     member = Member(self, f"{protocol}{n}", rng, "orders", group, protocol, seen)
                     self._members.append(member.start())
 
-    def _add_reader(self, topic, **settings):
+    def _add_reader(self, topic: str, **settings: Any) -> None:
         reader = ExactReader(self, topic, self.topics[topic].partitions, **settings)
         self._readers.append(reader.start())
 
-    def _check_txn(self, topic):
-        def check(partition, offset, value):
+    def _check_txn(self, topic: str) -> Any:
+        def check(partition: Any, offset: int, value: Any) -> None:
             name = value.decode().partition(" ")[0]
             txn = self.history.txns.get(name)
             where = f"{topic}-{partition}@{offset}"
@@ -184,7 +187,7 @@ class World:
 
         return check
 
-    def _end_era(self):
+    def _end_era(self) -> None:
         """Ends all who would go on with what they know of a state that is about to be undone.
 
         Stock clients end before: a commit that one of them repeats afterwards would count, with
@@ -199,7 +202,7 @@ class World:
             reader.leave()
         self._readers, self._members, self._workers = [], [], []
 
-    def _await_progress(self, when):
+    def _await_progress(self, when: Any) -> None:
         """Every producer gets an acknowledgement from every partition."""
         for producer in self._producers:
             if not producer.await_acks(HEALING_S):
@@ -207,11 +210,11 @@ class World:
 
     # -- steps
 
-    def _carry_out(self, step):
+    def _carry_out(self, step: Any) -> None:
         act = getattr(self.cluster, step.act) if step.act in IN_CLUSTER else None
         self._carry_out_bounded(act or getattr(self, f"_{step.act}"), *step.arguments)
 
-    def _carry_out_bounded(self, act, *arguments):
+    def _carry_out_bounded(self, act: Callable[[], None], *arguments: Any) -> None:
         try:
             bounded(act, *arguments, timeout_s=STEP_S)
         except Hangs:
@@ -222,19 +225,19 @@ class World:
             self.note(stacks)
             raise AssertionError(f"{act.__name__} {arguments} hangs") from None
 
-    def _advance(self, seconds):
+    def _advance(self, seconds: Any) -> None:
         self.history.close_all()
         self.cluster.advance(seconds)
 
-    def _reopen(self):
+    def _reopen(self) -> None:
         self.cluster.reopen()
         self._snapshots.clear()  # another cluster does not take them
 
-    def _snapshot(self):
+    def _snapshot(self) -> None:
         taken = self.history.snapshot(self.cluster.kafka.snapshot)
         self._snapshots.append((taken, self._limbo))
 
-    def _restore(self, number):
+    def _restore(self, number: int) -> None:
         self._end_era()
         if hanging:
             self._stay("restore")
@@ -243,7 +246,7 @@ class World:
         self.history.restore(taken, self.cluster.kafka.restore)
         self._begin_again()
 
-    def _reset(self):
+    def _reset(self) -> None:
         self._end_era()
         if hanging:
             self._stay("reset")
@@ -252,25 +255,25 @@ class World:
         self._limbo = None
         self._begin_again()
 
-    def _stay(self, act):
+    def _stay(self, act: Callable[[], None]) -> None:
         """A client that hangs cannot be ended: it would commit what it read in another time."""
         self.note(f"no {act}, nor what follows: {', '.join(hanging)} hang still")
         self._is_cut_short = True
         self._begin_era()
 
-    def _begin_again(self):
+    def _begin_again(self) -> None:
         for producer in self._producers:
             producer.start_over()
         self._begin_era()
 
-    def _delete_topic(self):
+    def _delete_topic(self) -> None:
         """Deletes a topic under its producers, and creates it again."""
         if "doomed" in self.topics and self._limbo is None and self.cluster.reachable():
             self._limbo = tick()
             if self._delete_doomed() is ErrorCode.NONE:
                 self._create_doomed(must=True)
 
-    def _delete_doomed(self):
+    def _delete_doomed(self) -> ErrorCode | None:
         """What is answered; None for nothing, and then it may be deleted or not."""
         doomed = DeleteTopicsRequest.Topic(name="doomed", topic_id=ZERO_UUID)
         try:
@@ -283,7 +286,7 @@ class World:
         self.note(f"the deletion is answered with {code.name}")
         return code
 
-    def _administer(self, request, version):
+    def _administer(self, request: Any, version: int) -> Any:
         """Asks a broker that works: one that stands still would do it when nobody expects it.
 
         Only one is asked, and once: if its answer is lost, the next one's is about what it did.
@@ -294,7 +297,7 @@ class World:
         address = addresses[tick() % len(addresses)]
         return self._wire.call(address, request, version, 10_000)
 
-    def _create_doomed(self, *, must):
+    def _create_doomed(self, *, must: Any) -> bool:
         """`must`: the name was said to be free."""
         spec = self.topics["doomed"]
         wanted = CreateTopicsRequest.Topic(
@@ -320,7 +323,7 @@ class World:
             self.complain("a deletion was answered before the name was free")
         return False
 
-    def _reassign(self, number, replicas):
+    def _reassign(self, number: int, replicas: Any) -> None:
         topics = sorted(self.topics)
         topic = topics[number % len(topics)]
         partition = number % self.topics[topic].partitions
@@ -329,10 +332,10 @@ class World:
         request = R(topics=[R.Topic(name=topic, partitions=[move])])
         self._ask_controller(f"reassignment of {topic}-{partition}", request, 0)
 
-    def _elect(self):
+    def _elect(self) -> None:
         self._ask_controller("election", ElectLeadersRequest(topic_partitions=None), 1)
 
-    def _ask_controller(self, what, request, version):
+    def _ask_controller(self, what: str, request: Any, version: int) -> Any:
         try:
             address = self._wire.controller_address()
             answer = self._wire.call(address, request, version, timeout_ms=3_000)
@@ -344,7 +347,7 @@ class World:
 
     # -- the end
 
-    def _finish(self):
+    def _finish(self) -> None:
         """Everything is whole again in time, everyone gets on, and then all is compared."""
         began = time.monotonic()
         if self._limbo is not None:
@@ -371,13 +374,15 @@ class World:
         self._await("every partition is whole at the end", self._is_whole)
         self._compare(self._await_ends())
 
-    def _check_failures(self):
+    def _check_failures(self) -> None:
         try:
             self.cluster.check()
         except Exception as failure:
             self.complain(str(failure))
 
-    def _await(self, what, probe, timeout_s=HEALING_S, *, progress=False):
+    def _await(
+        self, what: str, probe: Any, timeout_s: float = HEALING_S, *, progress: bool = False
+    ) -> bool:
         """Asks again and again; `probe` says what is lacking, or None. Whether it came true.
 
         With `progress` the time counts from the last change of what is lacking.
@@ -398,13 +403,13 @@ class World:
                 return False
             threading.Event().wait(0.05)
 
-    def _end_limbo(self):
+    def _end_limbo(self) -> Any:
         """Deletes it again, for the first time may have been for nothing, and creates it."""
         code = self._delete_doomed()
         gone = code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return None if gone and self._create_doomed(must=False) else f"the deletion says {code}"
 
-    def _is_whole(self):
+    def _is_whole(self) -> str | None:
         """Every broker says of every partition that it is led and fully replicated."""
         for address in self.bootstrap.split(","):
             answer = self._wire.metadata_of(address)
@@ -427,17 +432,17 @@ class World:
             return f"moves under way: {moving}"
         return None
 
-    def _partitions(self):
+    def _partitions(self) -> Iterator[tuple[Any, Any, Any]]:
         """Topic, partition and what is told of it, for all topics there are."""
         for topic in self._wire.metadata().topics:
             for info in topic.partitions:
                 yield topic.name, info.partition_index, info
 
-    def _await_ends(self):
+    def _await_ends(self) -> dict[Any, Any]:
         """The high watermark of every partition, by topic."""
         found = {}
 
-        def ask():
+        def ask() -> None:
             found.clear()
             for topic, partition, _ in self._partitions():
                 end = self._wire.end_offset(topic, partition)
@@ -447,21 +452,21 @@ class World:
             raise AssertionError("nothing can be compared")
         return found
 
-    def _await_copies(self, ends):
+    def _await_copies(self, ends: Any) -> None:
         (sink,) = [r for r in self._readers if r.topic == SINK]
 
-        def lacking():
+        def lacking() -> Any:
             counts = {p: len(seen) for p, seen in sink.seen.items()}
             short = {p: (counts[p], end) for p, end in ends[SOURCE].items() if counts[p] < end}
             return f"copies by partition: {short}" if short else None
 
         self._await("everything is copied", lacking, STALLING_S, progress=True)
 
-    def _await_groups(self, ends):
+    def _await_groups(self, ends: Any) -> None:
         for group in self._seen_by_group:
             consumer = make_consumer(self, group, "classic", **{"group.id": group})
 
-            def lacking(consumer=consumer):
+            def lacking(consumer: Any = consumer) -> Any:
                 wanted = ends["orders"]
                 places = [TopicPartition("orders", p) for p in wanted]
                 try:
@@ -474,12 +479,12 @@ class World:
             self._await(f"{group} has read everything", lacking, STALLING_S, progress=True)
             consumer.close()
 
-    def _end_transactions(self):
+    def _end_transactions(self) -> None:
         """What was abandoned last is ended by a successor, as always."""
         for n in range(WORKERS if "copy" in self.plan.workloads else 0):
             producer = make_transactional(self, f"worker{n}")
 
-            def end(producer=producer):
+            def end(producer: Any = producer) -> Any:
                 try:
                     bounded(producer.init_transactions, 3)
                 except (Hangs, KafkaException) as error:
@@ -488,7 +493,7 @@ class World:
 
             self._await(f"worker{n} has a last successor", end)
 
-    def _is_stable(self):
+    def _is_stable(self) -> str | None:
         for topic, partition, _ in self._partitions():
             end = self._wire.end_offset(topic, partition)
             stable = self._wire.end_offset(topic, partition, committed=True)
@@ -496,7 +501,7 @@ class World:
                 return f"{topic}-{partition} ends at {end} and is stable up to {stable}"
         return None
 
-    def _compare(self, ends):
+    def _compare(self, ends: Any) -> None:
         ordered = {p.name for p in self._producers if p.idempotent}
         sources = {}
         readers = {reader.topic: reader for reader in self._readers}
@@ -523,13 +528,13 @@ class World:
         if "copy" in self.plan.workloads:
             self._compare_copies(readers, sources, ends)
 
-    def _check_groups(self, found):
+    def _check_groups(self, found: list[int]) -> None:
         for group, seen in self._seen_by_group.items():
             missed = [value for _, value in found if value not in seen]
             if missed:
                 self.complain(f"{group} passed over {len(missed)} records, {missed[:3]}")
 
-    def _compare_copies(self, readers, sources, ends):
+    def _compare_copies(self, readers: Any, sources: Any, ends: Any) -> None:
         """What was seen along the way, and what a consumer sees who reads only now."""
         now = {}
         for topic in (SINK, AUDIT):
@@ -541,7 +546,7 @@ class World:
                 checkers.check_seen(self, reader, partition, found)
         checkers.check_copies(self, sources, now[SINK], now[AUDIT])
 
-    def _read_committed(self, topic, partition, end):
+    def _read_committed(self, topic: str, partition: Any, end: Any) -> Any:
         found, offset = [], 0
         deadline = time.monotonic() + HEALING_S
         while offset < end and time.monotonic() < deadline:

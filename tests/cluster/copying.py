@@ -7,10 +7,12 @@ again; a producer that has died is replaced.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaException, TopicPartition
 
+from embedkafka import EmbeddedKafka
 from tests.cluster.traffic import make_consumer, make_producer
 from tests.java_tools.java_client import JavaError, Message
 
@@ -26,7 +28,17 @@ class Copier:
     the metadata: tests kill others.
     """
 
-    def __init__(self, kafka, source, sink, *, name, group, size=7, aborts_every=0):
+    def __init__(
+        self,
+        kafka: EmbeddedKafka,
+        source: Any,
+        sink: Any,
+        *,
+        name: str,
+        group: str,
+        size: int = 7,
+        aborts_every: int = 0,
+    ) -> None:
         self.sink = sink
         self.is_fenced = False
         self.committed = 0
@@ -46,26 +58,26 @@ class Copier:
         self._failure = None
         self._thread = threading.Thread(target=self._run, name=f"copier-{name}", daemon=True)
 
-    def start(self):
+    def start(self) -> Any:
         self._thread.start()
         return self
 
-    def stop(self):
+    def stop(self) -> None:
         self._ended.set()
         self._thread.join(60)
         assert not self._thread.is_alive(), "the copier hangs"
         if self._failure is not None:
             raise self._failure
 
-    def await_commits(self, count=1, timeout_s=60.0):
+    def await_commits(self, count: int = 1, timeout_s: float = 60.0) -> None:
         """Waits for `count` commits from now on."""
         wanted = self.committed + count
         self._await(lambda: self.committed >= wanted, f"{count} commits", timeout_s)
 
-    def await_fencing(self, timeout_s=60.0):
+    def await_fencing(self, timeout_s: float = 60.0) -> None:
         self._await(lambda: self.is_fenced, "the fencing", timeout_s)
 
-    def _await(self, fact, what, timeout_s):
+    def _await(self, fact: Any, what: str, timeout_s: float) -> None:
         with self._moved:
             reached = self._moved.wait_for(lambda: fact() or self._failure, timeout_s)
         if self._failure is not None:
@@ -74,7 +86,7 @@ class Copier:
 
     # The thread
 
-    def _run(self):
+    def _run(self) -> None:
         try:
             while not self._ended.is_set() and not self.is_fenced:
                 self._copy_some()
@@ -84,7 +96,7 @@ class Copier:
         with self._moved:
             self._moved.notify_all()
 
-    def _copy_some(self):
+    def _copy_some(self) -> None:
         if self._producer is None:
             self._producer = make_producer(self._kafka, **{"transactional.id": self._name})
             _insist(self._producer.init_transactions)
@@ -99,7 +111,7 @@ class Copier:
         with self._moved:
             self._moved.notify_all()
 
-    def _copy(self, messages):
+    def _copy(self, messages: Any) -> None:
         producer = self._producer
         producer.begin_transaction()
         for message in messages:
@@ -116,7 +128,7 @@ class Copier:
             _insist(producer.commit_transaction)
             self.committed += 1
 
-    def _on_refusal(self, error):
+    def _on_refusal(self, error: Any) -> None:
         if error.code() == confluent_kafka.KafkaError._FENCED:
             self.is_fenced = True
         elif error.txn_requires_abort():
@@ -129,12 +141,12 @@ class Copier:
             self.deaths.append(error)
             self._producer = None
 
-    def _abort(self):
+    def _abort(self) -> None:
         _insist(self._producer.abort_transaction)
         self.aborted += 1
         self._rewind()
 
-    def _rewind(self):
+    def _rewind(self) -> None:
         """Goes back to what is committed; partitions that were taken away start there anyway."""
         assignment = self._consumer.assignment()
         if not assignment:
@@ -148,7 +160,7 @@ class Copier:
                 continue
 
 
-def _insist(call):
+def _insist(call: Any) -> Any:
     """Calls until it works, or fails for another reason than that it should be tried again."""
     while True:
         try:
@@ -159,7 +171,15 @@ def _insist(call):
 
 
 @contextmanager
-def copying(kafka, source, sink, *, name="copier", group="copiers", **settings) -> Iterator[Copier]:
+def copying(
+    kafka: EmbeddedKafka,
+    source: Any,
+    sink: Any,
+    *,
+    name: str = "copier",
+    group: str = "copiers",
+    **settings: Any,
+) -> Iterator[Copier]:
     copier = Copier(kafka, source, sink, name=name, group=group, **settings).start()
     try:
         yield copier
@@ -170,7 +190,16 @@ def copying(kafka, source, sink, *, name="copier", group="copiers", **settings) 
 class JavaCopier:
     """Copies partition 0 of a topic with the Java clients, transaction by transaction."""
 
-    def __init__(self, java, kafka, source, sink, *, name="copier", group="copiers"):
+    def __init__(
+        self,
+        java: Any,
+        kafka: EmbeddedKafka,
+        source: Any,
+        sink: Any,
+        *,
+        name: str = "copier",
+        group: str = "copiers",
+    ) -> None:
         self.position = 0
         self.aborted = 0
         self.deaths = []
@@ -190,17 +219,17 @@ class JavaCopier:
         self._consumer.subscribe(source)
         self._producer = self._new_producer()
 
-    def close(self):
+    def close(self) -> None:
         self._producer.close()
         self._consumer.close()
 
-    def copy_some(self, between=lambda: None, *, end="commitTransaction"):
+    def copy_some(self, between: Any = lambda: None, *, end: str = "commitTransaction") -> None:
         """One transaction, committed in the end; `between` runs when its records are written."""
         while not self._try(between, end):
             self._rewind()
             between = _nothing
 
-    def _try(self, between, end):
+    def _try(self, between: Any, end: Any) -> bool:
         try:
             records = self._consumer.poll(1)
             assert records, f"nothing came after offset {self.position}"
@@ -225,7 +254,7 @@ class JavaCopier:
             self.position = following
         return True
 
-    def _recover(self, error):
+    def _recover(self, error: Any) -> None:
         try:
             self._producer.call("abortTransaction")
             self.aborted += 1
@@ -234,16 +263,16 @@ class JavaCopier:
             self._producer.close()
             self._producer = self._new_producer()
 
-    def _new_producer(self):
+    def _new_producer(self) -> Any:
         producer = self._java.producer(self._kafka.bootstrap_servers, transactional_id=self._name)
         producer.call("initTransactions")
         return producer
 
-    def _rewind(self):
+    def _rewind(self) -> None:
         committed = self._consumer.call("committed", partitions=[self._source])[self._source]
         self.position = committed or 0
         self._consumer.call("seek", offsets={self._source: self.position})
 
 
-def _nothing():
+def _nothing() -> None:
     pass

@@ -9,15 +9,16 @@ import socket
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 from embedkafka import EmbeddedKafka
 
 
-def our_threads():
+def our_threads() -> set[Any]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("ek-")}
 
 
-def open_descriptors():
+def open_descriptors() -> Any:
     """What the descriptors of this process refer to; a pipe or socket counts by its number."""
     links = []
     for name in os.listdir("/proc/self/fd"):
@@ -28,11 +29,11 @@ def open_descriptors():
     return sorted(links)
 
 
-def our_directories():
+def our_directories() -> Any:
     return set(Path(tempfile.gettempdir()).glob("embedkafka-*"))
 
 
-def refuses(address):
+def refuses(address: str) -> bool:
     host, port = address.split(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
@@ -41,7 +42,7 @@ def refuses(address):
     return False
 
 
-def main():
+def main() -> None:
     with EmbeddedKafka(brokers=3):  # imports, and whatever they open, are not the cluster's
         pass
     threads, files, descriptors = our_threads(), our_directories(), open_descriptors()

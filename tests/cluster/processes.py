@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -49,7 +50,7 @@ class Processes:
 
     # -- processes
 
-    def spawn(self, *broker_ids):
+    def spawn(self, *broker_ids: Any) -> None:
         """Starts brokers, and returns when all of them have joined."""
         for broker_id in broker_ids:
             self._running[broker_id] = self._spawn(broker_id)
@@ -58,7 +59,7 @@ class Processes:
             assert line.startswith("BOOTSTRAP "), self.logs()
             self._addresses[broker_id] = line.split()[1]
 
-    def _spawn(self, broker_id):
+    def _spawn(self, broker_id: int) -> Any:
         settings = [f"--config={key}={value}" for key, value in CONFIG.items()]
         with self._log(broker_id).open("a") as log:
             return subprocess.Popen(
@@ -75,28 +76,28 @@ class Processes:
                 text=True,
             )
 
-    def signal(self, broker_id, number):
+    def signal(self, broker_id: int, number: int) -> None:
         self._running[broker_id].send_signal(number)
 
-    def kill(self, broker_id):
+    def kill(self, broker_id: int) -> None:
         """SIGKILL: nothing is flushed, nobody is told."""
         process = self._running.pop(broker_id)
         process.kill()
         self._wait(process)
 
-    def terminate(self, broker_id):
+    def terminate(self, broker_id: int) -> Any:
         """SIGTERM: the exit code of an orderly end."""
         process = self._running.pop(broker_id)
         process.send_signal(signal.SIGTERM)
         return self._wait(process)
 
-    def _wait(self, process):
+    def _wait(self, process: subprocess.Popen[str]) -> Any:
         code = process.wait(PATIENCE_S)
         process.stdin.close()
         process.stdout.close()
         return code
 
-    def close(self):
+    def close(self) -> None:
         """Ends all, and makes sure that nothing failed where nobody was looking."""
         for broker_id in list(self._running):
             self.kill(broker_id)
@@ -105,7 +106,7 @@ class Processes:
         for log in self.directory.glob("*.err"):
             assert "ERROR" not in log.read_text(), log.read_text()
 
-    def heal(self):
+    def heal(self) -> None:
         """Every broker runs, and every partition is fully replicated."""
         for broker_id in self._running:
             self.signal(broker_id, signal.SIGCONT)
@@ -116,18 +117,18 @@ class Processes:
     # -- what a client needs
 
     @property
-    def bootstrap_servers(self):
+    def bootstrap_servers(self) -> str:
         return ",".join(self._addresses[broker_id] for broker_id in self._running)
 
-    def topic(self, name, partitions=1):
+    def topic(self, name: str, partitions: int = 1) -> Any:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(name, partitions, 3)])[name].result(PATIENCE_S)
         return self.existing_topic(name)
 
-    def existing_topic(self, name):
+    def existing_topic(self, name: str) -> Topic:
         return Topic(name, self.bootstrap_servers, Clients(self.bootstrap_servers))
 
-    def produce_to(self, broker_id, topic, value):
+    def produce_to(self, broker_id: int, topic: str, value: Any) -> ErrorCode:
         """Writes one record to exactly this broker, for which that is enough; its answer."""
         data = ProduceRequest.Topic.Partition(
             index=0, records=memoryview(build_batch([(0, None, value, ())]))
@@ -148,25 +149,25 @@ class Processes:
 
     # -- looking
 
-    def status(self, topic, partition=0):
+    def status(self, topic: str, partition: int = 0) -> Any:
         """Leader, epoch and in-sync replicas, as ZooKeeper has them."""
         partition = TopicPartition(topic, partition)
         return self.zk.partition_states([partition])[partition]
 
-    def await_leader(self, topic, *, other_than):
+    def await_leader(self, topic: str, *, other_than: Any) -> Any:
         """The leader, once it is another one."""
 
-        def new_leader():
+        def new_leader() -> Any:
             leader = self.status(topic).leader
             return leader if leader not in (NO_LEADER, other_than) else None
 
         return self.await_fact(new_leader, f"a leader of {topic} other than {other_than}")
 
-    def await_isr(self, topic, size):
+    def await_isr(self, topic: str, size: int) -> None:
         self.await_fact(lambda: len(self.status(topic).isr) == size, f"{size} in sync")
 
-    def await_fact(self, fact, what):
-        def fact_if_zookeeper_answers():
+    def await_fact(self, fact: Any, what: str) -> Any:
+        def fact_if_zookeeper_answers() -> Any:
             try:
                 return fact()
             except (ConnectionLoss, SessionExpired):  # our own session may suffer too
@@ -177,7 +178,7 @@ class Processes:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.logs()}") from error
 
-    def _is_fully_replicated(self):
+    def _is_fully_replicated(self) -> bool:
         assigned = {
             TopicPartition(topic, partition): set(assignment.replicas)
             for topic, found in self.zk.topic_assignments(self.zk.topics()).items()
@@ -186,17 +187,17 @@ class Processes:
         states = self.zk.partition_states(assigned)
         return {partition: set(state.isr) for partition, state in states.items()} == assigned
 
-    def segments(self, broker_id, topic):
+    def segments(self, broker_id: int, topic: str) -> dict[Any, Any]:
         """The bytes of every segment of partition 0 on this broker's disk."""
         directory = self.directory / f"broker-{broker_id}" / f"{topic}-0"
         return {path.name: path.read_bytes() for path in sorted(directory.glob("*.log"))}
 
-    def logs(self):
+    def logs(self) -> str:
         return "\n".join(
             f"--- broker {broker_id}\n" + "".join(self._log(broker_id).read_text()[-3_000:])
             for broker_id in (1, 2, 3)
             if self._log(broker_id).exists()
         )
 
-    def _log(self, broker_id):
+    def _log(self, broker_id: int) -> Any:
         return self.directory / f"broker-{broker_id}.err"

@@ -1,11 +1,14 @@
 """Moving replicas between brokers, as an administrator does."""
 
+from typing import Any
+
+from embedkafka import EmbeddedKafka
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsRequest
 from embedkafka.runtime.clock import SystemClock
 
 
-def reassign(kafka, topic, replicas):
+def reassign(kafka: EmbeddedKafka, topic: str, replicas: Any) -> None:
     host, port = kafka.broker(kafka.await_controller()).address.split(":")
     client = BrokerClient(host, int(port), SystemClock(), "test")
     partition = AlterPartitionReassignmentsRequest.Topic.Partition(
@@ -18,5 +21,5 @@ def reassign(kafka, topic, replicas):
     assert [p.error_code for t in answer.responses for p in t.partitions] == [0]
 
 
-def replicas_of(kafka, topic):
+def replicas_of(kafka: EmbeddedKafka, topic: str) -> Any:
     return set(kafka._require_brokers().zk.find_topic(topic).partitions[0].replicas)

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,12 +34,12 @@ BALLAST_SIZE = 100_000
 BALLAST = batch(bytes(BALLAST_SIZE))
 
 
-def connect(handle) -> RawClient:
+def connect(handle: Any) -> RawClient:
     host, port = handle.address.split(":")
     return RawClient(host, int(port))
 
 
-def error_of(answer) -> ErrorCode:
+def error_of(answer: Any) -> ErrorCode:
     return ErrorCode(answer.error_code)
 
 
@@ -105,7 +106,9 @@ def without_descriptors(data_dir: Path) -> None:
         assert len(kafka.existing_topic("orders").read()) == 9
 
 
-def assert_turns_connections_away(kafka, client: RawClient, warnings: Warnings) -> None:
+def assert_turns_connections_away(
+    kafka: EmbeddedKafka, client: RawClient, warnings: Warnings
+) -> None:
     host, port = kafka.broker(kafka.leader_of("orders")).address.split(":")
     tried = 5
     with no_descriptors_left(but=1):
@@ -211,7 +214,7 @@ def small_files(data_dir: Path) -> None:
         assert found.count(1) == 1
 
 
-def lost_directories(handle) -> list[Path]:
+def lost_directories(handle: Any) -> list[Path]:
     logs = handle._lifecycle.require_broker().logs
     live = logs.live_directories
     return [path for path in logs.directories if path not in live]
@@ -225,7 +228,7 @@ def mount(path: Path, size: int, *options: str) -> None:
 
 
 @contextmanager
-def pouring(kafka, topic: str, *, partitions: int) -> Iterator[None]:
+def pouring(kafka: EmbeddedKafka, topic: str, *, partitions: int) -> Iterator[None]:
     """Sends large records meanwhile, whatever becomes of them."""
     ended = threading.Event()
     producer = make_producer(kafka)

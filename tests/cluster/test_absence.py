@@ -1,5 +1,7 @@
 """Brokers that were away while partitions moved and topics went, and what they know afterwards."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -14,7 +16,7 @@ from tests.wire.raw_client import RawClient
 AWAY = ["pause", "cut"]
 
 
-def leave(kafka, broker_id, how):
+def leave(kafka: EmbeddedKafka, broker_id: int, how: Any) -> None:
     """Until its session has expired."""
     if how == "pause":
         kafka.broker(broker_id).pause()
@@ -24,7 +26,7 @@ def leave(kafka, broker_id, how):
     eventually(lambda: zk.find_broker(broker_id) is None, "its session has expired")
 
 
-def come_back(kafka, broker_id, how):
+def come_back(kafka: EmbeddedKafka, broker_id: int, how: Any) -> None:
     if how == "pause":
         kafka.broker(broker_id).resume()
     else:
@@ -32,12 +34,12 @@ def come_back(kafka, broker_id, how):
     kafka.await_brokers()
 
 
-def hosted_by(kafka, broker_id, topic="orders"):
+def hosted_by(kafka: EmbeddedKafka, broker_id: int, topic: str = "orders") -> list[Any]:
     broker = kafka.broker(broker_id)._lifecycle.require_broker()
     return [log for log in broker.logs.all_logs() if log.topic_partition.topic == topic]
 
 
-def lose_leader(kafka, topic, how):
+def lose_leader(kafka: EmbeddedKafka, topic: str, how: Any) -> Any:
     """Moves a partition away from its leader, which does not hear of it; that leader."""
     old = kafka.leader_of(topic)
     new = min({1, 2, 3} - {old})
@@ -49,7 +51,9 @@ def lose_leader(kafka, topic, how):
 
 
 @pytest.mark.parametrize("how", AWAY)
-def test_a_leader_that_missed_its_reassignment_drops_its_replica(kafka, how):
+def test_a_leader_that_missed_its_reassignment_drops_its_replica(
+    kafka: EmbeddedKafka, how: Any
+) -> None:
     topic = kafka.topic("orders", replication=3)
     topic.send("before")
     old = lose_leader(kafka, "orders", how)
@@ -61,7 +65,9 @@ def test_a_leader_that_missed_its_reassignment_drops_its_replica(kafka, how):
 
 
 @pytest.mark.parametrize("controller_changes", [False, True])
-def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(controller_changes):
+def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(
+    controller_changes: bool,
+) -> None:
     """Its session lasts, so it is told what was queued; a new controller has no such queue."""
     with EmbeddedKafka(brokers=3, config={"zookeeper.session.timeout.ms": 600_000}) as kafka:
         kafka.topic("orders", replication=3).send("a")
@@ -78,7 +84,7 @@ def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(contr
         assert hosted_by(kafka, away) == []
 
 
-def test_what_is_acknowledged_after_its_return_is_kept(kafka):
+def test_what_is_acknowledged_after_its_return_is_kept(kafka: EmbeddedKafka) -> None:
     """The producer knows no other leader, and asks for one when the old one refuses."""
     topic = kafka.topic("orders", replication=3)
     quiet = {"topic.metadata.refresh.interval.ms": -1, "metadata.max.age.ms": 900_000}
@@ -95,7 +101,9 @@ def test_what_is_acknowledged_after_its_return_is_kept(kafka):
 
 
 @pytest.mark.parametrize("how", AWAY)
-def test_a_topic_made_again_is_whole_on_a_broker_that_missed_the_deletion(kafka, how):
+def test_a_topic_made_again_is_whole_on_a_broker_that_missed_the_deletion(
+    kafka: EmbeddedKafka, how: Any
+) -> None:
     kafka.topic("orders", partitions=3, replication=3).send("old")
     away = kafka.leader_of("orders")
     leave(kafka, away, how)
@@ -112,7 +120,7 @@ def test_a_topic_made_again_is_whole_on_a_broker_that_missed_the_deletion(kafka,
 
 
 @pytest.mark.parametrize("how", AWAY)
-def test_reset_leaves_nothing_on_a_leader_that_missed_its_reassignment(how):
+def test_reset_leaves_nothing_on_a_leader_that_missed_its_reassignment(how: Any) -> None:
     topics = {"orders": TopicSpec(replication=3)}
     with EmbeddedKafka(brokers=3, topics=topics) as kafka:
         topic = kafka.existing_topic("orders")
@@ -131,7 +139,7 @@ def test_reset_leaves_nothing_on_a_leader_that_missed_its_reassignment(how):
 class Transaction:
     """An open one with a record in it; its producer."""
 
-    def __init__(self, kafka):
+    def __init__(self, kafka: EmbeddedKafka) -> None:
         self._producer = make_producer(kafka, **{"transactional.id": "t"})
 
     def __enter__(self) -> Producer:
@@ -141,11 +149,11 @@ class Transaction:
         self._producer.flush(20)
         return self._producer
 
-    def __exit__(self, *failure):
+    def __exit__(self, *failure: Any) -> None:
         """Whatever becomes of it."""
 
 
-def test_reset_gives_a_broker_back_a_disk_that_failed():
+def test_reset_gives_a_broker_back_a_disk_that_failed() -> None:
     with EmbeddedKafka(brokers=2, log_dirs=2) as kafka:
         kafka.topic("orders", partitions=4, replication=2).send("old")
         kafka.faults.disk(1).fail(directory=2)
@@ -160,7 +168,9 @@ def test_reset_gives_a_broker_back_a_disk_that_failed():
 
 
 @pytest.mark.parametrize("controller_changes", [False, True])
-def test_a_broker_that_missed_a_deletion_does_not_list_the_topic(kafka, controller_changes):
+def test_a_broker_that_missed_a_deletion_does_not_list_the_topic(
+    kafka: EmbeddedKafka, controller_changes: bool
+) -> None:
     away = next(broker.id for broker in kafka.brokers if broker.id != kafka.controller)
     kafka.topic("orders", replication=2)
     kafka.topic("payments", replication=2)
@@ -176,7 +186,7 @@ def test_a_broker_that_missed_a_deletion_does_not_list_the_topic(kafka, controll
         assert [topic.name for topic in answer.topics] == ["payments"], f"broker {broker.id}"
 
 
-def test_the_name_of_a_deleted_topic_is_free_though_a_replica_is_dead():
+def test_the_name_of_a_deleted_topic_is_free_though_a_replica_is_dead() -> None:
     """As on KRaft: the dead broker's log is settled when that broker is back."""
     with EmbeddedKafka(brokers=3, config={"auto.create.topics.enable": False}) as kafka:
         kafka.topic("orders", replication=3).send("old")
@@ -191,7 +201,7 @@ def test_the_name_of_a_deleted_topic_is_free_though_a_replica_is_dead():
         assert kafka.existing_topic("orders").read() == []
 
 
-def test_a_topic_whose_only_broker_is_dead_can_be_deleted(kafka):
+def test_a_topic_whose_only_broker_is_dead_can_be_deleted(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=1)
     dead = kafka.leader_of("orders")
     kafka.broker(dead).kill()
@@ -202,7 +212,7 @@ def test_a_topic_whose_only_broker_is_dead_can_be_deleted(kafka):
     assert hosted_by(kafka, dead) == []
 
 
-def test_a_topic_that_is_being_moved_to_a_dead_broker_can_be_deleted(kafka):
+def test_a_topic_that_is_being_moved_to_a_dead_broker_can_be_deleted(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=1)
     leader = kafka.leader_of("orders")
     target = min({1, 2, 3} - {leader, kafka.controller})

@@ -4,6 +4,8 @@ import itertools
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +36,7 @@ VERBS = {
 }
 
 
-def bring_to(handle, state):
+def bring_to(handle: Any, state: Any) -> None:
     for verb in {
         BrokerState.RUNNING: (),
         BrokerState.STOPPED: ("stop",),
@@ -46,7 +48,9 @@ def bring_to(handle, state):
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(VERBS, VERBS)))
-def test_a_handle_makes_legal_moves_and_refuses_others(kafka, before, after):
+def test_a_handle_makes_legal_moves_and_refuses_others(
+    kafka: EmbeddedKafka, before: Any, after: Any
+) -> None:
     handle = kafka.broker(2)
     bring_to(handle, before)
     verb = (
@@ -62,7 +66,7 @@ def test_a_handle_makes_legal_moves_and_refuses_others(kafka, before, after):
     assert handle.is_running == (handle.state in (BrokerState.RUNNING, BrokerState.PAUSED))
 
 
-def test_a_paused_broker_is_not_started_but_resumed(kafka):
+def test_a_paused_broker_is_not_started_but_resumed(kafka: EmbeddedKafka) -> None:
     kafka.broker(1).pause()
     with pytest.raises(EmbedKafkaError, match="cannot start: it is paused"):
         kafka.broker(1).start()
@@ -71,13 +75,13 @@ def test_a_paused_broker_is_not_started_but_resumed(kafka):
         kafka.broker(1).resume()
 
 
-def test_an_unknown_broker_is_an_error_that_names_the_known_ones(kafka):
+def test_an_unknown_broker_is_an_error_that_names_the_known_ones(kafka: EmbeddedKafka) -> None:
     with pytest.raises(EmbedKafkaError, match="no broker 7; there are 1, 2, 3"):
         kafka.broker(7)
 
 
 @pytest.mark.parametrize("verb", ["stop", "kill"])
-def test_a_broker_comes_back_on_its_port_with_its_records(verb):
+def test_a_broker_comes_back_on_its_port_with_its_records(verb: str) -> None:
     with EmbeddedKafka() as kafka:
         topic = kafka.topic("orders", partitions=2)
         topic.send_many(map(str, range(100)))
@@ -92,7 +96,7 @@ def test_a_broker_comes_back_on_its_port_with_its_records(verb):
         assert topic.send("more").offset >= 0
 
 
-def test_a_broker_takes_another_port_when_its_own_was_taken(kafka):
+def test_a_broker_takes_another_port_when_its_own_was_taken(kafka: EmbeddedKafka) -> None:
     handle = kafka.broker(1)
     host, port = handle.address.split(":")
     handle.kill()
@@ -102,7 +106,9 @@ def test_a_broker_takes_another_port_when_its_own_was_taken(kafka):
         kafka.topic("orders", replication=3).send("found")
 
 
-def test_a_stopped_broker_refuses_connections_and_a_paused_one_lets_them_wait(kafka):
+def test_a_stopped_broker_refuses_connections_and_a_paused_one_lets_them_wait(
+    kafka: EmbeddedKafka,
+) -> None:
     stopped, paused = kafka.broker(1), kafka.broker(2)
     host, port = stopped.address.split(":")
     stopped.stop()
@@ -120,7 +126,7 @@ def test_a_stopped_broker_refuses_connections_and_a_paused_one_lets_them_wait(ka
         assert connection.recv(4)
 
 
-def test_a_killed_broker_resets_its_connections(kafka):
+def test_a_killed_broker_resets_its_connections(kafka: EmbeddedKafka) -> None:
     handle = kafka.broker(1)
     host, port = handle.address.split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
@@ -132,7 +138,7 @@ def test_a_killed_broker_resets_its_connections(kafka):
                 continue
 
 
-def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka):
+def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka: EmbeddedKafka) -> None:
     handle = kafka.broker(3)
     directory = handle._lifecycle.require_broker().spec.log_dirs[0]
     kafka.topic("orders", partitions=3, replication=3).send_many("abc")
@@ -145,12 +151,12 @@ def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka):
     assert threads_of(3) == []
 
 
-def threads_of(broker_id):
+def threads_of(broker_id: int) -> list[Any]:
     prefix = f"ek-b{broker_id}-"
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(prefix)]
 
 
-def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka):
+def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic("orders", replication=3)
     topic.send_many(map(str, range(1000)))
     dead = kafka.broker(kafka.describe_partition("orders").replicas[-1])
@@ -167,7 +173,7 @@ def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka):
     assert view.log_end_offset == 2000
 
 
-def test_a_broker_is_restarted_in_good_order(kafka):
+def test_a_broker_is_restarted_in_good_order(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=6, replication=3)
     for handle in kafka.brokers:
         handle.restart()
@@ -175,7 +181,7 @@ def test_a_broker_is_restarted_in_good_order(kafka):
     assert send(make_producer(kafka), "orders", "x")[0] is None
 
 
-def test_a_broker_is_added_and_gets_replicas_of_new_topics(kafka):
+def test_a_broker_is_added_and_gets_replicas_of_new_topics(kafka: EmbeddedKafka) -> None:
     handle = kafka.add_broker()
     assert handle.id == 4
     kafka.topic("wide", partitions=4, replication=4)
@@ -186,7 +192,7 @@ def test_a_broker_is_added_and_gets_replicas_of_new_topics(kafka):
     assert {kafka.leader_of("wide", partition) for partition in range(4)} == {1, 2, 3}
 
 
-def test_a_whole_cluster_comes_back_from_its_directory(tmp_path):
+def test_a_whole_cluster_comes_back_from_its_directory(tmp_path: Path) -> None:
     with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
         first_id = kafka.cluster_id
         orders = kafka.topic(
@@ -208,7 +214,7 @@ def test_a_whole_cluster_comes_back_from_its_directory(tmp_path):
         orders.send("more")
 
 
-def test_a_broker_that_was_dead_at_the_end_catches_up_in_the_next_cluster(tmp_path):
+def test_a_broker_that_was_dead_at_the_end_catches_up_in_the_next_cluster(tmp_path: Path) -> None:
     with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
         orders = kafka.topic("orders", replication=3)
         orders.send("all have it")
@@ -221,7 +227,7 @@ def test_a_broker_that_was_dead_at_the_end_catches_up_in_the_next_cluster(tmp_pa
         assert len(kafka.existing_topic("orders").read()) == 2
 
 
-def test_time_moves_when_the_test_says_so(kafka):
+def test_time_moves_when_the_test_says_so(kafka: EmbeddedKafka) -> None:
     before = kafka.clock.now_ms()
     kafka.clock.advance(days=8, hours=1, minutes=2, seconds=3, ms=4)
     passed = kafka.clock.now_ms() - before
@@ -231,7 +237,7 @@ def test_time_moves_when_the_test_says_so(kafka):
         kafka.clock.advance(days=-1)
 
 
-def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it():
+def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it() -> None:
     """librdkafka forgets every broker when it is told of none, and never asks again."""
     with EmbeddedKafka() as kafka:
         handle = kafka.broker(1)
@@ -253,7 +259,7 @@ def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it():
         assert [broker.node_id for broker in told.brokers] == [1]
 
 
-def test_notifications_of_changed_settings_do_not_pile_up(kafka):
+def test_notifications_of_changed_settings_do_not_pile_up(kafka: EmbeddedKafka) -> None:
     """Kafka's brokers purge them a quarter of an hour later, when they read the next."""
     kafka.topic("orders")
     zk = kafka._require_brokers().zk
@@ -267,7 +273,7 @@ def test_notifications_of_changed_settings_do_not_pile_up(kafka):
     eventually(lambda: len(zk.store.children(paths.CONFIG_CHANGES)) == 1, "the old ones are gone")
 
 
-def await_segment_bytes(handle, size):
+def await_segment_bytes(handle: Any, size: int) -> None:
     config = handle._lifecycle.require_broker().config
     eventually(
         lambda: config.log_config("orders").segment_bytes == size, f"{handle} obeys the setting"

@@ -4,6 +4,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -52,12 +55,12 @@ except Exception:
 class Spinning:
     """Handlers that compute until they are let go."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spins = threading.Event()
         self.ends = threading.Event()
         handle = Dispatcher.handle
 
-        def spin(dispatcher, request):
+        def spin(dispatcher: Any, request: Any) -> None:
             if b"spin" in bytes(request.frame):
                 self.thread = threading.current_thread()
                 self.spins.set()
@@ -68,28 +71,28 @@ class Spinning:
         monkeypatch.setattr(Dispatcher, "handle", spin)
         monkeypatch.setattr(threads, "PATIENCE_S", 0.5)
 
-    def begin(self, kafka):
+    def begin(self, kafka: EmbeddedKafka) -> None:
         settings = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
         self._client = AdminClient({**settings, "client.id": "spin"})
         self._asking = threading.Thread(target=self._ask)
         self._asking.start()
         assert self.spins.wait(PATIENCE_S)
 
-    def _ask(self):
+    def _ask(self) -> None:
         try:
             self._client.list_topics(timeout=PATIENCE_S)
         except Exception:
             pass  # the cluster has gone
 
 
-def await_ends(besides=None):
+def await_ends(besides: Any = None) -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("ek-") and thread is not besides:
             thread.join(PATIENCE_S)
 
 
 @pytest.fixture
-def spinning(monkeypatch, tmp_path):
+def spinning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Spinning]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     spinning = Spinning(monkeypatch)
     yield spinning
@@ -98,7 +101,7 @@ def spinning(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("handlers", [0, 2])
-def test_a_cluster_ends_though_a_handler_does_not(spinning, handlers):
+def test_a_cluster_ends_though_a_handler_does_not(spinning: Spinning, handlers: int) -> None:
     kafka = EmbeddedKafka(brokers=2, config={"num.io.threads": handlers}).start()
     addresses = kafka.bootstrap_servers.split(",")
     spinning.begin(kafka)
@@ -113,7 +116,7 @@ def test_a_cluster_ends_though_a_handler_does_not(spinning, handlers):
     assert our_threads() == {name}
 
 
-def test_what_a_busy_broker_keeps_is_left_in_order(spinning, tmp_path):
+def test_what_a_busy_broker_keeps_is_left_in_order(spinning: Spinning, tmp_path: Path) -> None:
     kafka = EmbeddedKafka(data_dir=tmp_path / "data").start()
     kafka.topic("orders").send("kept")
     spinning.begin(kafka)
@@ -122,7 +125,7 @@ def test_what_a_busy_broker_keeps_is_left_in_order(spinning, tmp_path):
         assert [message.text for message in again.existing_topic("orders").read()] == ["kept"]
 
 
-def test_serve_ends_with_its_stdin_though_a_handler_does_not(tmp_path):
+def test_serve_ends_with_its_stdin_though_a_handler_does_not(tmp_path: Path) -> None:
     serve = subprocess.Popen(
         [sys.executable, "-c", RUNNER, "serve"],
         env={"TMPDIR": str(tmp_path)},
@@ -144,7 +147,7 @@ def test_serve_ends_with_its_stdin_though_a_handler_does_not(tmp_path):
     assert list(tmp_path.glob("embedkafka-*")) == []
 
 
-def test_up_ends_though_a_handler_does_not(tmp_path):
+def test_up_ends_though_a_handler_does_not(tmp_path: Path) -> None:
     up = subprocess.run(
         [sys.executable, "-c", RUNNER, "up", "--", sys.executable, "-c", SENDS_SPIN],
         env={"TMPDIR": str(tmp_path)},

@@ -1,12 +1,15 @@
 """A compacted topic, as a user sees it."""
 
 import threading
+from typing import Any
+
+import pytest
 
 from embedkafka import EmbeddedKafka
 from embedkafka.log.compaction import Compaction
 
 
-def test_a_compacted_topic_keeps_the_newest_value_of_each_key():
+def test_a_compacted_topic_keeps_the_newest_value_of_each_key() -> None:
     with EmbeddedKafka(config={"log.cleaner.backoff.ms": 10}) as kafka:
         topic = kafka.topic(
             config={
@@ -31,11 +34,11 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key():
         assert [m.offset for m in kept] == [6, 7, 8, 9]
 
 
-def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch):
+def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
     clean = Compaction.clean
 
-    def clean_slowly(self, batch, transactions):
+    def clean_slowly(self: object, batch: bytearray, transactions: Any) -> Any:
         begun.set()
         assert may_end.wait(60)
         return clean(self, batch, transactions)

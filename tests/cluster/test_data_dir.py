@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -21,7 +24,7 @@ ACKNOWLEDGED_IN_A_LIFE = 400
 
 
 @contextmanager
-def served(data_dir, brokers):
+def served(data_dir: Path, brokers: Any) -> Iterator[SimpleNamespace]:
     """`embedkafka serve` in a process that is killed with SIGKILL at the end."""
     process = subprocess.Popen(
         [
@@ -45,7 +48,7 @@ def served(data_dir, brokers):
 class Witness:
     """Keeps a cluster busy through its lives, and knows what was acknowledged."""
 
-    def __init__(self, brokers):
+    def __init__(self, brokers: Any) -> None:
         self.brokers = brokers
         self.cluster_ids = set()
         self.topics = []
@@ -53,7 +56,7 @@ class Witness:
         self.committed_values = []
         self.committed_offset = 0
 
-    def live(self, kafka, life):
+    def live(self, kafka: EmbeddedKafka, life: object) -> None:
         """One life of the cluster, killed while records and a transaction are on their way."""
         self.create_topic(kafka, f"life-{life}")
         transactional = make_producer(kafka, **{"transactional.id": "payments"})
@@ -65,29 +68,29 @@ class Witness:
         send(transactional, "payments", f"undecided {life}".encode())
         self.produce_until_killed(kafka, life)
 
-    def create_topic(self, kafka, name, partitions=1):
+    def create_topic(self, kafka: EmbeddedKafka, name: str, partitions: int = 1) -> None:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         new = NewTopic(name, partitions, self.brokers)
         admin.create_topics([new])[name].result(PATIENCE_S)
         self.topics.append(name)
 
-    def pay(self, producer, value):
+    def pay(self, producer: Any, value: Any) -> None:
         producer.begin_transaction()
         send(producer, "payments", value.encode())
         producer.commit_transaction(PATIENCE_S)
         self.committed_values.append(value.encode())
 
-    def commit_offset(self, kafka, offset):
+    def commit_offset(self, kafka: EmbeddedKafka, offset: int) -> None:
         consumer = make_consumer(kafka)
         consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
         consumer.close()
         self.committed_offset = offset
 
-    def produce_until_killed(self, kafka, life):
+    def produce_until_killed(self, kafka: EmbeddedKafka, life: object) -> None:
         acknowledged = []
         producer = make_producer(kafka)
 
-        def on_delivery(error, message):
+        def on_delivery(error: Any, message: Any) -> None:
             if error is None:
                 acknowledged.append(message.value())
 
@@ -107,7 +110,7 @@ class Witness:
         producer.flush(PATIENCE_S)
         self.acknowledged |= set(acknowledged)
 
-    def check(self, kafka):
+    def check(self, kafka: EmbeddedKafka) -> None:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         metadata = admin.list_topics(timeout=PATIENCE_S)
         self.cluster_ids.add(metadata.cluster_id)
@@ -123,7 +126,7 @@ class Witness:
         assert position.offset == self.committed_offset
 
 
-def read(kafka, topic):
+def read(kafka: EmbeddedKafka, topic: str) -> list[Any]:
     """The values in partition 0, those of aborted transactions left out."""
     consumer = make_consumer(kafka, f"reader of {topic}")
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)
@@ -140,7 +143,9 @@ def read(kafka, topic):
 
 
 @pytest.mark.parametrize("brokers", [1, 3])
-def test_a_process_killed_under_load_loses_nothing_that_it_acknowledged(brokers, tmp_path):
+def test_a_process_killed_under_load_loses_nothing_that_it_acknowledged(
+    brokers: int, tmp_path: Path
+) -> None:
     witness = Witness(brokers)
     for life in range(LIVES):
         with served(tmp_path, brokers) as kafka:
@@ -157,7 +162,7 @@ def test_a_process_killed_under_load_loses_nothing_that_it_acknowledged(brokers,
     assert not (tmp_path / "zookeeper.journal").exists()
 
 
-def test_a_change_is_kept_though_nobody_closed_the_cluster(tmp_path):
+def test_a_change_is_kept_though_nobody_closed_the_cluster(tmp_path: Path) -> None:
     with served(tmp_path, 1) as kafka:
         witness = Witness(1)
         witness.create_topic(kafka, "orders", partitions=2)
@@ -171,7 +176,7 @@ def test_a_change_is_kept_though_nobody_closed_the_cluster(tmp_path):
 # -- one at a time
 
 
-def test_a_second_cluster_of_the_process_is_refused(tmp_path):
+def test_a_second_cluster_of_the_process_is_refused(tmp_path: Path) -> None:
     with EmbeddedKafka(data_dir=tmp_path) as kafka:
         orders = kafka.topic("orders")
         with pytest.raises(DirectoryInUse, match=f"{tmp_path} is in use by this process"):
@@ -183,7 +188,7 @@ def test_a_second_cluster_of_the_process_is_refused(tmp_path):
         assert [message.text for message in kafka.existing_topic("orders").read()] == ["kept"]
 
 
-def test_another_process_is_refused_and_hears_who_has_it(tmp_path):
+def test_another_process_is_refused_and_hears_who_has_it(tmp_path: Path) -> None:
     with EmbeddedKafka(data_dir=tmp_path):
         command = [sys.executable, "-m", "embedkafka.cli", "serve", "--data-dir", str(tmp_path)]
         refused = subprocess.run(
@@ -194,7 +199,7 @@ def test_another_process_is_refused_and_hears_who_has_it(tmp_path):
         assert (tmp_path / "broker-1" / ".lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_a_log_directory_that_another_broker_uses_is_refused(tmp_path):
+def test_a_log_directory_that_another_broker_uses_is_refused(tmp_path: Path) -> None:
     with EmbeddedKafka(brokers=2, data_dir=tmp_path) as kafka:
         kafka.broker(2).stop()
         (tmp_path / "elsewhere").mkdir()

@@ -7,6 +7,8 @@ import functools
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ from tests.wire.one_partition import batch, fetch, produce
 PRIVATELY = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "-r"]
 
 
-def await_state(kafka, broker_id, state):
+def await_state(kafka: EmbeddedKafka, broker_id: int, state: Any) -> None:
     handle = kafka.broker(broker_id)
     kafka._await(
         f"broker {broker_id} to be {state.value}",
@@ -32,7 +34,9 @@ def await_state(kafka, broker_id, state):
 
 
 @pytest.mark.parametrize("fault", ["fill", "fail", "protect"])
-def test_a_broker_whose_only_disk_fails_dies_and_comes_back_when_it_is_healed(kafka, fault):
+def test_a_broker_whose_only_disk_fails_dies_and_comes_back_when_it_is_healed(
+    kafka: EmbeddedKafka, fault: str
+) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(30)
@@ -49,7 +53,7 @@ def test_a_broker_whose_only_disk_fails_dies_and_comes_back_when_it_is_healed(ka
     assert_nothing_lost(kafka, sender)
 
 
-def test_a_broker_with_another_directory_goes_on_with_what_is_there():
+def test_a_broker_with_another_directory_goes_on_with_what_is_there() -> None:
     with EmbeddedKafka(brokers=3, log_dirs=2) as kafka:
         kafka.topic("orders", partitions=6, replication=3)
         with sending(kafka, "orders", partitions=6) as sender:
@@ -73,7 +77,7 @@ def test_a_broker_with_another_directory_goes_on_with_what_is_there():
 
 
 @pytest.mark.parametrize("fault", ["fill", "fail", "protect"])
-def test_clients_are_told_of_a_lost_directory_and_served_from_the_other(fault):
+def test_clients_are_told_of_a_lost_directory_and_served_from_the_other(fault: str) -> None:
     with EmbeddedKafka(log_dirs=2) as kafka:
         kafka.topic("orders", partitions=2)
         ((lost,), (kept,)) = (
@@ -105,7 +109,7 @@ def test_clients_are_told_of_a_lost_directory_and_served_from_the_other(fault):
         assert sorted(texts) == sorted([(lost, "before"), (kept, "before"), (kept, "after")])
 
 
-def test_a_full_disk_leaves_what_was_written_readable():
+def test_a_full_disk_leaves_what_was_written_readable() -> None:
     with EmbeddedKafka() as kafka:
         topic = kafka.topic("orders")
         topic.send_many(map(str, range(10)))
@@ -115,12 +119,12 @@ def test_a_full_disk_leaves_what_was_written_readable():
         topic.send("more")
 
 
-def test_a_broker_needs_a_directory():
+def test_a_broker_needs_a_directory() -> None:
     with pytest.raises(ConfigError, match="at least one log directory"):
         EmbeddedKafka(log_dirs=0)
 
 
-def logs_in(kafka, broker_id, *, directory):
+def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: Path) -> list[Any]:
     broker = kafka.broker(broker_id)._lifecycle.require_broker()
     root = broker.spec.log_dirs[directory - 1]
     return [
@@ -130,7 +134,7 @@ def logs_in(kafka, broker_id, *, directory):
     ]
 
 
-def move(client, partition, path):
+def move(client: Any, partition: Any, path: Path) -> Any:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name="orders", partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     answer = client.call(AlterReplicaLogDirsRequest(dirs=[directory]), 2)
@@ -141,7 +145,7 @@ def move(client, partition, path):
 
 
 @functools.cache
-def can_mount():
+def can_mount() -> bool:
     tried = [*PRIVATELY, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     try:
         return subprocess.run(tried, capture_output=True, check=False).returncode == 0
@@ -149,7 +153,7 @@ def can_mount():
         return False
 
 
-def run_scarcity(way, data_dir, prefix=()):
+def run_scarcity(way: Any, data_dir: Path, prefix: str = ()) -> None:
     subprocess.run(
         [*prefix, sys.executable, "-m", "tests.cluster.scarcity", way, data_dir],
         check=True,
@@ -158,18 +162,18 @@ def run_scarcity(way, data_dir, prefix=()):
 
 
 @pytest.mark.parametrize("way", ["descriptors", "small-files"])
-def test_a_cluster_gets_over_a_limit_of_its_process(way, tmp_path):
+def test_a_cluster_gets_over_a_limit_of_its_process(way: str, tmp_path: Path) -> None:
     run_scarcity(way, tmp_path / "data")
 
 
 @pytest.mark.parametrize("way", ["full-disk", "full-second-disk", "read-only-disk"])
-def test_a_cluster_gets_over_a_limit_of_a_real_disk(way, tmp_path):
+def test_a_cluster_gets_over_a_limit_of_a_real_disk(way: str, tmp_path: Path) -> None:
     if not can_mount():
         pytest.skip("nobody may mount here; the seam and the limits of a process tell the same")
     run_scarcity(way, tmp_path / "data", PRIVATELY)
 
 
-def test_a_cluster_that_cannot_be_written_down_ends_all_the_same(tmp_path):
+def test_a_cluster_that_cannot_be_written_down_ends_all_the_same(tmp_path: Path) -> None:
     kafka = EmbeddedKafka(brokers=2, data_dir=tmp_path).start()
     address = kafka.bootstrap_servers.split(",")[0]
     (tmp_path / "zookeeper.json").unlink()
@@ -179,7 +183,7 @@ def test_a_cluster_that_cannot_be_written_down_ends_all_the_same(tmp_path):
     assert refuses(address)
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path):
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"file/data cannot be used: .*Not a directory"):
         EmbeddedKafka(data_dir=tmp_path / "file" / "data").start()

@@ -1,5 +1,7 @@
 """Each record is copied once, whoever dies: offsets and records are parts of one transaction."""
 
+from typing import Any
+
 import pytest
 
 from embedkafka import EmbeddedKafka
@@ -18,7 +20,7 @@ STATE_PARTITIONS = 5  # of both internal topics
 
 
 @pytest.fixture
-def copied(kafka):
+def copied(kafka: EmbeddedKafka) -> EmbeddedKafka:
     """A cluster with a source full of records, an empty sink, and coordinators."""
     source = kafka.topic("source", partitions=PARTITIONS, replication=3)
     kafka.topic("sink", partitions=PARTITIONS, replication=3)
@@ -32,20 +34,20 @@ def copied(kafka):
     return kafka
 
 
-def transaction_coordinator(kafka, name="copier"):
+def transaction_coordinator(kafka: EmbeddedKafka, name: str = "copier") -> Any:
     return kafka.leader_of("__transaction_state", coordinator_partition(name, STATE_PARTITIONS))
 
 
-def sink_leader(kafka):
+def sink_leader(kafka: EmbeddedKafka) -> Any:
     return kafka.leader_of("sink", 0)
 
 
-def connect(kafka, broker):
+def connect(kafka: EmbeddedKafka, broker: Any) -> RawClient:
     host, _, port = kafka.broker(broker).address.rpartition(":")
     return RawClient(host, int(port))
 
 
-def group_away_from(kafka, broker):
+def group_away_from(kafka: EmbeddedKafka, broker: Any) -> str:
     """A group whose coordinator is another broker."""
     for number in range(100):
         group = f"copiers-{number}"
@@ -55,19 +57,21 @@ def group_away_from(kafka, broker):
     raise AssertionError(f"broker {broker} coordinates all groups")
 
 
-def by_partition(kafka, topic, isolation="read_committed"):
+def by_partition(
+    kafka: EmbeddedKafka, topic: str, isolation: str = "read_committed"
+) -> dict[Any, Any]:
     found = {partition: [] for partition in range(PARTITIONS)}
     for message in kafka.existing_topic(topic).read(timeout_s=30, isolation=isolation):
         found[message.partition].append(message.text)
     return found
 
 
-def assert_copied_once(kafka):
+def assert_copied_once(kafka: EmbeddedKafka) -> None:
     kafka.existing_topic("sink").wait_for(RECORDS, timeout_s=60)
     assert by_partition(kafka, "sink") == by_partition(kafka, "source")
 
 
-def test_aborted_copies_are_never_seen(copied):
+def test_aborted_copies_are_never_seen(copied: Any) -> None:
     with copying(copied, "source", "sink", aborts_every=3) as copier:
         assert_copied_once(copied)
     assert copier.aborted > 5
@@ -76,7 +80,7 @@ def test_aborted_copies_are_never_seen(copied):
 
 
 @pytest.mark.parametrize("find_victim", [transaction_coordinator, sink_leader])
-def test_copying_goes_on_when_a_broker_is_killed(copied, find_victim):
+def test_copying_goes_on_when_a_broker_is_killed(copied: Any, find_victim: Any) -> None:
     victim = copied.broker(find_victim(copied))
     group = group_away_from(copied, victim.id)
     with copying(copied, "source", "sink", group=group, size=3, aborts_every=5) as copier:
@@ -88,7 +92,7 @@ def test_copying_goes_on_when_a_broker_is_killed(copied, find_victim):
         assert_copied_once(copied)
 
 
-def test_a_coordinator_that_is_cut_off_is_replaced(copied):
+def test_a_coordinator_that_is_cut_off_is_replaced(copied: Any) -> None:
     alone = transaction_coordinator(copied)
     group = group_away_from(copied, alone)
     with copying(copied, "source", "sink", group=group, size=3) as copier:
@@ -100,7 +104,7 @@ def test_a_coordinator_that_is_cut_off_is_replaced(copied):
         assert_copied_once(copied)
 
 
-def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka):
+def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka: EmbeddedKafka) -> None:
     kafka.topic("source", replication=1)
     leader = kafka.leader_of("source")
     warm = make_producer(kafka, **{"transactional.id": "warm-up"})
@@ -118,7 +122,7 @@ def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka):
         kafka.clock.advance(hours=1)  # every connection is closed for being idle
 
 
-def test_a_second_copier_with_the_same_name_fences_the_first(copied):
+def test_a_second_copier_with_the_same_name_fences_the_first(copied: Any) -> None:
     with copying(copied, "source", "sink", size=2) as first:
         first.await_commits(3)
         with copying(copied, "source", "sink", size=5) as second:
@@ -128,7 +132,7 @@ def test_a_second_copier_with_the_same_name_fences_the_first(copied):
     assert not second.is_fenced
 
 
-def test_what_one_coordinator_began_the_next_one_ends(copied):
+def test_what_one_coordinator_began_the_next_one_ends(copied: Any) -> None:
     producer = make_producer(copied, **{"transactional.id": "copier"})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -141,18 +145,18 @@ def test_what_one_coordinator_began_the_next_one_ends(copied):
     assert by_partition(copied, "sink") == {p: ["kept"] for p in range(PARTITIONS)}
 
 
-def restore(kafka):
+def restore(kafka: EmbeddedKafka) -> None:
     kafka.restore(kafka.snapshot())
 
 
-def kill_and_start(kafka):
+def kill_and_start(kafka: EmbeddedKafka) -> None:
     kafka.broker(1).kill()
     kafka.broker(1).start()
     kafka.await_leader("sink")
 
 
 @pytest.mark.parametrize("begin_again", [restore, kill_and_start])
-def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(begin_again):
+def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(begin_again: Any) -> None:
     with EmbeddedKafka() as kafka:
         sink = kafka.topic("sink")
         producer = make_producer(kafka, **{"transactional.id": "copier"})
@@ -172,7 +176,7 @@ def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(begin_again):
         assert [message.text for message in sink.wait_for(1, timeout_s=30)] == ["kept"]
 
 
-def test_a_topic_that_is_deleted_during_a_commit_does_not_hold_it_up(kafka):
+def test_a_topic_that_is_deleted_during_a_commit_does_not_hold_it_up(kafka: EmbeddedKafka) -> None:
     kafka.topic("sink", replication=3)
     kept = kafka.topic("kept", replication=3)
     producer = make_producer(kafka, **{"transactional.id": "copier"})
@@ -191,7 +195,7 @@ def test_a_topic_that_is_deleted_during_a_commit_does_not_hold_it_up(kafka):
     make_producer(kafka, **{"transactional.id": "copier"}).init_transactions(30)
 
 
-def test_committed_readers_see_whole_transactions_in_order(kafka):
+def test_committed_readers_see_whole_transactions_in_order(kafka: EmbeddedKafka) -> None:
     kafka.topic("sink", replication=3)
     producer = make_producer(kafka, **{"transactional.id": "copier"})
     producer.init_transactions(30)
@@ -199,7 +203,7 @@ def test_committed_readers_see_whole_transactions_in_order(kafka):
     reader.subscribe(["sink"])
     seen = []
 
-    def read():
+    def read() -> None:
         seen.extend(m.value() for m in reader.consume(100, 0.05) if m.error() is None)
 
     for turn in range(40):
@@ -221,7 +225,9 @@ def test_committed_readers_see_whole_transactions_in_order(kafka):
 
 @pytest.mark.java
 @pytest.mark.parametrize("line", ["3.9", "4"])
-def test_java_clients_copy_each_record_once_though_every_broker_dies(kafka, line):
+def test_java_clients_copy_each_record_once_though_every_broker_dies(
+    kafka: EmbeddedKafka, line: str
+) -> None:
     """Clients of 3.9 have transactions of version 1, those of 4 of version 2."""
     source = kafka.topic("source", replication=3)
     kafka.topic("sink", replication=3)
@@ -242,7 +248,7 @@ def test_java_clients_copy_each_record_once_though_every_broker_dies(kafka, line
     assert texts == [f"{number}" for number in range(RECORDS)]
 
 
-def test_any_replica_describes_the_producers_of_a_partition(kafka):
+def test_any_replica_describes_the_producers_of_a_partition(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=2)
     producer = make_producer(kafka, **{"transactional.id": "t"})
     producer.init_transactions(20)

@@ -1,5 +1,8 @@
 """A bug in one client's answer, on the thread of another client."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from embedkafka import BackgroundFailure, EmbeddedKafka
@@ -12,10 +15,10 @@ BROKEN = "broken"
 
 
 @pytest.fixture
-def kafka(monkeypatch):
+def kafka(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedKafka]:
     make_response = handler._response
 
-    def make_or_raise(broker, answer, context):
+    def make_or_raise(broker: Any, answer: Any, context: Any) -> Any:
         if context.client_id == BROKEN:
             raise ValueError("a bug in one answer")
         return make_response(broker, answer, context)
@@ -25,7 +28,9 @@ def kafka(monkeypatch):
         yield kafka
 
 
-def test_an_answer_that_fails_costs_neither_the_producer_nor_other_consumers(kafka):
+def test_an_answer_that_fails_costs_neither_the_producer_nor_other_consumers(
+    kafka: EmbeddedKafka,
+) -> None:
     orders = kafka.topic("orders")
     host, _, port = kafka.bootstrap_servers.rpartition(":")
     request = fetch_request("orders", 0, max_wait_ms=30_000, min_bytes=1)

@@ -1,5 +1,8 @@
 """A follower stumbles over one partition; producers and the other partitions go on."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from embedkafka import EmbeddedKafka
@@ -10,7 +13,9 @@ from tests.cluster.traffic import make_producer, send
 
 
 @pytest.fixture(params=["in the process", "by wire"])
-def kafka(request, monkeypatch):
+def kafka(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[EmbeddedKafka]:
     if request.param == "by wire":
         monkeypatch.setattr(Network, "peers", lambda network, broker, find: None)
     with EmbeddedKafka(brokers=3, config={"replica.lag.time.max.ms": 1_000}) as kafka:
@@ -18,19 +23,19 @@ def kafka(request, monkeypatch):
 
 
 @pytest.fixture
-def stumble(monkeypatch):
+def stumble(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes the replicas of one broker raise when they append to a topic."""
     real = Log.append_as_follower
     bad = set()
 
-    def append(log, records):
+    def append(log: Log, records: Any) -> Any:
         if (log.directory.parent, log.topic_partition.topic) in bad:
             raise ValueError("a bug in one partition")
         return real(log, records)
 
     monkeypatch.setattr(Log, "append_as_follower", append)
 
-    def begin(handle, topic):
+    def begin(handle: Any, topic: str) -> Any:
         for directory in handle._lifecycle.require_broker().logs.directories:
             bad.add((directory, topic))
         return bad
@@ -38,7 +43,9 @@ def stumble(monkeypatch):
     return begin
 
 
-def test_one_bad_partition_leaves_producers_and_others_alone(kafka, stumble):
+def test_one_bad_partition_leaves_producers_and_others_alone(
+    kafka: EmbeddedKafka, stumble: Any
+) -> None:
     for topic in ("bad", "good"):
         kafka.topic(topic, replication=3).send("before")
     follower = kafka.describe_partition("bad").replicas[-1]

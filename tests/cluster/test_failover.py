@@ -1,6 +1,7 @@
 """What producers, consumers and groups see when brokers die, leave, or stand still."""
 
 import time
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaError
@@ -15,7 +16,7 @@ from tests.cluster.traffic import (
 )
 
 
-def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(kafka):
+def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(200)
@@ -30,7 +31,7 @@ def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_every_broker_in_turn_is_killed_and_comes_back(kafka):
+def test_every_broker_in_turn_is_killed_and_comes_back(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=6, replication=3)
     with sending(kafka, "orders", partitions=6) as sender:
         for handle in kafka.brokers:
@@ -43,7 +44,7 @@ def test_every_broker_in_turn_is_killed_and_comes_back(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_killing_the_controller_moves_it_and_loses_nothing(kafka):
+def test_killing_the_controller_moves_it_and_loses_nothing(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(50)
@@ -60,14 +61,14 @@ def test_killing_the_controller_moves_it_and_loses_nothing(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_a_controlled_stop_moves_leaders_before_connections_die(kafka):
+def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic("orders", partitions=6, replication=3)
     topic.send_many(map(str, range(60)))
     leaving = kafka.broker(2)
     broker, led_at_end = leaving._lifecycle.require_broker(), []
     stop = broker.stop
 
-    def look_then_stop(**how):
+    def look_then_stop(**how: Any) -> None:
         led_at_end.extend(p for p in range(6) if kafka.leader_of("orders", p) == 2)
         stop(**how)
 
@@ -81,7 +82,7 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka):
     assert sender.errors == []
 
 
-def test_a_stopped_controller_hands_over_too(kafka):
+def test_a_stopped_controller_hands_over_too(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     first = kafka.controller
     with sending(kafka, "orders", partitions=3) as sender:
@@ -96,7 +97,7 @@ def test_a_stopped_controller_hands_over_too(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_a_paused_leader_is_fenced_and_acknowledges_nothing(kafka):
+def test_a_paused_leader_is_fenced_and_acknowledges_nothing(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     with sending(kafka, "orders") as sender:
         sender.await_acks(50)
@@ -116,7 +117,7 @@ def test_a_paused_leader_is_fenced_and_acknowledges_nothing(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka):
+def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka: EmbeddedKafka) -> None:
     """It still believes to lead; only what all in-sync replicas have is acknowledged."""
     kafka.topic("orders", replication=3)
     paused = kafka.broker(kafka.leader_of("orders"))
@@ -132,7 +133,7 @@ def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka):
     assert [(m.offset, m.text) for m in messages] == [(0, "before"), (message.offset(), "after")]
 
 
-def test_a_short_pause_goes_unnoticed(kafka):
+def test_a_short_pause_goes_unnoticed(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     before = kafka.describe_partition("orders")
     kafka.broker(before.leader).pause()
@@ -141,7 +142,7 @@ def test_a_short_pause_goes_unnoticed(kafka):
     assert kafka.describe_partition("orders").leader_epoch == before.leader_epoch
 
 
-def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka):
+def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     first = kafka.controller
     kafka.broker(first).pause()
@@ -156,7 +157,7 @@ def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka):
     assert not deposed.is_active
 
 
-def test_too_few_in_sync_replicas_refuse_acks_all(kafka):
+def test_too_few_in_sync_replicas_refuse_acks_all(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
     leader, *others = kafka.describe_partition("orders").replicas
     producer = make_producer(kafka, **{"enable.idempotence": False, "retries": 0})
@@ -173,7 +174,9 @@ def test_too_few_in_sync_replicas_refuse_acks_all(kafka):
     assert leader == kafka.leader_of("orders")
 
 
-def test_without_unclean_election_a_partition_waits_for_its_last_replica(kafka):
+def test_without_unclean_election_a_partition_waits_for_its_last_replica(
+    kafka: EmbeddedKafka,
+) -> None:
     kafka.topic("orders", replication=2)
     leader, follower = kafka.describe_partition("orders").replicas
     topic = kafka.existing_topic("orders")
@@ -190,7 +193,7 @@ def test_without_unclean_election_a_partition_waits_for_its_last_replica(kafka):
     assert len(topic.read()) == 2
 
 
-def test_an_unclean_election_gives_up_records_to_go_on(kafka):
+def test_an_unclean_election_gives_up_records_to_go_on(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=2, config={"unclean.leader.election.enable": True})
     leader, follower = kafka.describe_partition("orders").replicas
     topic = kafka.existing_topic("orders")
@@ -208,7 +211,7 @@ def test_an_unclean_election_gives_up_records_to_go_on(kafka):
     assert [message.text for message in topic.read()] == ["both have this", "instead"]
 
 
-def test_a_topic_with_a_dead_replica_can_be_deleted_and_made_again(kafka):
+def test_a_topic_with_a_dead_replica_can_be_deleted_and_made_again(kafka: EmbeddedKafka) -> None:
     """The dead broker finds logs of an earlier topic when it starts, and sets them aside."""
     kafka.topic("orders", partitions=3, replication=3).send("old")
     dead = kafka.broker(2)
@@ -224,7 +227,7 @@ def test_a_topic_with_a_dead_replica_can_be_deleted_and_made_again(kafka):
     assert topic.read() == []
 
 
-def test_a_group_finds_its_offsets_again_when_its_coordinator_dies(kafka):
+def test_a_group_finds_its_offsets_again_when_its_coordinator_dies(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic("orders", partitions=1, replication=3)
     topic.send_many(map(str, range(10)))
     consumer = make_consumer(kafka)
@@ -243,7 +246,7 @@ def test_a_group_finds_its_offsets_again_when_its_coordinator_dies(kafka):
     successor.close()
 
 
-def test_a_consumer_goes_on_when_the_leader_it_reads_from_dies(kafka):
+def test_a_consumer_goes_on_when_the_leader_it_reads_from_dies(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     consumer = make_consumer(kafka)
     consumer.assign([confluent_kafka.TopicPartition("orders", p, 0) for p in range(3)])
@@ -258,7 +261,7 @@ def test_a_consumer_goes_on_when_the_leader_it_reads_from_dies(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_kafkas_own_session_timeout_can_be_set():
+def test_kafkas_own_session_timeout_can_be_set() -> None:
     config = {"zookeeper.session.timeout.ms": 60_000}
     with EmbeddedKafka(brokers=2, config=config) as kafka:
         kafka.topic("orders", replication=2)
@@ -269,7 +272,7 @@ def test_kafkas_own_session_timeout_can_be_set():
         assert kafka.await_leader("orders") != dead
 
 
-def read(consumer, count, timeout_s=20.0):
+def read(consumer: Any, count: int, timeout_s: float = 20.0) -> Any:
     messages, deadline = [], time.monotonic() + timeout_s
     while len(messages) < count:
         assert time.monotonic() < deadline, f"{len(messages)} of {count} records in time"
@@ -277,12 +280,12 @@ def read(consumer, count, timeout_s=20.0):
     return messages
 
 
-def offsets_partition(kafka, group):
+def offsets_partition(kafka: EmbeddedKafka, group: str) -> Any:
     for handle in kafka.brokers:
         if handle.is_running:
             return handle._lifecycle.require_broker().groups.coordinator.partition_for(group)
     raise AssertionError("no broker is running")
 
 
-def coordinator_of(kafka, group):
+def coordinator_of(kafka: EmbeddedKafka, group: str) -> Any:
     return kafka.leader_of("__consumer_offsets", offsets_partition(kafka, group))

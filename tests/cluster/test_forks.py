@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -33,18 +35,18 @@ with EmbeddedKafka(brokers=2) as kafka:
 """
 
 
-def produce(servers, topic, value):
+def produce(servers: Any, topic: str, value: Any) -> None:
     """What a user's child does."""
     error, _ = send(Producer({"bootstrap.servers": servers, "log_level": 0}), topic, value.encode())
     assert error is None, error
 
 
-def run_forked(act, *arguments):
+def run_forked(act: Callable[[], None], *arguments: Any) -> Any:
     """Runs `act` in a forked child; its result, or what it raised."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
 
-    def run():
+    def run() -> None:
         try:
             there.send(act(*arguments))
         except Exception as error:
@@ -60,7 +62,7 @@ def run_forked(act, *arguments):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_children_of_multiprocessing_produce_to_the_cluster(method):
+def test_children_of_multiprocessing_produce_to_the_cluster(method: str) -> None:
     context = multiprocessing.get_context(method)
     with EmbeddedKafka() as kafka:
         orders = kafka.topic("orders")
@@ -78,7 +80,7 @@ def test_children_of_multiprocessing_produce_to_the_cluster(method):
     assert sorted(found[2:]) == ["parent again", *(f"pool {number}" for number in range(4))]
 
 
-def test_a_child_that_leaves_the_with_ends_nothing():
+def test_a_child_that_leaves_the_with_ends_nothing() -> None:
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", UNWINDS], check=True, timeout=2 * PATIENCE_S
     )
@@ -96,7 +98,7 @@ def test_a_child_that_leaves_the_with_ends_nothing():
         lambda kafka: kafka.await_leader("orders"),
     ],
 )
-def test_a_childs_calls_say_where_the_cluster_is(forking, call):
+def test_a_childs_calls_say_where_the_cluster_is(forking: EmbeddedKafka, call: Any) -> None:
     error = run_forked(call, forking)
     assert isinstance(error, ClusterClosed)
     assert f"runs in process {os.getpid()}" in str(error)
@@ -104,36 +106,38 @@ def test_a_childs_calls_say_where_the_cluster_is(forking, call):
 
 
 @pytest.fixture(scope="module")
-def forking():
+def forking() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(topics={"orders": 1}) as kafka:
         yield kafka
 
 
 @pytest.mark.parametrize("verb", ["stop", "kill", "pause", "restart", "start", "resume"])
-def test_a_child_does_nothing_to_a_broker_that_it_inherits(forking, verb):
+def test_a_child_does_nothing_to_a_broker_that_it_inherits(
+    forking: EmbeddedKafka, verb: str
+) -> None:
     handle = forking.broker(1)
     assert isinstance(run_forked(getattr(handle, verb)), ClusterClosed)
     assert forking.existing_topic("orders").send("still there") is not None
 
 
-def test_a_child_may_close_and_read_the_address(forking):
+def test_a_child_may_close_and_read_the_address(forking: EmbeddedKafka) -> None:
     assert run_forked(forking.close) is None
     assert run_forked(lambda: forking.bootstrap_servers) == forking.bootstrap_servers
     assert forking.existing_topic("orders").send("still there") is not None
 
 
-def test_a_topic_handle_works_in_a_child(forking):
+def test_a_topic_handle_works_in_a_child(forking: EmbeddedKafka) -> None:
     topic = forking.topic("from-both")
     topic.send("parent")
     assert run_forked(lambda: topic.send("child").offset) == 1
     assert [message.text for message in topic.read()] == ["parent", "child"]
 
 
-def test_ports_and_connections_do_not_outlive_the_cluster_in_a_child():
+def test_ports_and_connections_do_not_outlive_the_cluster_in_a_child() -> None:
     context = multiprocessing.get_context("fork")
     ended, end = context.Event(), context.Event()
 
-    def wait():
+    def wait() -> None:
         end.wait(PATIENCE_S)
         ended.set()
 

@@ -1,7 +1,9 @@
 """Groups over time and over the death of their coordinator, on a whole cluster."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -21,26 +23,28 @@ A_YEAR_MS = 365 * 24 * 60 * 60 * 1000
 
 
 @pytest.fixture
-def kafka():
+def kafka() -> Iterator[EmbeddedKafka]:
     config = {"connections.max.idle.ms": A_YEAR_MS}  # or a jump of the clock ends connections too
     with EmbeddedKafka(brokers=1, topics={"orders": 2}, config=config) as kafka:
         yield kafka
 
 
 @pytest.fixture
-def cluster(kafka):
+def cluster(kafka: EmbeddedKafka) -> Cluster:
     cluster = Cluster(kind="embedded", bootstrap_servers=kafka.bootstrap_servers)
     await_coordinators(cluster)
     return cluster
 
 
 @pytest.fixture
-def raw(cluster):
+def raw(cluster: Cluster) -> Iterator[Any]:
     with cluster.connect() as client:
         yield client
 
 
-def test_sessions_end_by_the_clusters_clock(kafka, cluster, raw):
+def test_sessions_end_by_the_clusters_clock(
+    kafka: EmbeddedKafka, cluster: Cluster, raw: Any
+) -> None:
     with Member(cluster, "readers", session_timeout_ms=1_800_000) as member:
         member.join()
         member.sync({member.id: b"all"})
@@ -53,7 +57,9 @@ def test_sessions_end_by_the_clusters_clock(kafka, cluster, raw):
         assert member.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_sessions_of_consumer_groups_end_by_the_clusters_clock(kafka, raw):
+def test_sessions_of_consumer_groups_end_by_the_clusters_clock(
+    kafka: EmbeddedKafka, raw: Any
+) -> None:
     member = ConsumerMember(raw, "readers", "orders")
     assert member.join().error_code == ErrorCode.NONE
     kafka.clock.advance(seconds=20)
@@ -63,7 +69,9 @@ def test_sessions_of_consumer_groups_end_by_the_clusters_clock(kafka, raw):
     assert member.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_offsets_that_nobody_uses_expire_by_the_clusters_clock(kafka, cluster, raw):
+def test_offsets_that_nobody_uses_expire_by_the_clusters_clock(
+    kafka: EmbeddedKafka, cluster: Cluster, raw: Any
+) -> None:
     assert commit(raw, "gone", "orders", 5) == ErrorCode.NONE
     with Member(cluster, "here", session_timeout_ms=1_800_000) as member:
         member.join()
@@ -77,7 +85,7 @@ def test_offsets_that_nobody_uses_expire_by_the_clusters_clock(kafka, cluster, r
         assert committed(raw, "here") == {("orders", 0): 6}
 
 
-def test_transactions_time_out_by_the_clusters_clock(kafka, raw):
+def test_transactions_time_out_by_the_clusters_clock(kafka: EmbeddedKafka, raw: Any) -> None:
     transaction = RawTransaction(raw, "payments", "orders", timeout_ms=900_000)
     transaction.add()
     kafka.clock.advance(minutes=14)
@@ -87,7 +95,7 @@ def test_transactions_time_out_by_the_clusters_clock(kafka, raw):
     assert transaction.end(commit=True) == ErrorCode.PRODUCER_FENCED
     kafka.clock.advance(days=8)
 
-    def is_forgotten():
+    def is_forgotten() -> bool:
         request = DescribeTransactionsRequest(transactional_ids=["payments"])
         (state,) = raw.call(request, 0).transaction_states
         return state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -96,7 +104,7 @@ def test_transactions_time_out_by_the_clusters_clock(kafka, raw):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_go_on_when_their_coordinator_dies(protocol):
+def test_members_go_on_when_their_coordinator_dies(protocol: str) -> None:
     with EmbeddedKafka(brokers=3) as kafka:
         orders = kafka.topic("orders", partitions=2, replication=3)
         consumers = [new_consumer(kafka, protocol) for _ in range(2)]
@@ -112,7 +120,9 @@ def test_members_go_on_when_their_coordinator_dies(protocol):
             consumer.close()
 
 
-def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(kafka, cluster):
+def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(
+    kafka: EmbeddedKafka, cluster: Cluster
+) -> None:
     with cluster.connect() as raw:
         member = ConsumerMember(raw, "readers", "orders")
         member.join()
@@ -136,7 +146,7 @@ def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(kafka, 
     assert (member.partitions, member.epoch) == ([0, 1], epoch)
 
 
-def have_read(consumers, topic, count):
+def have_read(consumers: Any, topic: str, count: int) -> bool:
     """Whether the group has read and committed so many records of the topic by now."""
     for consumer in consumers:
         if [message for message in consumer.consume(100, 0.05) if message.error() is None]:
@@ -145,7 +155,7 @@ def have_read(consumers, topic, count):
     return sum(max(p.offset, 0) for p in consumers[0].committed(partitions, 10)) == count
 
 
-def new_consumer(kafka, protocol):
+def new_consumer(kafka: EmbeddedKafka, protocol: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -158,7 +168,7 @@ def new_consumer(kafka, protocol):
     )
 
 
-def shares_of(consumers):
+def shares_of(consumers: Any) -> list[int]:
     for consumer in consumers:
         consumer.poll(0.05)
     return [len(consumer.assignment()) for consumer in consumers]

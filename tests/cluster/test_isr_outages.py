@@ -1,9 +1,11 @@
 """A leader's change of its in-sync set meets a ZooKeeper that does not answer."""
 
 import threading
+from typing import Any
 
 import pytest
 
+from embedkafka import EmbeddedKafka
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk import paths
 from embedkafka.zk.store import ConnectionLoss, SetOp
@@ -12,7 +14,7 @@ from embedkafka.zk.store import ConnectionLoss, SetOp
 class DeafLeader:
     """Cuts a broker off from the answers to its writes of in-sync sets, or from ZooKeeper."""
 
-    def __init__(self, kafka, topic, *, writes):
+    def __init__(self, kafka: EmbeddedKafka, topic: str, *, writes: Any) -> None:
         self.tried = threading.Event()
         self._writes = writes
         self._state = paths.partition_state(TopicPartition(topic, 0))
@@ -20,10 +22,10 @@ class DeafLeader:
         self._real = self._store.multi
         self._store.multi = self._multi
 
-    def hear(self):
+    def hear(self) -> None:
         self._store.multi = self._real
 
-    def _multi(self, ops):
+    def _multi(self, ops: Any) -> Any:
         if not (isinstance(ops[0], SetOp) and ops[0].path == self._state):
             return self._real(ops)  # a controller's write begins with its epoch
         if self._writes:
@@ -33,7 +35,7 @@ class DeafLeader:
 
 
 @pytest.fixture(params=[False, True], ids=["not written", "written, answer lost"])
-def deaf(request, kafka):
+def deaf(request: pytest.FixtureRequest, kafka: EmbeddedKafka) -> DeafLeader:
     """A replica of `orders` came back, and its leader does not know whether it has joined."""
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
@@ -46,14 +48,18 @@ def deaf(request, kafka):
     return leader
 
 
-def test_the_isr_is_whole_once_zookeeper_answers_again(kafka, deaf):
+def test_the_isr_is_whole_once_zookeeper_answers_again(
+    kafka: EmbeddedKafka, deaf: DeafLeader
+) -> None:
     deaf.hear()
     kafka.await_no_under_replicated()
     assert kafka.existing_topic("orders").send("b").offset == 1
     assert len(leader_view(kafka).isr) == 3
 
 
-def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(kafka, deaf):
+def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(
+    kafka: EmbeddedKafka, deaf: DeafLeader
+) -> None:
     joiner = kafka.describe_partition("orders").replicas[-1]
     kafka.broker(joiner).kill()
     deaf.hear()
@@ -63,6 +69,6 @@ def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(kafka, dea
     assert leader_view(kafka).high_watermark == 2
 
 
-def leader_view(kafka):
+def leader_view(kafka: EmbeddedKafka) -> Any:
     leader = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker()
     return leader.replicas.require_partition(TopicPartition("orders", 0)).view()

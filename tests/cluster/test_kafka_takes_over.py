@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -131,7 +132,7 @@ def write(address: str, story: Story, values: list[bytes], *, codec: str) -> Non
     deliver(producer, story, values, "none")
 
 
-def deliver(producer, story: Story, values: list[bytes], txn: str) -> None:
+def deliver(producer: Any, story: Story, values: list[bytes], txn: str) -> None:
     errors = []
     for value in values:
         producer.produce(
@@ -162,7 +163,7 @@ def fill_empty_partitions(address: str, story: Story) -> None:
     assert offsets == [0, 0]
 
 
-def transactional(address: str, transactional_id: str):
+def transactional(address: str, transactional_id: str) -> Any:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": address, "transactional.id": transactional_id, **QUIET}
     )
@@ -250,12 +251,12 @@ def read(address: str, story: Story, *, isolation: str) -> list[bytes]:
     return values
 
 
-def setting(admin, kind, resource: str, name: str) -> str:
+def setting(admin: Any, kind: Any, resource: str, name: str) -> str:
     asked = ConfigResource(kind, resource)
     return admin.describe_configs([asked])[asked].result(30)[name].value
 
 
-def open_consumer(address: str, **settings):
+def open_consumer(address: str, **settings: Any) -> Any:
     return confluent_kafka.Consumer(
         {
             "bootstrap.servers": address,

@@ -8,6 +8,9 @@ import sys
 import tempfile
 import threading
 import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,13 +53,13 @@ with EmbeddedKafka() as kafka:
 
 
 @pytest.fixture(autouse=True)
-def private_temporary_directory(tmp_path, monkeypatch):
+def private_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may start and end clusters on this machine at the same time."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
-def await_end(name):
+def await_end(name: str) -> None:
     for thread in threading.enumerate():
         if thread.name == name:
             thread._started.wait(PATIENCE_S)  # who started it was interrupted
@@ -64,7 +67,7 @@ def await_end(name):
 
 
 @pytest.mark.parametrize("at_exit", ["", WITHOUT_NEW_THREADS], ids=["as-it-is", "no-threads"])
-def test_a_program_that_ends_without_close_leaves_nothing(at_exit, tmp_path):
+def test_a_program_that_ends_without_close_leaves_nothing(at_exit: Any, tmp_path: Path) -> None:
     program = NEVER_CLOSED + at_exit
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S
@@ -74,7 +77,9 @@ def test_a_program_that_ends_without_close_leaves_nothing(at_exit, tmp_path):
 
 
 @pytest.mark.parametrize("at_exit", ["", WITHOUT_NEW_THREADS], ids=["as-it-is", "no-threads"])
-def test_a_program_that_ends_without_close_leaves_its_data_in_order(at_exit, tmp_path):
+def test_a_program_that_ends_without_close_leaves_its_data_in_order(
+    at_exit: Any, tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     program = NEVER_CLOSED + at_exit
     subprocess.run([sys.executable, "-c", program, data], check=True, timeout=PATIENCE_S)
@@ -83,7 +88,7 @@ def test_a_program_that_ends_without_close_leaves_its_data_in_order(at_exit, tmp
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_next_start_removes_what_a_signal_left(number, tmp_path):
+def test_the_next_start_removes_what_a_signal_left(number: Any, tmp_path: Path) -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", INSIDE_A_WITH], stdout=subprocess.PIPE, text=True
     )
@@ -100,7 +105,7 @@ def test_the_next_start_removes_what_a_signal_left(number, tmp_path):
     assert our_directories() == set()
 
 
-def test_a_cluster_that_nothing_refers_to_is_closed():
+def test_a_cluster_that_nothing_refers_to_is_closed() -> None:
     before = our_threads()
     kafka = EmbeddedKafka().start()
     address = kafka.bootstrap_servers
@@ -119,13 +124,15 @@ def test_a_cluster_that_nothing_refers_to_is_closed():
     assert refuses(address)
 
 
-def test_a_close_during_the_start_on_another_thread_leaves_nothing(monkeypatch):
+def test_a_close_during_the_start_on_another_thread_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = our_threads()
     kafka = EmbeddedKafka(brokers=2)
     booting, closing = threading.Event(), threading.Event()
     boot_all = Brokers.boot_all
 
-    def slow_boot(nodes):
+    def slow_boot(nodes: Any) -> None:
         booting.set()
         assert closing.wait(PATIENCE_S)
         boot_all(nodes)
@@ -145,17 +152,19 @@ def test_a_close_during_the_start_on_another_thread_leaves_nothing(monkeypatch):
         kafka.topic("orders")
 
 
-def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(monkeypatch):
+def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = our_threads()
     kafka = EmbeddedKafka(brokers=2)
     closed = threading.Event()
     boot_all = Brokers.boot_all
 
-    def close_and_return(number, frame):
+    def close_and_return(number: int, frame: bytes) -> None:
         kafka.close()
         closed.set()
 
-    def interrupted(nodes):
+    def interrupted(nodes: Any) -> None:
         os.kill(os.getpid(), signal.SIGUSR1)
         assert closed.wait(PATIENCE_S)
         boot_all(nodes)
@@ -171,11 +180,11 @@ def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(monkeypat
     assert our_directories() == set()
 
 
-def test_who_waits_for_a_fact_hears_that_the_cluster_was_closed():
+def test_who_waits_for_a_fact_hears_that_the_cluster_was_closed() -> None:
     kafka = EmbeddedKafka(topics={"orders": 1}).start()
     raised, waiting = [], threading.Event()
 
-    def wait():
+    def wait() -> None:
         waiting.set()
         try:
             kafka.await_isr("orders", size=2)
@@ -193,11 +202,11 @@ def test_who_waits_for_a_fact_hears_that_the_cluster_was_closed():
 class CtrlC:
     """Is pressed at the n-th call that the main thread makes of a function of ours."""
 
-    def __init__(self, number=0):
+    def __init__(self, number: int = 0) -> None:
         self.number = number
         self.calls = 0
 
-    def run(self, act):
+    def run(self, act: Callable[[], None]) -> None:
         sys.setprofile(self._on_event)
         try:
             act()
@@ -206,7 +215,7 @@ class CtrlC:
         finally:
             sys.setprofile(None)
 
-    def _on_event(self, frame, event, argument):
+    def _on_event(self, frame: bytes, event: Any, argument: Any) -> None:
         if event == "call" and "/embedkafka/" in frame.f_code.co_filename:
             self.calls += 1
             if self.calls == self.number:
@@ -214,7 +223,7 @@ class CtrlC:
                 raise KeyboardInterrupt
 
 
-def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing():
+def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing() -> None:
     with EmbeddedKafka(brokers=2):
         pass  # imports done
     before = our_threads()
@@ -234,18 +243,20 @@ def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing():
 
 
 @pytest.fixture
-def ctrl_c_counts():
+def ctrl_c_counts() -> Iterator[None]:
     """A command that was started in the background ignores Ctrl-C, and so do its children."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)
 
 
-def test_ctrl_c_while_brokers_start_leaves_nothing(monkeypatch, ctrl_c_counts):
+def test_ctrl_c_while_brokers_start_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, ctrl_c_counts: None
+) -> None:
     before = our_threads()
     boot = BrokerLifecycle.boot
 
-    def interrupted(handle):
+    def interrupted(handle: Any) -> None:
         boot(handle)
         os.kill(os.getpid(), signal.SIGINT)
 

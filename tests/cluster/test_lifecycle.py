@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -14,12 +16,12 @@ from tests.cluster.footprint import our_directories, our_threads
 
 
 @pytest.fixture(autouse=True)
-def private_temporary_directory(tmp_path, monkeypatch):
+def private_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may start and end clusters on this machine at the same time."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-def test_nothing_outlives_a_cluster(tmp_path):
+def test_nothing_outlives_a_cluster(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "tests.cluster.footprint"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -28,19 +30,19 @@ def test_nothing_outlives_a_cluster(tmp_path):
     )
 
 
-def test_closing_twice_does_nothing():
+def test_closing_twice_does_nothing() -> None:
     kafka = EmbeddedKafka().start()
     kafka.close()
     kafka.close()
     kafka.check()
 
 
-def test_a_cluster_starts_once():
+def test_a_cluster_starts_once() -> None:
     with EmbeddedKafka() as kafka, pytest.raises(EmbedKafkaError, match="started already"):
         kafka.start()
 
 
-def test_two_clusters_do_not_meet():
+def test_two_clusters_do_not_meet() -> None:
     with EmbeddedKafka(brokers=2) as one, EmbeddedKafka(brokers=2) as other:
         one.topic("orders").send("for one")
         other.topic("orders").send("for the other")
@@ -49,12 +51,12 @@ def test_two_clusters_do_not_meet():
         assert [m.text for m in other.existing_topic("orders").read()] == ["for the other"]
 
 
-def test_a_failure_in_the_background_fails_the_test():
+def test_a_failure_in_the_background_fails_the_test() -> None:
     with pytest.raises(BackgroundFailure, match="disk on fire"), EmbeddedKafka() as kafka:
         kafka._failures.record("thread ek-b1-test", OSError("disk on fire"))
 
 
-def test_an_exception_in_the_body_is_not_replaced():
+def test_an_exception_in_the_body_is_not_replaced() -> None:
     with pytest.raises(KeyError, match="mine"), EmbeddedKafka() as kafka:
         kafka._failures.record("thread ek-b1-test", OSError("disk on fire"))
         raise KeyError("mine")
@@ -71,14 +73,16 @@ def test_an_exception_in_the_body_is_not_replaced():
         ({"racks": ["a"], "brokers": 2}, "1 racks for 2 brokers"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(arguments, message):
+def test_what_cannot_be_is_refused_before_anything_starts(
+    arguments: dict[Any, Any], message: str
+) -> None:
     before = our_threads()
     with pytest.raises(ConfigError, match=message):
         EmbeddedKafka(**arguments)
     assert our_threads() == before
 
 
-def test_topics_are_there_when_the_cluster_is():
+def test_topics_are_there_when_the_cluster_is() -> None:
     spec = TopicSpec(partitions=2, replication=2, config={"retention.ms": 1000})
     with EmbeddedKafka(brokers=2, topics={"orders": 6, "prices": spec}) as kafka:
         text = kafka.describe()
@@ -86,7 +90,7 @@ def test_topics_are_there_when_the_cluster_is():
     assert "prices-1" in text
 
 
-def test_a_topic_that_exists_is_an_error_that_names_it():
+def test_a_topic_that_exists_is_an_error_that_names_it() -> None:
     with EmbeddedKafka(topics={"orders": 1}) as kafka:
         with pytest.raises(EmbedKafkaError, match="orders: TOPIC_ALREADY_EXISTS"):
             kafka.topic("orders")
@@ -94,7 +98,7 @@ def test_a_topic_that_exists_is_an_error_that_names_it():
             kafka.topic("prices", config={"retention": 1})
 
 
-def test_a_fixed_port_is_used_by_the_brokers_in_turn():
+def test_a_fixed_port_is_used_by_the_brokers_in_turn() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -102,7 +106,7 @@ def test_a_fixed_port_is_used_by_the_brokers_in_turn():
         assert kafka.bootstrap_servers == f"127.0.0.1:{port}"
 
 
-def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker():
+def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker() -> None:
     config = {"broker.id": 0, "advertised.listeners": "PLAINTEXT://localhost:9092"}
     with EmbeddedKafka(brokers=2, config=config) as kafka:
         orders = kafka.topic("orders", partitions=2, replication=2)
@@ -117,7 +121,7 @@ def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker():
         assert "leader none" not in str(kafka.describe_partition("orders", 0))
 
 
-def test_a_port_in_use_is_an_error_and_leaves_nothing_behind():
+def test_a_port_in_use_is_an_error_and_leaves_nothing_behind() -> None:
     before = our_threads(), our_directories()
     with EmbeddedKafka() as kafka:
         port = int(kafka.bootstrap_servers.rpartition(":")[2])

@@ -1,6 +1,7 @@
 """Where brokers listen, and for whom."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ TIMEOUT_S = 10.0
 
 
 @pytest.mark.parametrize("host", ["::1", "0.0.0.0", "localhost"])
-def test_clients_use_a_cluster_on_any_address(host):
+def test_clients_use_a_cluster_on_any_address(host: str) -> None:
     with EmbeddedKafka(brokers=2, host=host) as kafka:
         orders = kafka.topic("orders", partitions=2, replication=2)
         producer = make_producer(kafka)
@@ -37,12 +38,12 @@ def test_clients_use_a_cluster_on_any_address(host):
         assert "does not answer" not in kafka.report()
 
 
-def test_an_ipv6_address_is_bracketed():
+def test_an_ipv6_address_is_bracketed() -> None:
     with EmbeddedKafka(host="::1") as kafka:
         assert kafka.bootstrap_servers.startswith("[::1]:")
 
 
-def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is():
+def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is() -> None:
     with EmbeddedKafka(host="0.0.0.0") as kafka:
         broker = kafka.broker(1)._lifecycle.incarnation.broker
         with socket.create_connection((ELSEWHERE, broker.port(CLIENT_LISTENER)), TIMEOUT_S):
@@ -51,7 +52,7 @@ def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is():
             socket.create_connection((ELSEWHERE, broker.port(CONTROL_LISTENER)), TIMEOUT_S)
 
 
-def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path):
+def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     with EmbeddedKafka(data_dir=inside) as kafka:
         broker = kafka.broker(1)._lifecycle.incarnation.broker

@@ -1,6 +1,8 @@
 """Replicas move between the disks of a broker while clients write and brokers die."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,17 +15,17 @@ from tests.wire.raw_client import RawClient
 
 
 @pytest.fixture
-def kafka():
+def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(brokers=2, log_dirs=2) as kafka:
         yield kafka
 
 
-def connect(handle):
+def connect(handle: Any) -> RawClient:
     host, port = handle.address.split(":")
     return RawClient(host, int(port))
 
 
-def places(handle, topic):
+def places(handle: Any, topic: str) -> dict[Any, Any]:
     """By directory, the partitions of a topic that are there, and those on their way."""
     with connect(handle) as client:
         found = client.call(DescribeLogDirsRequest(topics=None), 4).results
@@ -38,17 +40,17 @@ def places(handle, topic):
     }
 
 
-def where(handle, topic, partition):
+def where(handle: Any, topic: str, partition: Any) -> Any:
     (path,) = (path for path, found in places(handle, topic).items() if (partition, False) in found)
     return path
 
 
-def elsewhere(handle, topic, partition):
+def elsewhere(handle: Any, topic: str, partition: Any) -> Any:
     (other,) = set(places(handle, topic)) - {where(handle, topic, partition)}
     return other
 
 
-def move(handle, topic, partition, path):
+def move(handle: Any, topic: str, partition: Any, path: Path) -> ErrorCode:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name=topic, partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     with connect(handle) as client:
@@ -56,8 +58,8 @@ def move(handle, topic, partition, path):
     return ErrorCode(answer.results[0].partitions[0].error_code)
 
 
-def await_move(handle, topic, partition, path):
-    def is_there():
+def await_move(handle: Any, topic: str, partition: Any, path: Path) -> None:
+    def is_there() -> Any:
         found = places(handle, topic)
         return (partition, False) in found[path] and not any(
             (partition, True) in others for others in found.values()
@@ -66,7 +68,7 @@ def await_move(handle, topic, partition, path):
     eventually(is_there, f"{topic}-{partition} of {handle} is in {path}")
 
 
-def test_leaders_and_followers_move_under_load_and_lose_nothing(kafka):
+def test_leaders_and_followers_move_under_load_and_lose_nothing(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=2, replication=2, config={"segment.bytes": 20_000})
     with sending(kafka, "orders", partitions=2) as sender:
         sender.await_acks(200)
@@ -81,7 +83,7 @@ def test_leaders_and_followers_move_under_load_and_lose_nothing(kafka):
     kafka.await_no_under_replicated()
 
 
-def test_a_moved_replica_can_lead_and_follow_and_restart(kafka):
+def test_a_moved_replica_can_lead_and_follow_and_restart(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=2)
     orders.send_many(map(str, range(100)))
     leader = kafka.broker(kafka.leader_of("orders"))
@@ -100,7 +102,7 @@ def test_a_moved_replica_can_lead_and_follow_and_restart(kafka):
     assert [message.text for message in orders.read()] == [str(n) for n in range(102)]
 
 
-def test_an_old_place_is_emptied(kafka):
+def test_an_old_place_is_emptied(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=2, config={"file.delete.delay.ms": 0}).send("x")
     handle = kafka.broker(1)
     source, target = where(handle, "orders", 0), elsewhere(handle, "orders", 0)
@@ -112,7 +114,7 @@ def test_an_old_place_is_emptied(kafka):
     )
 
 
-def test_a_replica_is_made_where_it_was_wanted(kafka):
+def test_a_replica_is_made_where_it_was_wanted(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=1)
     (other,) = (handle for handle in kafka.brokers if handle.id != kafka.leader_of("orders"))
     wanted = sorted(places(other, "orders"))[1]

@@ -1,5 +1,7 @@
 """Brokers that cannot hear each other."""
 
+from typing import Any
+
 import pytest
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
@@ -13,11 +15,11 @@ from tests.cluster.traffic import (
 )
 
 
-def led_by(kafka, topic, broker_id, partitions):
+def led_by(kafka: EmbeddedKafka, topic: str, broker_id: int, partitions: Any) -> Any:
     return next(p for p in range(partitions) if kafka.leader_of(topic, p) == broker_id)
 
 
-def test_a_minority_loses_its_leaders_and_rejoins_when_healed(kafka):
+def test_a_minority_loses_its_leaders_and_rejoins_when_healed(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     cut_off = led_by(kafka, "orders", 1, 3)
     with sending(kafka, "orders", partitions=3) as sender:
@@ -33,7 +35,7 @@ def test_a_minority_loses_its_leaders_and_rejoins_when_healed(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka):
+def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka: EmbeddedKafka) -> None:
     """Its clients still reach it: what they write there is not replicated, so not acknowledged."""
     kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
     leader = kafka.leader_of("orders")
@@ -52,7 +54,7 @@ def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka):
     assert texts == ["before", "on the other side"]
 
 
-def test_the_side_that_keeps_zookeeper_can_be_chosen(kafka):
+def test_the_side_that_keeps_zookeeper_can_be_chosen(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     kafka.partition({1}, {2, 3}, zookeeper={1})
     for partition in range(3):
@@ -63,7 +65,7 @@ def test_the_side_that_keeps_zookeeper_can_be_chosen(kafka):
     kafka.await_no_under_replicated()
 
 
-def test_followers_that_lag_leave_the_isr_though_their_sessions_live(kafka):
+def test_followers_that_lag_leave_the_isr_though_their_sessions_live(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     leader = kafka.leader_of("orders")
     kafka.partition({leader}, {1, 2, 3} - {leader}, zookeeper={1, 2, 3})
@@ -76,7 +78,7 @@ def test_followers_that_lag_leave_the_isr_though_their_sessions_live(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_equal_sides_must_say_who_keeps_zookeeper():
+def test_equal_sides_must_say_who_keeps_zookeeper() -> None:
     with EmbeddedKafka(brokers=2) as kafka:
         with pytest.raises(EmbedKafkaError, match="say with `zookeeper=`"):
             kafka.partition({1}, {2})
@@ -90,7 +92,7 @@ def test_equal_sides_must_say_who_keeps_zookeeper():
         kafka.await_no_under_replicated()
 
 
-def test_a_broker_that_is_kept_from_zookeeper_cannot_start(kafka):
+def test_a_broker_that_is_kept_from_zookeeper_cannot_start(kafka: EmbeddedKafka) -> None:
     kafka.broker(1).stop()
     kafka.partition({1}, {2, 3})
     with pytest.raises(EmbedKafkaError, match="the partition keeps it from ZooKeeper"):
@@ -100,7 +102,7 @@ def test_a_broker_that_is_kept_from_zookeeper_cannot_start(kafka):
     kafka.topic("orders", replication=3)
 
 
-def test_a_cluster_ends_while_it_is_split():
+def test_a_cluster_ends_while_it_is_split() -> None:
     with EmbeddedKafka(brokers=3) as kafka:
         kafka.topic("orders", partitions=3, replication=3).send("x")
         kafka.partition({1}, {2, 3})

@@ -1,5 +1,7 @@
 """Followers that fetch from their leaders through sockets, as brokers in processes of their own."""
 
+from typing import Any
+
 import pytest
 
 from embedkafka import EmbeddedKafka
@@ -7,12 +9,12 @@ from embedkafka.faults.network import Network
 
 
 @pytest.fixture
-def make_kafka(monkeypatch):
+def make_kafka(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(Network, "peers", lambda network, broker, find: None)
     return EmbeddedKafka
 
 
-def test_followers_keep_a_session_at_their_leader(make_kafka):
+def test_followers_keep_a_session_at_their_leader(make_kafka: Any) -> None:
     with make_kafka(brokers=3) as kafka:
         topic = kafka.topic("orders", replication=3)
         topic.send_many(map(str, range(20)))
@@ -23,7 +25,7 @@ def test_followers_keep_a_session_at_their_leader(make_kafka):
         kafka.await_isr("orders", size=3)
 
 
-def test_a_session_that_made_room_for_another_begins_anew(make_kafka):
+def test_a_session_that_made_room_for_another_begins_anew(make_kafka: Any) -> None:
     """With room for one, the two followers take turns: each finds its session gone."""
     slots = {"max.incremental.fetch.session.cache.slots": 1}
     with make_kafka(brokers=3, config=slots) as kafka:
@@ -35,7 +37,7 @@ def test_a_session_that_made_room_for_another_begins_anew(make_kafka):
         assert [message.text for message in topic.read()] == ["0", "1", "2", "3"]
 
 
-def test_followers_find_a_leader_that_was_restarted(make_kafka):
+def test_followers_find_a_leader_that_was_restarted(make_kafka: Any) -> None:
     with make_kafka(brokers=3) as kafka:
         topic = kafka.topic("orders", replication=3)
         topic.send_many(["before"])

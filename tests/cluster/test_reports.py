@@ -6,7 +6,7 @@ from embedkafka import EmbeddedKafka
 from tests.cluster.traffic import make_producer, send
 
 
-def test_requests_are_remembered_by_api_and_client():
+def test_requests_are_remembered_by_api_and_client() -> None:
     with EmbeddedKafka(brokers=1) as kafka:
         kafka.topic("orders")
         producer = make_producer(kafka, **{"client.id": "shop"})
@@ -22,7 +22,7 @@ def test_requests_are_remembered_by_api_and_client():
         assert "UPDATE_METADATA" not in apis, "brokers among themselves are no clients"
 
 
-def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka):
+def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     for number in range(4):
         orders.send(f"order {number}")
@@ -48,7 +48,7 @@ def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka):
     assert "open transactions:" not in report
 
 
-def test_a_report_of_a_cluster_in_ruins_tells_what_is_left(kafka):
+def test_a_report_of_a_cluster_in_ruins_tells_what_is_left(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
     leader = kafka.leader_of("orders")
@@ -63,6 +63,6 @@ def test_a_report_of_a_cluster_in_ruins_tells_what_is_left(kafka):
     assert "value 'a'" in report
 
 
-def test_a_closed_cluster_says_so():
+def test_a_closed_cluster_says_so() -> None:
     kafka = EmbeddedKafka()
     assert kafka.report() == "the cluster is not running"

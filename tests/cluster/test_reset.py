@@ -1,5 +1,7 @@
 """A cluster is emptied between tests, while brokers and clients stay."""
 
+from typing import Any
+
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError
@@ -17,7 +19,7 @@ from tests.cluster.traffic import make_consumer, make_producer, send, sending
 PATIENT = {"session.timeout.ms": 10_000}  # a busy machine is no reason to rebalance
 
 
-def open_transaction(kafka, topic):
+def open_transaction(kafka: EmbeddedKafka, topic: str) -> Any:
     producer = make_producer(kafka, **{"transactional.id": "t"})
     producer.init_transactions(20)
     producer.begin_transaction()
@@ -26,7 +28,7 @@ def open_transaction(kafka, topic):
     return producer
 
 
-def commit(kafka, group, topic, offset):
+def commit(kafka: EmbeddedKafka, group: str, topic: str, offset: int) -> None:
     consumer = make_consumer(kafka, group, **PATIENT)
     consumer.subscribe([topic])
     next_text(consumer)
@@ -34,14 +36,14 @@ def commit(kafka, group, topic, offset):
     consumer.close()
 
 
-def committed(kafka, group, topic):
+def committed(kafka: EmbeddedKafka, group: str, topic: str) -> Any:
     consumer = make_consumer(kafka, group)
     (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
     consumer.close()
     return found.offset
 
 
-def change_broker_setting(kafka, name, value):
+def change_broker_setting(kafka: EmbeddedKafka, name: str, value: Any) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     for resource in ("1", "2"):
@@ -50,7 +52,7 @@ def change_broker_setting(kafka, name, value):
             done.result(20)
 
 
-def test_nothing_is_left_but_the_brokers(kafka):
+def test_nothing_is_left_but_the_brokers(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", partitions=3, replication=3, config={"retention.ms": 123_456})
     orders.send("a", partition=0)
     commit(kafka, "readers", "orders", 1)
@@ -73,7 +75,7 @@ def test_nothing_is_left_but_the_brokers(kafka):
     assert kafka.broker(1)._lifecycle.require_broker().config.overrides("topics", "orders") == {}
 
 
-def test_clients_that_were_connected_go_on(kafka):
+def test_clients_that_were_connected_go_on(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     producer = make_producer(kafka)
     consumer = make_consumer(kafka, "readers", **PATIENT)
@@ -100,7 +102,7 @@ CLEAR = {
 
 @pytest.mark.parametrize("is_idempotent", [False, True])
 @pytest.mark.parametrize("brokers", [1, 3])
-def test_a_producer_goes_on_through_resets(brokers, is_idempotent):
+def test_a_producer_goes_on_through_resets(brokers: int, is_idempotent: bool) -> None:
     """Acknowledged or refused, every record is reported, and no broker stumbles."""
     with EmbeddedKafka(brokers=brokers) as kafka:
         kafka.topic("orders", replication=brokers)
@@ -114,7 +116,7 @@ def test_a_producer_goes_on_through_resets(brokers, is_idempotent):
         kafka.check()
 
 
-def test_an_open_transaction_is_nobodys_any_more(kafka):
+def test_an_open_transaction_is_nobodys_any_more(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     former = open_transaction(kafka, "orders")
 
@@ -128,7 +130,7 @@ def test_an_open_transaction_is_nobodys_any_more(kafka):
     assert [message.text for message in orders.read()] == ["never committed"]
 
 
-def test_brokers_come_back_and_topics_of_the_beginning_too():
+def test_brokers_come_back_and_topics_of_the_beginning_too() -> None:
     topics = {"orders": 2, "prices": TopicSpec(config={"cleanup.policy": "compact"})}
     with EmbeddedKafka(brokers=3, topics=topics) as kafka:
         kafka.existing_topic("orders").send("a")
@@ -144,14 +146,14 @@ def test_brokers_come_back_and_topics_of_the_beginning_too():
         assert overrides == {"cleanup.policy": "compact"}
 
 
-def test_a_cluster_that_may_not_delete_says_so():
+def test_a_cluster_that_may_not_delete_says_so() -> None:
     with EmbeddedKafka(config={"delete.topic.enable": False}, topics={"orders": 1}) as kafka:
         with pytest.raises(EmbedKafkaError, match=r"delete\.topic\.enable"):
             kafka.reset()
         assert kafka.leader_of("orders") == 1
 
 
-def next_text(consumer):
+def next_text(consumer: Any) -> str:
     """The next record; errors while the topic is away are the client's to get over."""
     while True:
         message = consumer.poll(20)

@@ -1,27 +1,30 @@
 """`seed=` repeats a cluster's random choices: ids, names and the placement of replicas."""
 
+from pathlib import Path
+from typing import Any
+
 from embedkafka import EmbeddedKafka
 
 
-def choices(kafka):
+def choices(kafka: EmbeddedKafka) -> tuple[Any, Any, Any, Any, list[Any]]:
     named, unnamed = kafka.topic("orders", partitions=3), kafka.topic()
     ids = kafka._require_brokers().zk.topic_ids()
     placed = [kafka.describe_partition("orders", partition).replicas for partition in range(3)]
     return kafka.cluster_id, unnamed.name, ids[named.name], ids[unnamed.name], placed
 
 
-def test_two_clusters_of_one_seed_choose_alike():
+def test_two_clusters_of_one_seed_choose_alike() -> None:
     with EmbeddedKafka(brokers=3, seed=7) as one, EmbeddedKafka(brokers=3, seed=7) as other:
         assert choices(one) == choices(other)
 
 
-def test_clusters_of_different_seeds_choose_differently():
+def test_clusters_of_different_seeds_choose_differently() -> None:
     with EmbeddedKafka(seed=7) as one, EmbeddedKafka(seed=8) as other, EmbeddedKafka() as third:
         first, second, fourth = choices(one), choices(other), choices(third)
     assert all(len(set(each)) == 3 for each in list(zip(first, second, fourth, strict=True))[:4])
 
 
-def test_a_later_cluster_in_the_same_directory_gives_out_other_ids(tmp_path):
+def test_a_later_cluster_in_the_same_directory_gives_out_other_ids(tmp_path: Path) -> None:
     """With those of the first, a new topic would be taken for one that was there before."""
     with EmbeddedKafka(seed=7, data_dir=tmp_path) as kafka:
         cluster_id, name, *before, _ = choices(kafka)

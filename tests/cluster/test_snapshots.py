@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -23,24 +26,26 @@ from tests.cluster.traffic import make_consumer, make_producer, send, sending
 from tests.wire.raw_client import RawClient
 
 
-def commit(kafka, group, topic, offset):
+def commit(kafka: EmbeddedKafka, group: str, topic: str, offset: int) -> None:
     consumer = make_consumer(kafka, group)
     consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
 
 
-def committed(kafka, group, topic):
+def committed(kafka: EmbeddedKafka, group: str, topic: str) -> Any:
     consumer = make_consumer(kafka, group)
     (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
     consumer.close()
     return found.offset
 
 
-def texts(topic, **how):
+def texts(topic: str, **how: Any) -> list[Any]:
     return [message.text for message in topic.read(**how)]
 
 
-def numbered_batch(kafka, topic, producer_id, sequence):
+def numbered_batch(
+    kafka: EmbeddedKafka, topic: str, producer_id: int, sequence: int
+) -> tuple[Any, ErrorCode]:
     """Writes a batch with a sequence number of the caller's choice; its offset and error."""
     records = build_batch(
         [(kafka.clock.now_ms(), None, b"numbered", ())],
@@ -60,7 +65,7 @@ def numbered_batch(kafka, topic, producer_id, sequence):
     return answer.base_offset, ErrorCode(answer.error_code)
 
 
-def test_records_topics_offsets_and_settings_are_put_back(kafka):
+def test_records_topics_offsets_and_settings_are_put_back(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3, config={"retention.ms": 123_456_789})
     kafka.topic("old", partitions=2, replication=3)
     orders.send("a")
@@ -87,7 +92,7 @@ def test_records_topics_offsets_and_settings_are_put_back(kafka):
         assert texts(orders) == ["a", "d"]
 
 
-def test_clients_go_on_after_a_restore(kafka):
+def test_clients_go_on_after_a_restore(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
     producer = make_producer(kafka, **{"enable.idempotence": False})
@@ -108,7 +113,7 @@ def test_clients_go_on_after_a_restore(kafka):
     consumer.close()
 
 
-def test_producers_are_remembered_with_their_sequence_numbers(kafka):
+def test_producers_are_remembered_with_their_sequence_numbers(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     producer_id = 4242
     assert numbered_batch(kafka, "orders", producer_id, 0) == (0, ErrorCode.NONE)
@@ -121,7 +126,7 @@ def test_producers_are_remembered_with_their_sequence_numbers(kafka):
     assert refused == (-1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
-def test_producer_ids_are_never_given_twice(kafka):
+def test_producer_ids_are_never_given_twice(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     then = kafka.snapshot()
     numbered = set()
@@ -135,7 +140,7 @@ def test_producer_ids_are_never_given_twice(kafka):
         kafka.restore(then)
 
 
-def test_an_open_transaction_is_open_again(kafka):
+def test_an_open_transaction_is_open_again(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     settings = {"transactional.id": "tx", "request.timeout.ms": 5_000}
     producer = make_producer(kafka, **settings)
@@ -156,7 +161,7 @@ def test_an_open_transaction_is_open_again(kafka):
     assert texts(orders) == ["decided"]
 
 
-def test_brokers_run_or_not_as_they_did(kafka):
+def test_brokers_run_or_not_as_they_did(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
     kafka.broker(3).stop()
@@ -174,7 +179,7 @@ def test_brokers_run_or_not_as_they_did(kafka):
     kafka.await_isr("orders", size=3)
 
 
-def test_a_partition_of_the_network_is_over_after_a_restore(kafka):
+def test_a_partition_of_the_network_is_over_after_a_restore(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     then = kafka.snapshot()
     kafka.partition({1}, {2, 3})
@@ -184,7 +189,7 @@ def test_a_partition_of_the_network_is_over_after_a_restore(kafka):
     assert kafka.existing_topic("orders").send("works").offset == 0
 
 
-def test_failover_after_a_restore_loses_nothing(kafka):
+def test_failover_after_a_restore_loses_nothing(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send_many(map(str, range(50)))
     then = kafka.snapshot()
@@ -197,7 +202,7 @@ def test_failover_after_a_restore_loses_nothing(kafka):
     assert texts(orders) == [str(n) for n in range(52)]
 
 
-def test_what_was_acknowledged_under_load_is_in_the_snapshot(kafka):
+def test_what_was_acknowledged_under_load_is_in_the_snapshot(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(100)
@@ -211,7 +216,7 @@ def test_what_was_acknowledged_under_load_is_in_the_snapshot(kafka):
     assert sum(found.values()) + 3 < sender.count
 
 
-def test_several_snapshots_are_independent(kafka):
+def test_several_snapshots_are_independent(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3, config={"segment.bytes": 100})
     taken = []
     for text in ("a", "b", "c", "d"):
@@ -223,7 +228,7 @@ def test_several_snapshots_are_independent(kafka):
         orders.send("other")
 
 
-def test_a_snapshot_is_of_one_cluster_and_ends_with_it(tmp_path):
+def test_a_snapshot_is_of_one_cluster_and_ends_with_it(tmp_path: Path) -> None:
     with EmbeddedKafka(data_dir=tmp_path) as kafka, EmbeddedKafka() as other:
         kafka.topic("orders").send("kept")
         then = kafka.snapshot()
@@ -237,7 +242,7 @@ def test_a_snapshot_is_of_one_cluster_and_ends_with_it(tmp_path):
         assert texts(again.existing_topic("orders")) == ["kept"]
 
 
-def test_a_directory_keeps_groups_and_producers_too(tmp_path):
+def test_a_directory_keeps_groups_and_producers_too(tmp_path: Path) -> None:
     with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
         kafka.topic("orders", replication=3)
         assert numbered_batch(kafka, "orders", 77, 0) == (0, ErrorCode.NONE)
@@ -258,7 +263,7 @@ def test_a_directory_keeps_groups_and_producers_too(tmp_path):
         assert len(orders.read()) == 2
 
 
-def serve(data_dir, use):
+def serve(data_dir: Path, use: Callable[[int], None]) -> None:
     """Runs `embedkafka serve` until `use` has been called with its address."""
     command = [sys.executable, "-m", "embedkafka.cli", "serve", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
@@ -267,12 +272,12 @@ def serve(data_dir, use):
     assert process.returncode == 0
 
 
-def test_serve_keeps_its_data_over_runs(tmp_path):
-    def write(address):
+def test_serve_keeps_its_data_over_runs(tmp_path: Path) -> None:
+    def write(address: str) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": address, "log_level": 0})
         assert send(producer, "orders", b"kept")[0] is None
 
-    def read(address):
+    def read(address: str) -> None:
         settings = {"bootstrap.servers": address, "group.id": "g", "log_level": 0}
         consumer = confluent_kafka.Consumer(settings)
         consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
@@ -283,8 +288,10 @@ def test_serve_keeps_its_data_over_runs(tmp_path):
     serve(tmp_path, read)
 
 
-def test_groups_and_transactions_are_found_though_the_settings_of_their_topics_changed(tmp_path):
-    def settings(partitions):
+def test_groups_and_transactions_are_found_though_the_settings_of_their_topics_changed(
+    tmp_path: Path,
+) -> None:
+    def settings(partitions: Any) -> dict[Any, Any]:
         return {
             "offsets.topic.num.partitions": partitions,
             "transaction.state.log.num.partitions": partitions,
@@ -307,7 +314,7 @@ def test_groups_and_transactions_are_found_though_the_settings_of_their_topics_c
         assert texts(kafka.existing_topic("orders")) == ["decided"]
 
 
-def test_a_state_in_which_no_broker_ran_is_put_back():
+def test_a_state_in_which_no_broker_ran_is_put_back() -> None:
     with EmbeddedKafka(brokers=1, topics={"orders": 1}) as kafka:
         kafka.existing_topic("orders").send("a")
         kafka.broker(1).kill()
@@ -325,7 +332,7 @@ class KilledAtEveryStep:
 
     CHANGES = ("replace", "make_directory", "remove", "remove_tree", "copy", "link")
 
-    def __init__(self, data_dir, copies, monkeypatch):
+    def __init__(self, data_dir: Path, copies: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.data_dir = data_dir
         self.copies = copies
         self.left = []
@@ -334,8 +341,8 @@ class KilledAtEveryStep:
             monkeypatch.setattr(SystemFiles, name, self._keep_before(getattr(SystemFiles, name)))
         monkeypatch.setattr(Brokers, "boot", self._keep_before(Brokers.boot, last=True))
 
-    def _keep_before(self, change, *, last=False):
-        def keep_and_change(*arguments):
+    def _keep_before(self, change: Callable[[bytearray], None], *, last: bool = False) -> Any:
+        def keep_and_change(*arguments: Any) -> Any:
             if self._thread is threading.current_thread():
                 self._keep()
                 if last:  # from here on brokers write too
@@ -344,18 +351,18 @@ class KilledAtEveryStep:
 
         return keep_and_change
 
-    def _keep(self):
+    def _keep(self) -> None:
         self.left.append(self.copies / str(len(self.left)))
         shutil.copytree(self.data_dir, self.left[-1])
 
 
-def contents(data_dir):
+def contents(data_dir: Path) -> dict[Any, Any]:
     with EmbeddedKafka(brokers=2, data_dir=data_dir) as kafka:
         names = make_producer(kafka).list_topics(timeout=20).topics
         return {name: texts(kafka.existing_topic(name)) for name in names}
 
 
-def test_a_restore_that_was_killed_is_whole_or_refused(tmp_path):
+def test_a_restore_that_was_killed_is_whole_or_refused(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with EmbeddedKafka(brokers=2, data_dir=data_dir) as kafka:
         orders = kafka.topic("orders", replication=2)
@@ -392,14 +399,16 @@ with EmbeddedKafka(brokers=2, data_dir=sys.argv[1]) as kafka:
 """
 
 
-def test_a_process_killed_in_a_restore_leaves_a_directory_that_says_so(tmp_path):
+def test_a_process_killed_in_a_restore_leaves_a_directory_that_says_so(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", RESTORES, tmp_path / "data"], timeout=60)
     assert killed.returncode == -signal.SIGKILL
     with pytest.raises(ConfigError, match=r"data cannot be used: a restore\(\) here did not"):
         EmbeddedKafka(brokers=2, data_dir=tmp_path / "data").start()
 
 
-def test_a_restore_that_failed_can_be_tried_again(tmp_path, monkeypatch):
+def test_a_restore_that_failed_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with EmbeddedKafka(data_dir=tmp_path) as kafka:
         orders = kafka.topic("orders")
         orders.send("a")
@@ -416,5 +425,5 @@ def test_a_restore_that_failed_can_be_tried_again(tmp_path, monkeypatch):
         assert texts(kafka.existing_topic("orders")) == ["a"]
 
 
-def no_space(*arguments):
+def no_space(*arguments: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,15 +1,18 @@
 """Logs of partitions that went elsewhere while their broker was down."""
 
+from typing import Any
+
+from embedkafka import EmbeddedKafka
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.wire.clients import eventually
 
 
-def directories(kafka, broker_id, topic):
+def directories(kafka: EmbeddedKafka, broker_id: int, topic: str) -> list[Any]:
     (log_dir,) = kafka._require_brokers().log_dirs(broker_id)
     return [path.name for path in log_dir.glob(f"{topic}-0*")]
 
 
-def move_away(kafka, topic):
+def move_away(kafka: EmbeddedKafka, topic: str) -> Any:
     """Kills a follower and moves its replica to another broker; the one that was killed."""
     replicas = replicas_of(kafka, topic)
     (dead,) = replicas - {kafka.leader_of(topic)}
@@ -21,7 +24,7 @@ def move_away(kafka, topic):
     return dead
 
 
-def test_a_replica_moved_away_meanwhile_is_set_aside(kafka):
+def test_a_replica_moved_away_meanwhile_is_set_aside(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic("orders", replication=2)
     topic.send_many(["a"])
     dead = move_away(kafka, "orders")
@@ -35,7 +38,7 @@ def test_a_replica_moved_away_meanwhile_is_set_aside(kafka):
     )
 
 
-def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka):
+def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic("orders", replication=2)
     topic.send_many(["old"])
     dead = move_away(kafka, "orders")
@@ -48,7 +51,7 @@ def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka):
     assert "orders-0" in directories(kafka, dead, "orders")
 
 
-def test_a_replica_whose_topic_is_deleted_meanwhile_is_set_aside(kafka):
+def test_a_replica_whose_topic_is_deleted_meanwhile_is_set_aside(kafka: EmbeddedKafka) -> None:
     """The deletion does not wait for it, so the broker finds a log of no topic when it starts."""
     topic = kafka.topic("orders", replication=3)
     topic.send_many(["a"])

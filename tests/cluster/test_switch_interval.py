@@ -1,6 +1,7 @@
 """The interpreter's switch interval is borrowed while a cluster runs, and given back."""
 
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,14 +10,14 @@ from embedkafka.cluster.switch_interval import INTERVAL_S
 
 
 @pytest.fixture(autouse=True)
-def interval():
+def interval() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.004)
     yield
     sys.setswitchinterval(before)
 
 
-def test_the_last_cluster_puts_the_interval_back():
+def test_the_last_cluster_puts_the_interval_back() -> None:
     with EmbeddedKafka() as outer:
         assert sys.getswitchinterval() == pytest.approx(INTERVAL_S)
         with EmbeddedKafka():
@@ -27,7 +28,7 @@ def test_the_last_cluster_puts_the_interval_back():
     assert sys.getswitchinterval() == pytest.approx(0.004)
 
 
-def test_what_the_program_chose_is_respected():
+def test_what_the_program_chose_is_respected() -> None:
     sys.setswitchinterval(0.0005)
     with EmbeddedKafka():
         assert sys.getswitchinterval() == pytest.approx(0.0005)

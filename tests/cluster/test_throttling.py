@@ -1,6 +1,8 @@
 """A reassignment that is throttled goes slowly, and holds nobody else up (KIP-73)."""
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -22,7 +24,7 @@ UNLIMITED = str(2**63 - 1)
 
 
 @pytest.fixture
-def kafka_at_rate():
+def kafka_at_rate() -> Iterator[Any]:
     """Starts three brokers with a rate of their own."""
     with contextlib.ExitStack() as running:
         yield lambda role, rate: running.enter_context(
@@ -30,7 +32,7 @@ def kafka_at_rate():
         )
 
 
-def limit(kafka, role, rate):
+def limit(kafka: EmbeddedKafka, role: Any, rate: Any) -> None:
     """Changes the rate of every broker."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     entry = ConfigEntry(
@@ -42,7 +44,7 @@ def limit(kafka, role, rate):
             done.result(20)
 
 
-def end_offset(kafka, broker_id, topic):
+def end_offset(kafka: EmbeddedKafka, broker_id: int, topic: str) -> Any:
     partition = (
         kafka.broker(broker_id)._lifecycle.require_broker().replicas.find_partition((topic, 0))
     )
@@ -50,7 +52,7 @@ def end_offset(kafka, broker_id, topic):
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka_at_rate, role):
+def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka_at_rate: Any, role: str) -> None:
     kafka = kafka_at_rate(role, ONE_BYTE_A_SECOND)
     throttled = {f"{role}.replication.throttled.replicas": "*"}
     moving = kafka.topic("moving", replication=1, config=throttled)

@@ -1,7 +1,9 @@
 """What a test author does with a topic handle."""
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,12 +16,12 @@ from embedkafka.runtime.clock import SystemClock
 
 
 @pytest.fixture(scope="module")
-def kafka():
+def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(brokers=3) as kafka:
         yield kafka
 
 
-def test_a_record_comes_back_with_all_its_parts(kafka):
+def test_a_record_comes_back_with_all_its_parts(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic(partitions=3)
     sent = topic.send(
         "value", key="key", partition=2, headers={"trace": "1", "empty": None}, timestamp_ms=1234
@@ -32,37 +34,37 @@ def test_a_record_comes_back_with_all_its_parts(kafka):
     assert message.headers == (("trace", b"1"), ("empty", None))
 
 
-def test_json_goes_in_and_comes_out(kafka):
+def test_json_goes_in_and_comes_out(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     topic.send_json({"id": 1})
     topic.send(None, key="tombstone")
     assert topic.read_json() == [{"id": 1}, None]
 
 
-def test_reading_an_empty_topic_is_quick_and_gives_nothing(kafka):
+def test_reading_an_empty_topic_is_quick_and_gives_nothing(kafka: EmbeddedKafka) -> None:
     assert kafka.topic(partitions=5).read() == []
 
 
-def test_many_records_keep_their_order(kafka):
+def test_many_records_keep_their_order(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     topic.send_many(str(n) for n in range(10_000))
     assert [message.text for message in topic.read()] == [str(n) for n in range(10_000)]
 
 
-def test_waiting_in_vain_says_what_was_seen(kafka):
+def test_waiting_in_vain_says_what_was_seen(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     topic.send("only one")
     with pytest.raises(AwaitTimeout, match=rf"{topic.name} and saw 1; .*only one"):
         topic.wait_for(2, timeout_s=0.2)
 
 
-def test_waiting_ends_when_the_condition_holds(kafka):
+def test_waiting_ends_when_the_condition_holds(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     topic.send_many("abc")
     assert len(topic.wait_for(lambda messages: messages and messages[-1].text == "c")) == 3
 
 
-def test_a_topic_grows_and_goes(kafka):
+def test_a_topic_grows_and_goes(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic(partitions=1)
     topic.send("before")
     kafka.add_partitions(topic.name, 4)
@@ -74,7 +76,7 @@ def test_a_topic_grows_and_goes(kafka):
 
 
 @pytest.mark.parametrize("count", [33_000_000, 2**31 - 1])
-def test_a_number_alone_does_not_stop_a_broker(kafka, count):
+def test_a_number_alone_does_not_stop_a_broker(kafka: EmbeddedKafka, count: Any) -> None:
     """It is refused before replicas are placed, on a thread that serves others as well."""
     topic = kafka.topic()
     with pytest.raises(EmbedKafkaError, match="POLICY_VIOLATION"):
@@ -84,7 +86,7 @@ def test_a_number_alone_does_not_stop_a_broker(kafka, count):
     topic.send("goes on")
 
 
-def test_spark_is_told_where_to_read(kafka):
+def test_spark_is_told_where_to_read(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     assert topic.spark_options(failOnDataLoss="false") == {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
@@ -94,7 +96,9 @@ def test_spark_is_told_where_to_read(kafka):
     }
 
 
-def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(kafka, monkeypatch):
+def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By topic id, as the Java client does it: by then the id has no name any more."""
     kafka.topic("orders", replication=3)
     topic_id = kafka.broker(1)._lifecycle.require_broker().metadata.snapshot.topic_ids["orders"]
@@ -113,13 +117,13 @@ def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(kafka, monke
     kafka.check()
 
 
-def note_waiting(handle, monkeypatch):
+def note_waiting(handle: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Set once a produce waits for replicas at this broker."""
     waits = threading.Event()
     purgatory = handle._lifecycle.require_broker().replicas.waiters.produce
     watch = purgatory.try_complete_else_watch
 
-    def watch_and_tell(operation, keys):
+    def watch_and_tell(operation: int, keys: Any) -> Any:
         completed = watch(operation, keys)
         waits.set()
         return completed
@@ -128,7 +132,7 @@ def note_waiting(handle, monkeypatch):
     return waits
 
 
-def produce_by_id(handle, topic_id):
+def produce_by_id(handle: Any, topic_id: Any) -> ErrorCode:
     data = ProduceRequest.Topic.Partition(
         index=0, records=memoryview(build_batch([(0, None, b"a", ())]))
     )

@@ -7,7 +7,7 @@ import pytest
 from embedkafka import AwaitTimeout, ClusterClosed, EmbeddedKafka, EmbedKafkaError
 
 
-def test_an_isr_that_does_not_come_is_reported_with_what_was_seen(kafka):
+def test_an_isr_that_does_not_come_is_reported_with_what_was_seen(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     kafka.broker(2).kill()
     kafka.await_isr("orders", 0, size=2)
@@ -20,7 +20,7 @@ def test_an_isr_that_does_not_come_is_reported_with_what_was_seen(kafka):
     assert "broker 2  killed" in message
 
 
-def test_waiting_ends_when_another_thread_makes_it_true(kafka):
+def test_waiting_ends_when_another_thread_makes_it_true(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     kafka.broker(3).stop()
     starting = threading.Thread(target=kafka.broker(3).start)
@@ -29,20 +29,20 @@ def test_waiting_ends_when_another_thread_makes_it_true(kafka):
     starting.join()
 
 
-def test_a_leader_that_is_dead_does_not_count(kafka):
+def test_a_leader_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     dead = kafka.leader_of("orders")
     kafka.broker(dead).kill()
     assert kafka.await_leader("orders") != dead
 
 
-def test_a_controller_that_is_dead_does_not_count(kafka):
+def test_a_controller_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
     dead = kafka.controller
     kafka.broker(dead).kill()
     assert kafka.await_controller() != dead
 
 
-def test_without_any_broker_nothing_comes(kafka):
+def test_without_any_broker_nothing_comes(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     for handle in kafka.brokers:
         handle.kill()
@@ -52,7 +52,7 @@ def test_without_any_broker_nothing_comes(kafka):
         kafka.await_no_under_replicated(timeout_s=0.1)
 
 
-def test_partitions_that_do_not_exist_are_an_error_at_once(kafka):
+def test_partitions_that_do_not_exist_are_an_error_at_once(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders")
     with pytest.raises(EmbedKafkaError, match="no partition 7 of a topic orders"):
         kafka.await_leader("orders", 7)
@@ -60,7 +60,7 @@ def test_partitions_that_do_not_exist_are_an_error_at_once(kafka):
         kafka.leader_of("prices")
 
 
-def test_a_partition_without_a_leader_has_none(kafka):
+def test_a_partition_without_a_leader_has_none(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=1)
     kafka.broker(kafka.leader_of("orders")).kill()
     kafka.await_no_leader("orders")
@@ -68,7 +68,7 @@ def test_a_partition_without_a_leader_has_none(kafka):
         kafka.leader_of("orders")
 
 
-def test_many_partitions_are_summed_up(kafka):
+def test_many_partitions_are_summed_up(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=12, replication=3)
     kafka.broker(1).kill()
     kafka.await_isr("orders", 11, size=2)
@@ -76,7 +76,7 @@ def test_many_partitions_are_summed_up(kafka):
         kafka.await_no_under_replicated(timeout_s=0.1)
 
 
-def test_a_closed_cluster_says_so():
+def test_a_closed_cluster_says_so() -> None:
     with EmbeddedKafka() as kafka:
         pass
     assert kafka.describe() == "the cluster is not running"

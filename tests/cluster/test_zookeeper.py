@@ -9,6 +9,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,18 +28,20 @@ from tests.java_tools.zookeeper import ZooKeeperServer
 pytestmark = [pytest.mark.java]
 
 
-def our_threads():
+def our_threads() -> set[Any]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("ek-")}
 
 
 @pytest.fixture(scope="module")
-def zookeeper():
+def zookeeper() -> Iterator[ZooKeeperServer]:
     with ZooKeeperServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def processes(zookeeper, tmp_path_factory):
+def processes(
+    zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Processes]:
     hosts = f"{zookeeper.connect_string}/made/by/brokers"
     cluster = Processes(hosts, tmp_path_factory.mktemp("processes"))
     try:
@@ -47,12 +52,12 @@ def processes(zookeeper, tmp_path_factory):
 
 
 @pytest.fixture
-def kafka(processes):
+def kafka(processes: Processes) -> Processes:
     processes.heal()
     return processes
 
 
-def test_processes_form_a_cluster_that_replicates_and_serves_groups(kafka):
+def test_processes_form_a_cluster_that_replicates_and_serves_groups(kafka: Any) -> None:
     assert kafka.zk.brokers().keys() == {1, 2, 3}
     kafka.topic("first", partitions=3)
     with sending(kafka, "first", partitions=3) as sender:
@@ -74,7 +79,7 @@ def test_processes_form_a_cluster_that_replicates_and_serves_groups(kafka):
     )
 
 
-def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka):
+def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka: Any) -> None:
     kafka.topic("orders", partitions=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(100)
@@ -90,7 +95,7 @@ def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_another_process_becomes_controller_and_does_its_work(kafka):
+def test_another_process_becomes_controller_and_does_its_work(kafka: Any) -> None:
     kafka.topic("before")
     first, epoch = kafka.zk.find_controller_id(), kafka.zk.controller_epoch()[0]
     kafka.kill(first)
@@ -104,7 +109,9 @@ def test_another_process_becomes_controller_and_does_its_work(kafka):
     kafka.await_isr("after", 3)
 
 
-def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and_serves(kafka):
+def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and_serves(
+    kafka: Any,
+) -> None:
     kafka.topic("paused")
     with sending(kafka, "paused") as sender:
         sender.await_acks(50)
@@ -128,8 +135,8 @@ def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and
 
 
 def test_nothing_is_lost_when_zookeeper_stands_still_for_longer_than_sessions_last(
-    kafka, zookeeper
-):
+    kafka: Any, zookeeper: ZooKeeperServer
+) -> None:
     kafka.topic("timeless", partitions=3)
     with sending(kafka, "timeless", partitions=3) as sender:
         sender.await_acks(50)
@@ -144,7 +151,7 @@ def test_nothing_is_lost_when_zookeeper_stands_still_for_longer_than_sessions_la
     assert_nothing_lost(kafka, sender)
 
 
-def test_transactions_span_leaders_in_several_processes(kafka):
+def test_transactions_span_leaders_in_several_processes(kafka: Any) -> None:
     kafka.topic("debits", partitions=3)
     kafka.topic("credits", partitions=3)
     producer = make_producer(kafka, **{"transactional.id": "transfers"})
@@ -161,12 +168,12 @@ def test_transactions_span_leaders_in_several_processes(kafka):
         assert values == ["commit-0"] * 3 + ["commit-2"] * 3
 
 
-def test_sigterm_moves_leaders_before_the_broker_leaves(kafka):
+def test_sigterm_moves_leaders_before_the_broker_leaves(kafka: Any) -> None:
     kafka.topic("leaving", partitions=6)
     leaving = kafka.status("leaving").leader
     leaders_at_the_end, gone = [], threading.Event()
 
-    def on_gone(event):
+    def on_gone(event: Any) -> None:
         leaders_at_the_end.extend(kafka.status("leaving", p).leader for p in range(6))
         gone.set()
 
@@ -182,7 +189,7 @@ def test_sigterm_moves_leaders_before_the_broker_leaves(kafka):
     assert_nothing_lost(kafka, sender)
 
 
-def test_a_former_leader_gives_up_what_no_follower_had(kafka):
+def test_a_former_leader_gives_up_what_no_follower_had(kafka: Any) -> None:
     kafka.topic("diverging").send("kept")
     kafka.await_isr("diverging", 3)
     former = kafka.status("diverging").leader
@@ -210,7 +217,9 @@ def test_a_former_leader_gives_up_what_no_follower_had(kafka):
     )
 
 
-def test_a_second_broker_with_the_same_id_is_refused(kafka, monkeypatch, tmp_path):
+def test_a_second_broker_with_the_same_id_is_refused(
+    kafka: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(broker_process, "PATIENCE_MS", 500)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = our_threads()
@@ -224,7 +233,9 @@ def test_a_second_broker_with_the_same_id_is_refused(kafka, monkeypatch, tmp_pat
     assert kafka.zk.brokers().keys() == {1, 2, 3}
 
 
-def test_a_zookeeper_that_is_not_there_ends_the_command_with_its_address(capsys):
+def test_a_zookeeper_that_is_not_there_ends_the_command_with_its_address(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (port,) = free_ports(1)
     hosts = f"127.0.0.1:{port}"
     options = ["--id", "1", "--config", "zookeeper.connection.timeout.ms=300"]
@@ -237,7 +248,9 @@ def test_a_zookeeper_that_is_not_there_ends_the_command_with_its_address(capsys)
 IN_PROCESS = {"zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS}
 
 
-def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(zookeeper):
+def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(
+    zookeeper: ZooKeeperServer,
+) -> None:
     threads = our_threads()
     hosts = f"{zookeeper.connect_string}/embedded"
     with EmbeddedKafka(brokers=3, zookeeper=hosts, config=IN_PROCESS) as kafka:
@@ -255,7 +268,9 @@ def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(zoo
     assert our_threads() == threads
 
 
-def test_a_broker_cut_off_from_a_real_zookeeper_is_replaced_until_it_is_back(zookeeper):
+def test_a_broker_cut_off_from_a_real_zookeeper_is_replaced_until_it_is_back(
+    zookeeper: ZooKeeperServer,
+) -> None:
     hosts = f"{zookeeper.connect_string}/cut"
     with EmbeddedKafka(brokers=3, zookeeper=hosts, config=IN_PROCESS) as kafka:
         kafka.topic("orders", replication=3).send("before")
@@ -268,7 +283,9 @@ def test_a_broker_cut_off_from_a_real_zookeeper_is_replaced_until_it_is_back(zoo
         assert [m.text for m in kafka.existing_topic("orders").read()] == ["before"]
 
 
-def test_a_later_cluster_finds_what_zookeeper_and_the_directory_have_kept(zookeeper, tmp_path):
+def test_a_later_cluster_finds_what_zookeeper_and_the_directory_have_kept(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
     hosts = f"{zookeeper.connect_string}/kept"
     place = {"zookeeper": hosts, "data_dir": tmp_path, "config": IN_PROCESS}
     with EmbeddedKafka(**place) as first:
@@ -280,7 +297,7 @@ def test_a_later_cluster_finds_what_zookeeper_and_the_directory_have_kept(zookee
     assert [path.name for path in tmp_path.iterdir()] == ["broker-1"]
 
 
-def test_without_kazoo_the_extra_is_named(monkeypatch):
+def test_without_kazoo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
     with pytest.raises(ConfigError, match=r"embedkafka\[zookeeper\]"):
         EmbeddedKafka(zookeeper="localhost:2181").start()

@@ -4,9 +4,11 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import confluent_kafka
 
+from embedkafka import EmbeddedKafka
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -28,7 +30,7 @@ QUICK = {
 ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
 
-def make_producer(kafka, **settings):
+def make_producer(kafka: EmbeddedKafka, **settings: Any) -> Any:
     return confluent_kafka.Producer(
         {
             **QUICK,
@@ -43,7 +45,7 @@ def make_producer(kafka, **settings):
     )
 
 
-def make_consumer(kafka, group="readers", **settings):
+def make_consumer(kafka: EmbeddedKafka, group: str = "readers", **settings: Any) -> Any:
     return confluent_kafka.Consumer(
         {
             **QUICK,
@@ -61,7 +63,7 @@ def make_consumer(kafka, group="readers", **settings):
     )
 
 
-def send(producer, topic, value, partition=0, timeout_s=20.0):
+def send(producer: Any, topic: str, value: Any, partition: int = 0, timeout_s: float = 20.0) -> Any:
     """Writes one record; its acknowledgement, or the error that it ended with."""
     outcome = []
     producer.produce(
@@ -72,7 +74,9 @@ def send(producer, topic, value, partition=0, timeout_s=20.0):
     return outcome[0]
 
 
-def produce_to(handle, topic, value, partition=0, timeout_ms=500):
+def produce_to(
+    handle: Any, topic: str, value: Any, partition: int = 0, timeout_ms: int = 500
+) -> ErrorCode:
     """Writes one record to exactly this broker with acks=all; the error code of its answer."""
     records = build_batch([(0, None, value, ())])
     data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(records))
@@ -105,8 +109,15 @@ class Sender:
     """
 
     def __init__(
-        self, kafka, topic, partitions=1, pause_s=0.001, name="s", strict=True, **settings
-    ):
+        self,
+        kafka: EmbeddedKafka,
+        topic: str,
+        partitions: int = 1,
+        pause_s: float = 0.001,
+        name: str = "s",
+        strict: bool = True,
+        **settings: Any,
+    ) -> None:
         self.strict = strict
         self.topic = topic
         self.name = name
@@ -124,7 +135,7 @@ class Sender:
         self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"sender-{name}", daemon=True)
 
-    def start(self):
+    def start(self) -> Any:
         if not self.strict:
             for _ in range(self._partitions):
                 self._send()
@@ -132,14 +143,14 @@ class Sender:
         self._thread.start()
         return self
 
-    def stop(self, timeout_s=30.0):
+    def stop(self, timeout_s: float = 30.0) -> None:
         """Sends no more, and waits for a word on everything that was sent."""
         self._ended.set()
         self._thread.join()
         left = self._producer.flush(timeout_s)
         assert left == 0, f"{left} records of {self.name} neither acknowledged nor refused"
 
-    def await_acks(self, count=1, timeout_s=20.0):
+    def await_acks(self, count: int = 1, timeout_s: float = 20.0) -> None:
         """Waits for `count` acknowledgements from now on."""
         wanted = self.count + count
         with self._moved:
@@ -147,15 +158,15 @@ class Sender:
         assert reached, f"{self.count - wanted + count} of {count} acknowledgements in time"
 
     @property
-    def count(self):
+    def count(self) -> Any:
         return sum(map(len, self.acked.values()))
 
     @property
-    def life(self):
+    def life(self) -> str:
         """The name under which records are written now."""
         return f"{self.name}/{len(self.deaths)}"
 
-    def _run(self):
+    def _run(self) -> None:
         while not self._ended.wait(self._pause_s):
             try:
                 self._send()
@@ -165,7 +176,7 @@ class Sender:
                 self._producer = self._make(**ONE_IN_FLIGHT)
             self._producer.poll(0)
 
-    def _send(self):
+    def _send(self) -> None:
         number = self.sent
         self._producer.produce(
             self.topic,
@@ -175,11 +186,11 @@ class Sender:
         )
         self.sent += 1
 
-    def _on_error(self, error):
+    def _on_error(self, error: Any) -> None:
         if error.fatal():
             self.deaths.append(error)
 
-    def _on_delivery(self, error, message):
+    def _on_delivery(self, error: Any, message: Any) -> None:
         with self._moved:
             if error is None:
                 life, _, number = message.value().decode().rpartition(":")
@@ -190,7 +201,7 @@ class Sender:
 
 
 @contextmanager
-def sending(kafka, topic, **settings) -> Iterator[Sender]:
+def sending(kafka: EmbeddedKafka, topic: str, **settings: Any) -> Iterator[Sender]:
     sender = Sender(kafka, topic, **settings).start()
     try:
         yield sender
@@ -198,7 +209,7 @@ def sending(kafka, topic, **settings) -> Iterator[Sender]:
         sender.stop()
 
 
-def assert_nothing_lost(kafka, sender):
+def assert_nothing_lost(kafka: EmbeddedKafka, sender: Sender) -> None:
     """Everything acknowledged is there, once, where the acknowledgement said, and in order."""
     messages = kafka.existing_topic(sender.topic).read(timeout_s=30)
     found = defaultdict(dict)

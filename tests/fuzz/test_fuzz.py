@@ -1,6 +1,7 @@
 """A slice of what `make fuzz` does at length; the seed is new each time, and printed."""
 
 import secrets
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.fuzz.harness import Failed, run
 @pytest.mark.parametrize(
     ("target", "inputs"), [(Decoders, 2000), (Batches, 600), (RunningBroker, 800)]
 )
-def test_hostile_input_is_refused_and_harms_nobody(target, inputs):
+def test_hostile_input_is_refused_and_harms_nobody(target: Any, inputs: int) -> None:
     run(target, inputs=inputs, seed=secrets.randbits(32))
 
 
@@ -23,11 +24,11 @@ class Fragile(Decoders):
 
     name = "fragile"
 
-    def feed(self, data):
+    def feed(self, data: Any) -> None:
         assert len(data.data) % 97, "a fault"
 
 
-def test_a_failure_names_the_seed_and_the_input():
+def test_a_failure_names_the_seed_and_the_input() -> None:
     said = []
     with pytest.raises(Failed) as failed:
         run(Fragile, inputs=3000, seed=5, say=said.append)
@@ -41,15 +42,15 @@ def test_a_failure_names_the_seed_and_the_input():
 class Greedy(Decoders):
     """Keeps what it is given, and more."""
 
-    def __init__(self, rng):
+    def __init__(self, rng: Any) -> None:
         super().__init__(rng)
         self._kept = []
 
-    def feed(self, data):
+    def feed(self, data: Any) -> None:
         self._kept.append(b"x" * (64 * 1024))
 
 
-def test_a_process_that_grows_is_a_failure(monkeypatch):
+def test_a_process_that_grows_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "GROWTH_BYTES", 16 * 1024 * 1024)
     with pytest.raises(Failed) as failed:
         run(Greedy, inputs=1000, seed=5, say=None)
@@ -59,12 +60,12 @@ def test_a_process_that_grows_is_a_failure(monkeypatch):
 class Endless(Decoders):
     """Never comes back."""
 
-    def feed(self, data):
+    def feed(self, data: Any) -> None:
         while True:
             pass
 
 
-def test_an_input_that_hangs_is_a_failure(monkeypatch):
+def test_an_input_that_hangs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "HANG_S", 0.1)
     with pytest.raises(Failed, match="input 0 of seed 5 failed"):
         run(Endless, inputs=1, seed=5, say=None)

@@ -2,23 +2,24 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def in_a_process_of_its_own(pytester):
+def in_a_process_of_its_own(pytester: pytest.Pytester) -> None:
     """A user's run has no part in ours: neither its warnings nor its clusters."""
     pytester.plugins = []
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n")
 
 
 @pytest.fixture
-def run(pytester):
+def run(pytester: pytest.Pytester) -> Any:
     return lambda *arguments: pytester.runpytest_subprocess(*arguments)
 
 
-def test_a_cluster_is_started_once_and_shared(pytester, run):
+def test_a_cluster_is_started_once_and_shared(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         seen = []
@@ -39,8 +40,8 @@ def test_a_cluster_is_started_once_and_shared(pytester, run):
     [("kafka_brokers = 2", [], 2), ("kafka_brokers = 2", ["--kafka-brokers", "1"], 1)],
 )
 def test_the_number_of_brokers_is_an_option_and_an_ini_setting(
-    pytester, run, ini, arguments, brokers
-):
+    pytester: pytest.Pytester, run: Any, ini: str, arguments: Any, brokers: int
+) -> None:
     pytester.makeini(f"[pytest]\n{ini}\n")
     pytester.makepyfile(
         f"""
@@ -51,7 +52,9 @@ def test_the_number_of_brokers_is_an_option_and_an_ini_setting(
     run(*arguments).assert_outcomes(passed=1)
 
 
-def test_broker_settings_come_from_the_ini_file_and_the_command_line(pytester, run):
+def test_broker_settings_come_from_the_ini_file_and_the_command_line(
+    pytester: pytest.Pytester, run: Any
+) -> None:
     pytester.makeini("[pytest]\nkafka_config =\n  num.partitions = 5\n  log.retention.ms=7\n")
     pytester.makepyfile(
         """
@@ -63,14 +66,16 @@ def test_broker_settings_come_from_the_ini_file_and_the_command_line(pytester, r
 
 
 @pytest.mark.parametrize("arguments", [["--kafka-brokers", "0"], ["--kafka-config", "colour"]])
-def test_settings_that_cannot_be_are_refused(pytester, run, arguments):
+def test_settings_that_cannot_be_are_refused(
+    pytester: pytest.Pytester, run: Any, arguments: list[str]
+) -> None:
     pytester.makepyfile("def test_any(kafka): pass")
     result = run(*arguments)
     result.assert_outcomes(errors=1)
     result.stdout.re_match_lines([r".*UsageError: kafka_\w+ (must be|takes) .*"])
 
 
-def test_each_test_has_a_fresh_topic(pytester, run):
+def test_each_test_has_a_fresh_topic(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         names = set()
@@ -88,7 +93,9 @@ def test_each_test_has_a_fresh_topic(pytester, run):
     run().assert_outcomes(passed=2)
 
 
-def test_tests_may_use_the_same_names_and_fixtures_keep_theirs(pytester, run):
+def test_tests_may_use_the_same_names_and_fixtures_keep_theirs(
+    pytester: pytest.Pytester, run: Any
+) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -109,7 +116,7 @@ def test_tests_may_use_the_same_names_and_fixtures_keep_theirs(pytester, run):
     run().assert_outcomes(passed=2)
 
 
-def test_further_clusters_end_with_their_test(pytester, run):
+def test_further_clusters_end_with_their_test(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         import threading
@@ -127,7 +134,7 @@ def test_further_clusters_end_with_their_test(pytester, run):
     run().assert_outcomes(passed=2)
 
 
-def test_a_failure_in_the_background_fails_the_test(pytester, run):
+def test_a_failure_in_the_background_fails_the_test(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         def test_unlucky(kafka):
@@ -142,7 +149,9 @@ def test_a_failure_in_the_background_fails_the_test(pytester, run):
     result.stdout.fnmatch_lines(["*BackgroundFailure*", "*the fetcher died*"])
 
 
-def test_a_test_that_failed_by_itself_keeps_its_own_reason(pytester, run):
+def test_a_test_that_failed_by_itself_keeps_its_own_reason(
+    pytester: pytest.Pytester, run: Any
+) -> None:
     pytester.makepyfile(
         """
         def test_wrong(kafka):
@@ -154,7 +163,7 @@ def test_a_test_that_failed_by_itself_keeps_its_own_reason(pytester, run):
     result.stdout.fnmatch_lines(["*assert (1 + 1) == 3"])
 
 
-def test_the_report_of_a_failure_describes_the_cluster(pytester, run):
+def test_the_report_of_a_failure_describes_the_cluster(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         def test_wrong(kafka):
@@ -171,7 +180,9 @@ def test_the_report_of_a_failure_describes_the_cluster(pytester, run):
     assert result.stdout.str().count("- Kafka cluster -") == 1
 
 
-def test_the_report_tells_of_groups_transactions_records_and_requests(pytester, run):
+def test_the_report_tells_of_groups_transactions_records_and_requests(
+    pytester: pytest.Pytester, run: Any
+) -> None:
     pytester.makepyfile(
         """
         from confluent_kafka import Consumer, Producer
@@ -214,7 +225,7 @@ def test_the_report_tells_of_groups_transactions_records_and_requests(pytester, 
     )
 
 
-def test_workers_may_share_one_cluster(pytester, run):
+def test_workers_may_share_one_cluster(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         import os
@@ -242,7 +253,7 @@ def test_workers_may_share_one_cluster(pytester, run):
     assert len(set(servers)) == 1
 
 
-def test_what_fails_in_a_shared_cluster_fails_the_run(pytester, run):
+def test_what_fails_in_a_shared_cluster_fails_the_run(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makeconftest(
         """
         import pytest
@@ -260,7 +271,7 @@ def test_what_fails_in_a_shared_cluster_fails_the_run(pytester, run):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_sharing_without_workers_changes_nothing(pytester, run):
+def test_sharing_without_workers_changes_nothing(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         def test_orders(kafka):
@@ -271,7 +282,7 @@ def test_sharing_without_workers_changes_nothing(pytester, run):
     run("--kafka-xdist=shared").assert_outcomes(passed=1)
 
 
-def test_workers_have_clusters_of_their_own(pytester, run):
+def test_workers_have_clusters_of_their_own(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
         import os
@@ -290,7 +301,7 @@ def test_workers_have_clusters_of_their_own(pytester, run):
     assert len(servers) == len(set(servers)) == 2
 
 
-def test_the_same_tests_run_on_another_cluster(pytester, run):
+def test_the_same_tests_run_on_another_cluster(pytester: pytest.Pytester, run: Any) -> None:
     from embedkafka import EmbeddedKafka
 
     pytester.makepyfile(
@@ -318,7 +329,9 @@ def test_the_same_tests_run_on_another_cluster(pytester, run):
         assert theirs.existing_topic("theirs").read() == []
 
 
-def test_the_plugin_loads_nothing_but_itself_until_a_fixture_is_used(pytester, run):
+def test_the_plugin_loads_nothing_but_itself_until_a_fixture_is_used(
+    pytester: pytest.Pytester, run: Any
+) -> None:
     program = (
         "import sys, pytest, dataclasses, logging\n"
         "before = set(sys.modules)\n"
@@ -338,7 +351,7 @@ def test_the_plugin_loads_nothing_but_itself_until_a_fixture_is_used(pytester, r
     run().assert_outcomes(passed=1)
 
 
-def test_fixtures_and_options_are_listed_with_their_words(run):
+def test_fixtures_and_options_are_listed_with_their_words(run: Any) -> None:
     listed = run("--fixtures").stdout.str()
     assert "A Kafka cluster, started once" in listed
     assert "A local Spark session" in listed

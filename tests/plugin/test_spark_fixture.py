@@ -13,13 +13,15 @@ SPARKS_LEFTOVERS = {"artifacts", "spark-warehouse", "metastore_db", "derby.log"}
 
 
 @pytest.fixture(scope="session")
-def connector_jars():
+def connector_jars() -> str:
     """Found before pytester moves the home directory, so that no run has to fetch them."""
     return os.pathsep.join(str(jar) for jar in require_connector().jars)
 
 
 @pytest.fixture(autouse=True)
-def in_a_process_of_its_own(connector_jars, pytester, monkeypatch):
+def in_a_process_of_its_own(
+    connector_jars: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", connector_jars)
     pytester.plugins = []
     pytester.makeini(
@@ -28,7 +30,7 @@ def in_a_process_of_its_own(connector_jars, pytester, monkeypatch):
     )
 
 
-def test_spark_and_kafka_work_together_and_leave_nothing(pytester):
+def test_spark_and_kafka_work_together_and_leave_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         def test_words(kafka_topic, spark):
@@ -47,7 +49,7 @@ def test_spark_and_kafka_work_together_and_leave_nothing(pytester):
     assert SPARKS_LEFTOVERS.isdisjoint(path.name for path in pytester.path.iterdir())
 
 
-def test_each_worker_has_a_session_of_its_own(pytester):
+def test_each_worker_has_a_session_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

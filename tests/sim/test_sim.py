@@ -3,6 +3,8 @@
 `python -m tests.sim --seeds 10000` runs more, `--seed S` repeats one.
 """
 
+from typing import Any
+
 import pytest
 
 from tests.sim.runs import KINDS
@@ -10,7 +12,9 @@ from tests.sim.runs import KINDS
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_history_breaks_a_rule(kind, sim_seeds, capfd):
+def test_no_history_breaks_a_rule(
+    kind: Any, sim_seeds: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     with capfd.disabled():  # the seeds are worth having, whatever happens
         print(f"\nsimulation of {kind}: seeds {sim_seeds.start} to {sim_seeds.stop - 1}")
     for seed in sim_seeds:

@@ -1,11 +1,16 @@
 """Spark's own connector against a cluster: embedded, or any other with `--kafka-bootstrap`."""
 
 import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from embedkafka import EmbeddedKafka
 
-def pytest_collection_modifyitems(config, items):
+
+def pytest_collection_modifyitems(config: Any, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(config.rootpath / "tests" / "spark"):
             item.add_marker(pytest.mark.spark)
@@ -15,7 +20,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture
-def admin(kafka):
+def admin(kafka: EmbeddedKafka) -> AdminClient:
     """A stock admin client, for what topic handles do not offer."""
     from confluent_kafka.admin import AdminClient
 
@@ -23,17 +28,17 @@ def admin(kafka):
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
+def checkpoint(tmp_path: Path) -> Any:
     """Where one query keeps its progress."""
     return tmp_path / "checkpoint"
 
 
 @pytest.fixture
-def start_query(spark, tmp_path):
+def start_query(spark: Any, tmp_path: Path) -> Iterator[Any]:
     """Starts a query into a table in memory; `query.rows()` are the rows so far."""
     queries = []
 
-    def start(frame, *, trigger=None, output_mode="append"):
+    def start(frame: bytes, *, trigger: Any = None, output_mode: str = "append") -> Any:
         name = f"table_{uuid.uuid4().hex}"
         writer = frame.writeStream.format("memory").queryName(name).outputMode(output_mode)
         query = (writer.trigger(**trigger) if trigger else writer).start()

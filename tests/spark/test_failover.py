@@ -1,5 +1,7 @@
 """Queries while brokers come and go, on clusters of their own."""
 
+from typing import Any
+
 from embedkafka.spark.frames import run_available_now, stream
 
 #: Spark's admin client asks a dead leader until this is over, on Apache Kafka as well; a minute
@@ -7,11 +9,13 @@ from embedkafka.spark.frames import run_available_now, stream
 IMPATIENT = {"kafka.request.timeout.ms": 3000, "kafka.default.api.timeout.ms": 4000}
 
 
-def numbers(start, end):
+def numbers(start: Any, end: Any) -> list[str]:
     return [str(n) for n in range(start, end)]
 
 
-def test_a_running_query_outlives_the_leader_of_its_source(spark, kafka_cluster, start_query):
+def test_a_running_query_outlives_the_leader_of_its_source(
+    spark: Any, kafka_cluster: Any, start_query: Any
+) -> None:
     kafka = kafka_cluster(brokers=3)
     topic = kafka.topic(partitions=2, replication=3)
     query = start_query(stream(spark, topic, options=IMPATIENT))
@@ -30,12 +34,12 @@ def test_a_running_query_outlives_the_leader_of_its_source(spark, kafka_cluster,
 
 
 def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(
-    spark, kafka_cluster, checkpoint
-):
+    spark: Any, kafka_cluster: Any, checkpoint: Any
+) -> None:
     kafka = kafka_cluster(brokers=3)
     source, sink = (kafka.topic(partitions=2, replication=3) for _ in range(2))
 
-    def run():
+    def run() -> None:
         frame = stream(spark, source, options={**IMPATIENT, "maxOffsetsPerTrigger": 10}).select(
             "value"
         )
@@ -53,7 +57,9 @@ def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(
     assert sorted(m.text for m in sink.read(60)) == sorted(numbers(0, 60))
 
 
-def test_a_running_query_outlives_a_rolling_restart(spark, kafka_cluster, start_query):
+def test_a_running_query_outlives_a_rolling_restart(
+    spark: Any, kafka_cluster: Any, start_query: Any
+) -> None:
     kafka = kafka_cluster(brokers=3)
     topic = kafka.topic(replication=3)
     query = start_query(stream(spark, topic, options=IMPATIENT))

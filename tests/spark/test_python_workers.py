@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
@@ -36,12 +38,14 @@ with EmbeddedKafka() as kafka, local_session(progress=lambda line: None) as spar
 
 
 @F.udf(StringType())
-def marked(value):
+def marked(value: Any) -> str:
     """Says which process it ran in."""
     return f"{value} in {os.getpid()}"
 
 
-def test_workers_run_user_code_and_disturb_nothing(spark, kafka, tmp_path):
+def test_workers_run_user_code_and_disturb_nothing(
+    spark: Any, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
     source, sink = kafka.topic(partitions=2), kafka.topic()
     source.send_many(map(str, range(20)))
     frame = stream(spark, source).select(marked(F.col("value").cast("string")).alias("value"))
@@ -53,12 +57,14 @@ def test_workers_run_user_code_and_disturb_nothing(spark, kafka, tmp_path):
     assert source.send("more").offset is not None
 
 
-def test_a_batch_function_uses_the_cluster_of_its_own_process(spark, kafka, tmp_path):
+def test_a_batch_function_uses_the_cluster_of_its_own_process(
+    spark: Any, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
     source, sink = kafka.topic(), kafka.topic()
     source.send_many(map(str, range(5)))
     pids = set()
 
-    def copy(batch, number):
+    def copy(batch: bytearray, number: int) -> None:
         pids.add(os.getpid())
         values = batch.select(marked(F.col("value").cast("string"))).collect()
         sink.send_many(value.split(" in ")[0] for (value,) in values)
@@ -76,7 +82,9 @@ def test_a_batch_function_uses_the_cluster_of_its_own_process(spark, kafka, tmp_
     kafka.check()
 
 
-def test_a_child_of_multiprocessing_leaves_the_session_to_its_parent(spark, kafka):
+def test_a_child_of_multiprocessing_leaves_the_session_to_its_parent(
+    spark: Any, kafka: EmbeddedKafka
+) -> None:
     topic = kafka.topic()
     child = multiprocessing.get_context("fork").Process(target=os.getpid)
     child.start()
@@ -87,5 +95,5 @@ def test_a_child_of_multiprocessing_leaves_the_session_to_its_parent(spark, kafk
     kafka.check()
 
 
-def test_a_child_that_leaves_the_with_stops_neither_session_nor_cluster():
+def test_a_child_that_leaves_the_with_stops_neither_session_nor_cluster() -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", UNWINDS], check=True, timeout=PATIENCE_S)

@@ -1,32 +1,37 @@
 """Topics as streams: checkpoints, triggers, growth and loss."""
 
 import json
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
+from embedkafka import EmbeddedKafka
 from embedkafka.spark.frames import run_available_now, stream
 
 NOW = {"availableNow": True}
 
 
-def values(query):
+def values(query: Any) -> Any:
     return sorted(row.value for row in query.rows())
 
 
-def copy(spark, source, sink, checkpoint, **options):
+def copy(spark: Any, source: Any, sink: Any, checkpoint: Any, **options: Any) -> Any:
     """One availableNow run from topic to topic."""
     frame = stream(spark, source, options=options).select("key", "value")
     return run_available_now(frame, sink, checkpoint)
 
 
-def texts(topic, count=None):
+def texts(topic: str, count: int | None = None) -> Any:
     return sorted(message.text for message in topic.read(count))
 
 
-def test_available_now_takes_what_is_there_and_ends(spark, kafka, start_query):
+def test_available_now_takes_what_is_there_and_ends(
+    spark: Any, kafka: EmbeddedKafka, start_query: Any
+) -> None:
     topic = kafka.topic(partitions=3)
     topic.send_many(str(n) for n in range(50))
     query = start_query(stream(spark, topic), trigger=NOW)
@@ -34,7 +39,9 @@ def test_available_now_takes_what_is_there_and_ends(spark, kafka, start_query):
     assert values(query) == sorted(map(str, range(50)))
 
 
-def test_a_running_query_sees_records_as_they_come(spark, kafka_topic, start_query):
+def test_a_running_query_sees_records_as_they_come(
+    spark: Any, kafka_topic: Any, start_query: Any
+) -> None:
     query = start_query(stream(spark, kafka_topic))
     for number in range(3):
         kafka_topic.send(str(number))
@@ -42,7 +49,9 @@ def test_a_running_query_sees_records_as_they_come(spark, kafka_topic, start_que
         assert values(query) == [str(n) for n in range(number + 1)]
 
 
-def test_latest_leaves_out_what_was_there_before(spark, kafka_topic, start_query):
+def test_latest_leaves_out_what_was_there_before(
+    spark: Any, kafka_topic: Any, start_query: Any
+) -> None:
     kafka_topic.send("before")
     query = start_query(stream(spark, kafka_topic, options={"startingOffsets": "latest"}))
     query.processAllAvailable()
@@ -51,7 +60,9 @@ def test_latest_leaves_out_what_was_there_before(spark, kafka_topic, start_query
     assert values(query) == ["after"]
 
 
-def test_starting_offsets_as_json_and_by_timestamp(spark, kafka, start_query):
+def test_starting_offsets_as_json_and_by_timestamp(
+    spark: Any, kafka: EmbeddedKafka, start_query: Any
+) -> None:
     topic = kafka.topic(partitions=2)
     for number in range(6):
         topic.send(str(number), partition=number % 2, timestamp_ms=1_000_000 + number)
@@ -66,7 +77,9 @@ def test_starting_offsets_as_json_and_by_timestamp(spark, kafka, start_query):
         assert values(query) == expected
 
 
-def test_a_restarted_query_loses_nothing_and_repeats_nothing(spark, kafka, checkpoint):
+def test_a_restarted_query_loses_nothing_and_repeats_nothing(
+    spark: Any, kafka: EmbeddedKafka, checkpoint: Any
+) -> None:
     source, sink = kafka.topic(partitions=3), kafka.topic(partitions=2)
     for start in (0, 40, 80):
         source.send_many(str(n) for n in range(start, start + 40))
@@ -76,7 +89,9 @@ def test_a_restarted_query_loses_nothing_and_repeats_nothing(spark, kafka, check
     assert len(sink.read()) == 120
 
 
-def test_a_query_stopped_in_the_middle_goes_on_where_it_was(spark, kafka, checkpoint):
+def test_a_query_stopped_in_the_middle_goes_on_where_it_was(
+    spark: Any, kafka: EmbeddedKafka, checkpoint: Any
+) -> None:
     source, sink = kafka.topic(), kafka.topic()
     source.send_many(str(n) for n in range(20))
     frame = stream(spark, source, options={"maxOffsetsPerTrigger": 5}).select("value")
@@ -95,7 +110,9 @@ def test_a_query_stopped_in_the_middle_goes_on_where_it_was(spark, kafka, checkp
     assert texts(sink) == sorted(map(str, range(20)))
 
 
-def test_max_offsets_per_trigger_bounds_every_batch(spark, kafka, start_query):
+def test_max_offsets_per_trigger_bounds_every_batch(
+    spark: Any, kafka: EmbeddedKafka, start_query: Any
+) -> None:
     topic = kafka.topic(partitions=2)
     topic.send_many(str(n) for n in range(50))
     options = {"maxOffsetsPerTrigger": 20}
@@ -107,7 +124,7 @@ def test_max_offsets_per_trigger_bounds_every_batch(spark, kafka, start_query):
     assert max(sizes) <= 20
 
 
-def test_assign_and_pattern_as_streams(spark, kafka, start_query):
+def test_assign_and_pattern_as_streams(spark: Any, kafka: EmbeddedKafka, start_query: Any) -> None:
     first, second = kafka.topic("stream-one", partitions=2), kafka.topic("stream-two")
     for partition in (0, 1):
         first.send(f"one {partition}", partition=partition)
@@ -124,7 +141,9 @@ def test_assign_and_pattern_as_streams(spark, kafka, start_query):
         assert values(query) == expected
 
 
-def test_a_topic_that_grows_is_read_whole(spark, kafka, start_query):
+def test_a_topic_that_grows_is_read_whole(
+    spark: Any, kafka: EmbeddedKafka, start_query: Any
+) -> None:
     topic = kafka.topic(partitions=1)
     topic.send("old partition")
     query = start_query(stream(spark, topic))
@@ -138,7 +157,9 @@ def test_a_topic_that_grows_is_read_whole(spark, kafka, start_query):
     assert values(query) == ["old partition", "partition 0", "partition 1", "partition 2"]
 
 
-def test_a_topic_that_comes_later_joins_a_pattern(spark, kafka, start_query):
+def test_a_topic_that_comes_later_joins_a_pattern(
+    spark: Any, kafka: EmbeddedKafka, start_query: Any
+) -> None:
     kafka.topic("late-1").send("first")
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
@@ -154,7 +175,9 @@ def test_a_topic_that_comes_later_joins_a_pattern(spark, kafka, start_query):
 
 
 @pytest.fixture
-def half_read(spark, kafka, admin, checkpoint):
+def half_read(
+    spark: Any, kafka: EmbeddedKafka, admin: AdminClient, checkpoint: Any
+) -> tuple[Any, Any]:
     """A source of which records 0 to 4 were copied, and 5 to 7 then deleted before their turn."""
     from confluent_kafka import TopicPartition
 
@@ -168,21 +191,25 @@ def half_read(spark, kafka, admin, checkpoint):
     return source, sink
 
 
-def test_deleted_records_fail_a_query_that_minds(spark, half_read, checkpoint):
+def test_deleted_records_fail_a_query_that_minds(
+    spark: Any, half_read: tuple[Any, Any], checkpoint: Any
+) -> None:
     with pytest.raises(StreamingQueryException, match=r"(?i)some data may have been lost"):
         copy(spark, *half_read, checkpoint)
 
 
 def test_deleted_records_are_passed_over_by_a_query_that_does_not_mind(
-    spark, half_read, checkpoint
-):
+    spark: Any, half_read: tuple[Any, Any], checkpoint: Any
+) -> None:
     source, sink = half_read
     copy(spark, source, sink, checkpoint, failOnDataLoss=False)
     assert texts(sink) == ["0", "1", "2", "3", "4", "8", "9"]
 
 
 @pytest.mark.parametrize("minds", [True, False])
-def test_a_topic_deleted_and_made_again_between_two_runs(spark, kafka, checkpoint, minds):
+def test_a_topic_deleted_and_made_again_between_two_runs(
+    spark: Any, kafka: EmbeddedKafka, checkpoint: Any, minds: bool
+) -> None:
     source, sink = kafka.topic("made-again"), kafka.topic()
     source.send_many(str(n) for n in range(5))
     copy(spark, source, sink, checkpoint)
@@ -199,7 +226,9 @@ def test_a_topic_deleted_and_made_again_between_two_runs(spark, kafka, checkpoin
     assert texts(sink)[-1] == "new 2"
 
 
-def test_a_topic_deleted_under_a_query_that_does_not_mind(spark, kafka, start_query):
+def test_a_topic_deleted_under_a_query_that_does_not_mind(
+    spark: Any, kafka: EmbeddedKafka, start_query: Any
+) -> None:
     doomed, other = kafka.topic("doomed-1"), kafka.topic("doomed-2")
     doomed.send("gone soon")
     options = {
@@ -217,7 +246,9 @@ def test_a_topic_deleted_under_a_query_that_does_not_mind(spark, kafka, start_qu
     assert values(query) == ["gone soon", "still here"]
 
 
-def test_two_topics_are_joined_into_a_third(spark, kafka, checkpoint):
+def test_two_topics_are_joined_into_a_third(
+    spark: Any, kafka: EmbeddedKafka, checkpoint: Any
+) -> None:
     orders, prices, joined = kafka.topic(partitions=2), kafka.topic(), kafka.topic()
     for number, sku in enumerate(["apple", "pear", "apple", "plum"]):
         orders.send_json({"id": number, "sku": sku}, key=sku)
@@ -236,10 +267,10 @@ def test_two_topics_are_joined_into_a_third(spark, kafka, checkpoint):
     assert joined.read_json(4)[-1] == {"sku": "plum", "id": 3, "price": 7}
 
 
-def test_counts_go_on_across_a_restart(spark, kafka, checkpoint):
+def test_counts_go_on_across_a_restart(spark: Any, kafka: EmbeddedKafka, checkpoint: Any) -> None:
     words, counts = kafka.topic(partitions=2), kafka.topic()
 
-    def run():
+    def run() -> dict[Any, Any]:
         counted = stream(spark, words).groupBy("value").agg(F.count("*").alias("count"))
         frame = counted.select(F.col("value").alias("key"), F.col("count").alias("value"))
         run_available_now(frame, counts, checkpoint, output_mode="update")
@@ -251,7 +282,9 @@ def test_counts_go_on_across_a_restart(spark, kafka, checkpoint):
     assert run() == {"a": 3, "b": 1, "c": 1}
 
 
-def test_the_older_way_of_finding_offsets_uses_a_consumer_group(spark, kafka, start_query):
+def test_the_older_way_of_finding_offsets_uses_a_consumer_group(
+    spark: Any, kafka: EmbeddedKafka, start_query: Any
+) -> None:
     topic = kafka.topic(partitions=2)
     topic.send_many(str(n) for n in range(10))
     key = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,12 @@ MODULES = sorted(set(re.findall(r"python -m ((?:tests|benchmarks)[.\w]*) ", MAKE
 COMMANDS = [[sys.executable, "-m", "pytest"], *(["make", target] for target in TARGETS)]
 
 
-def test_the_makefile_has_targets_that_run_tests():
+def test_the_makefile_has_targets_that_run_tests() -> None:
     assert {"unit", "wire", "wire-oracle", "spark", "slow"} <= set(TARGETS)
     assert set(MODULES) == {"benchmarks", "tests.chaos", "tests.fuzz", "tests.sim"}
 
 
-def test_plain_pytest_leaves_no_tests_out():
+def test_plain_pytest_leaves_no_tests_out() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     paths = [ROOT / path for path in settings["tool"]["pytest"]["ini_options"]["testpaths"]]
     tests = set((ROOT / "tests").rglob("test_*.py"))
@@ -35,14 +36,14 @@ def test_plain_pytest_leaves_no_tests_out():
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_command_of_ours_starts(module):
+def test_a_command_of_ours_starts(module: Any) -> None:
     command = [sys.executable, "-m", module, "--help"]
     assert b"usage" in subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[-2:]))
-def test_a_command_finds_its_tests(command):
+def test_a_command_finds_its_tests(command: Any) -> None:
     done = subprocess.run(
         command,
         cwd=ROOT,

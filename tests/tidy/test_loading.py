@@ -20,7 +20,7 @@ LATER = {
 }
 
 
-def test_a_first_cluster_loads_nothing_that_may_come_later():
+def test_a_first_cluster_loads_nothing_that_may_come_later() -> None:
     program = (
         "import sys\n"
         "from embedkafka import EmbeddedKafka\n"

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(300)
-def test_the_wheel_holds_both_packages_typed_with_their_entry_points(tmp_path):
+def test_the_wheel_holds_both_packages_typed_with_their_entry_points(tmp_path: Path) -> None:
     source = tmp_path / "source"
     for name in ("embedkafka", "pytest_plugin"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))

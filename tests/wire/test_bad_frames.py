@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -83,13 +84,13 @@ def receive_frame(sender: socket.socket) -> bytes:
         pytest.param(framed(b"\xff" * 1000), id="all ones"),
     ],
 )
-def test_nonsense_is_answered_by_hanging_up(address, sent):
+def test_nonsense_is_answered_by_hanging_up(address: tuple[str, int], sent: Any) -> None:
     with connected(address) as bad:
         bad.sendall(sent)
         assert_hung_up(bad)
 
 
-def test_random_frames_never_stop_the_broker(address):
+def test_random_frames_never_stop_the_broker(address: tuple[str, int]) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -110,14 +111,16 @@ def bad_answers(bad: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 5, 13])
-def test_a_client_that_stops_in_the_middle_of_a_request_is_hung_up_on(address, cut):
+def test_a_client_that_stops_in_the_middle_of_a_request_is_hung_up_on(
+    address: tuple[str, int], cut: int
+) -> None:
     with connected(address) as bad:
         bad.sendall(framed(API_VERSIONS_V0)[:cut])
         bad.shutdown(socket.SHUT_WR)
         assert_hung_up(bad)
 
 
-def test_a_request_may_arrive_byte_by_byte(address):
+def test_a_request_may_arrive_byte_by_byte(address: tuple[str, int]) -> None:
     with connected(address) as slow:
         slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in framed(API_VERSIONS_V0):
@@ -125,7 +128,7 @@ def test_a_request_may_arrive_byte_by_byte(address):
         assert receive_frame(slow)[:4] == struct.pack(">i", 7)
 
 
-def test_two_requests_cut_at_an_odd_place_are_both_answered(address):
+def test_two_requests_cut_at_an_odd_place_are_both_answered(address: tuple[str, int]) -> None:
     two = framed(API_VERSIONS_V0) * 2
     for cut in range(1, len(two)):
         with connected(address) as peer:
@@ -135,7 +138,7 @@ def test_two_requests_cut_at_an_odd_place_are_both_answered(address):
             assert receive_frame(peer) == receive_frame(peer)
 
 
-def test_a_long_promise_that_is_not_kept_holds_up_nobody(address):
+def test_a_long_promise_that_is_not_kept_holds_up_nobody(address: tuple[str, int]) -> None:
     with connected(address) as bad:
         bad.sendall(struct.pack(">i", 50 * 1024 * 1024) + b"\0\0")
         with connected(address) as good:
@@ -143,7 +146,7 @@ def test_a_long_promise_that_is_not_kept_holds_up_nobody(address):
             assert receive_frame(good)[:4] == struct.pack(">i", 7)
 
 
-def test_answers_before_the_nonsense_are_sent(address):
+def test_answers_before_the_nonsense_are_sent(address: tuple[str, int]) -> None:
     with connected(address) as bad:
         bad.sendall(framed(API_VERSIONS_V0))
         assert receive_frame(bad)[:4] == struct.pack(">i", 7)
@@ -151,7 +154,9 @@ def test_answers_before_the_nonsense_are_sent(address):
         assert_hung_up(bad)
 
 
-def test_clients_that_connect_and_leave_are_served_no_worse_than_others(address):
+def test_clients_that_connect_and_leave_are_served_no_worse_than_others(
+    address: tuple[str, int],
+) -> None:
     """Whether they are forgotten too, `tests/unit/net/test_socket_server.py` counts."""
     with connected(address) as patient:
         for number in range(500):
@@ -168,7 +173,7 @@ def leave_at_once(address: tuple[str, int], *, reset: bool) -> None:
     bad.close()
 
 
-def test_hundreds_of_connections_at_once_are_served(address):
+def test_hundreds_of_connections_at_once_are_served(address: tuple[str, int]) -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(connected(address)) for _ in range(300)]
         for peer in peers:
@@ -177,7 +182,7 @@ def test_hundreds_of_connections_at_once_are_served(address):
             assert receive_frame(peer)[:4] == struct.pack(">i", 7)
 
 
-def test_a_client_that_never_reads_its_answers_holds_up_nobody(address):
+def test_a_client_that_never_reads_its_answers_holds_up_nobody(address: tuple[str, int]) -> None:
     with connected(address) as bad:
         bad.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         bad.settimeout(0.2)

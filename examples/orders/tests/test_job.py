@@ -2,12 +2,16 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from orders.job import ENRICHED, ORDER, PRICE, Topics, enrich, revenue, run
+
+from embedkafka import EmbeddedKafka
 
 pytestmark = [
     pytest.mark.spark,
@@ -20,7 +24,7 @@ NOON = "2026-03-01T12:00:00Z"
 
 
 @pytest.fixture
-def topics(kafka):
+def topics(kafka: EmbeddedKafka) -> Iterator[list[Any]]:
     """The job's four topics, under names of their own."""
     made = [kafka.topic(partitions=2) for _ in range(4)]
     yield made
@@ -29,14 +33,14 @@ def topics(kafka):
 
 
 @pytest.fixture
-def run_job(kafka, spark, topics, tmp_path):
+def run_job(kafka: EmbeddedKafka, spark: Any, topics: list[Any], tmp_path: Path) -> Any:
     """Runs the job once over all there is; its checkpoints last for the test."""
     orders, prices, enriched, revenue = (topic.name for topic in topics)
     names = Topics(orders=orders, prices=prices, enriched=enriched, revenue=revenue)
     return lambda: run(spark, kafka.bootstrap_servers, tmp_path, names)
 
 
-def test_an_order_takes_the_price_of_its_day(spark):
+def test_an_order_takes_the_price_of_its_day(spark: Any) -> None:
     at, other_day = datetime(2026, 3, 1, 12), datetime(2026, 3, 2, 12)
     orders = spark.createDataFrame([(1, "apple", 2, at), (2, "apple", 2, other_day)], ORDER)
     prices = spark.createDataFrame(
@@ -53,13 +57,13 @@ def test_an_order_takes_the_price_of_its_day(spark):
     ]
 
 
-def test_revenue_adds_up_by_article(spark):
+def test_revenue_adds_up_by_article(spark: Any) -> None:
     rows = [(1, "apple", 2, Decimal("0.30"), Decimal("0.60"))] * 2
     (total,) = revenue(spark.createDataFrame(rows, ENRICHED)).collect()
     assert (total.orders, total.pieces, total.revenue) == (2, 4, Decimal("1.20"))
 
 
-def test_orders_are_enriched_and_counted(topics, run_job):
+def test_orders_are_enriched_and_counted(topics: list[Any], run_job: Any) -> None:
     orders, prices, enriched, revenue = topics
     prices.send_json({"sku": "apple", "price": 0.3, "valid_from": DAY}, key="apple")
     orders.send_json({"order_id": 1, "sku": "apple", "quantity": 2, "at": NOON}, key="1")
@@ -71,7 +75,7 @@ def test_orders_are_enriched_and_counted(topics, run_job):
     assert revenue.read_json() == [{"sku": "apple", "orders": 1, "pieces": 2, "revenue": 0.6}]
 
 
-def test_an_order_waits_for_its_price_across_a_restart(topics, run_job):
+def test_an_order_waits_for_its_price_across_a_restart(topics: list[Any], run_job: Any) -> None:
     orders, prices, enriched, revenue = topics
     orders.send_json({"order_id": 1, "sku": "bread", "quantity": 1, "at": NOON}, key="1")
     run_job()
@@ -83,7 +87,7 @@ def test_an_order_waits_for_its_price_across_a_restart(topics, run_job):
     assert [row["revenue"] for row in revenue.read_json()] == [2.4]
 
 
-def test_the_demo_shows_its_result():
+def test_the_demo_shows_its_result() -> None:
     demo = Path(__file__).parents[1] / "demo.py"
     done = subprocess.run([sys.executable, demo], capture_output=True, text=True, timeout=290)
     assert done.returncode == 0, done.stderr
