@@ -5,17 +5,28 @@
     with EmbeddedKafka(brokers=3) as kafka:
         kafka.topic("orders").send("hello")
 
-The names below are loaded when they are first used, so that importing the package costs nothing.
+Each name below is imported when it is first used, so importing the package is quick.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from embedkafka.cluster.broker_handle import BrokerHandle
+    from embedkafka.cluster.cluster_state import PartitionStatus
     from embedkafka.cluster.config import ClusterConfig, TopicSpec
     from embedkafka.cluster.embedded import EmbeddedKafka
+    from embedkafka.cluster.lifecycle import BrokerState
     from embedkafka.cluster.message import Message
+    from embedkafka.cluster.request_log import SeenRequest
+    from embedkafka.cluster.snapshot import Snapshot
     from embedkafka.cluster.topic import Topic
+    from embedkafka.faults.disk import Disk
+    from embedkafka.faults.injection import Faults, RequestFilter
+    from embedkafka.faults.request_faults import Fault
+    from embedkafka.protocol.api_keys import ApiKey
+    from embedkafka.protocol.errors import ErrorCode
+    from embedkafka.runtime.clock import SystemClock
     from embedkafka.runtime.failures import (
         AwaitTimeout,
         BackgroundFailure,
@@ -24,36 +35,66 @@ if TYPE_CHECKING:
         ConfigWarning,
         DirectoryInUse,
         EmbedKafkaError,
+        InvalidArgument,
+        UndecodableMessage,
     )
 
 _HOMES = {
+    "ApiKey": "protocol.api_keys",
     "AwaitTimeout": "runtime.failures",
     "BackgroundFailure": "runtime.failures",
+    "BrokerHandle": "cluster.broker_handle",
+    "BrokerState": "cluster.lifecycle",
     "ClusterClosed": "runtime.failures",
     "ClusterConfig": "cluster.config",
     "ConfigError": "runtime.failures",
     "ConfigWarning": "runtime.failures",
     "DirectoryInUse": "runtime.failures",
+    "Disk": "faults.disk",
     "EmbedKafkaError": "runtime.failures",
     "EmbeddedKafka": "cluster.embedded",
+    "ErrorCode": "protocol.errors",
+    "Fault": "faults.request_faults",
+    "Faults": "faults.injection",
+    "InvalidArgument": "runtime.failures",
     "Message": "cluster.message",
+    "PartitionStatus": "cluster.cluster_state",
+    "RequestFilter": "faults.injection",
+    "SeenRequest": "cluster.request_log",
+    "Snapshot": "cluster.snapshot",
+    "SystemClock": "runtime.clock",
     "Topic": "cluster.topic",
     "TopicSpec": "cluster.config",
+    "UndecodableMessage": "runtime.failures",
 }
 
 __all__ = [
+    "ApiKey",
     "AwaitTimeout",
     "BackgroundFailure",
+    "BrokerHandle",
+    "BrokerState",
     "ClusterClosed",
     "ClusterConfig",
     "ConfigError",
     "ConfigWarning",
     "DirectoryInUse",
+    "Disk",
     "EmbedKafkaError",
     "EmbeddedKafka",
+    "ErrorCode",
+    "Fault",
+    "Faults",
+    "InvalidArgument",
     "Message",
+    "PartitionStatus",
+    "RequestFilter",
+    "SeenRequest",
+    "Snapshot",
+    "SystemClock",
     "Topic",
     "TopicSpec",
+    "UndecodableMessage",
 ]
 
 

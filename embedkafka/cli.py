@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     parsed = parser.parse_args(own)
     if (parsed.run is _up) != (command is not None):
-        parser.error("`up`, and only `up`, takes a command: embedkafka up [options] -- command")
+        parser.error("only `up` takes a command, and needs one: embedkafka up [options] -- command")
     parsed.command = command
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
@@ -314,7 +314,7 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key.strip(), value.strip()
 
 

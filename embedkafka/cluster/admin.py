@@ -1,4 +1,4 @@
-"""Topic administration through real requests, to any broker that answers."""
+"""Creates, grows and deletes topics through real requests to a broker that answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -19,19 +19,20 @@ from embedkafka.server.config.definition import format_value
 
 _CREATE_TOPICS, _DELETE_TOPICS, _CREATE_PARTITIONS = 7, 6, 3
 _TIMEOUT_MS = 30_000
-_BROKERS_CHOICE = -1
+_BROKER_DEFAULT = -1
+_HINTS = {ErrorCode.TOPIC_ALREADY_EXISTS: " `existing_topic` returns its handle."}
 
 R = TypeVar("R")
 
 
 class Admin:
-    """Asks the first of the brokers at `addresses` that can be reached."""
+    """Sends requests to the first broker of `addresses` that can be reached."""
 
     def __init__(self, addresses: Callable[[], Sequence[str]]) -> None:
         self._addresses = addresses
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
-        """Creates all of `topics`, or raises with the first refusal."""
+        """Creates all of `topics`; raises the first refusal."""
         request = CreateTopicsRequest(
             topics=[_topic(name, spec) for name, spec in topics.items()], timeout_ms=_TIMEOUT_MS
         )
@@ -52,7 +53,7 @@ class Admin:
             _check("grow", topic, result.error_code, result.error_message)
 
     def delete_topics(self, *names: str) -> None:
-        """Deletes topics; one that does not exist is an error."""
+        """Deletes topics; raises the first refusal."""
         request = DeleteTopicsRequest(
             topics=[DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names],
             timeout_ms=_TIMEOUT_MS,
@@ -84,7 +85,7 @@ def _topic(name: str, spec: TopicSpec) -> CreateTopicsRequest.Topic:
     return CreateTopicsRequest.Topic(
         name=name,
         num_partitions=spec.partitions,
-        replication_factor=_BROKERS_CHOICE if spec.replication is None else spec.replication,
+        replication_factor=_BROKER_DEFAULT if spec.replication is None else spec.replication,
         assignments=[],
         configs=[
             CreateTopicsRequest.Topic.Config(name=key, value=format_value(value))
@@ -96,6 +97,5 @@ def _topic(name: str, spec: TopicSpec) -> CreateTopicsRequest.Topic:
 def _check(verb: str, topic: str, code: int, message: str | None) -> None:
     if code:
         error = ErrorCode(code)
-        raise EmbedKafkaError(
-            f"cannot {verb} topic {topic}: {error.name}: {message or error.message}"
-        )
+        reason = f"cannot {verb} topic {topic}: {error.name}: {message or error.message}"
+        raise EmbedKafkaError(f"{reason}{_HINTS.get(error, '')}")

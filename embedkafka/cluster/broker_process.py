@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from embedkafka.cluster.config import REMOTE_DEFAULTS, TEST_DEFAULTS, warn_of_idle_settings
+from embedkafka.cluster.start_errors import start_error
 from embedkafka.runtime.addresses import is_loopback
+from embedkafka.runtime.arguments import require_int, require_text
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
     AwaitTimeout,
@@ -70,8 +72,10 @@ class BrokerProcess:
         config: Mapping[str, object] | None = None,
         data_dir: str | Path | None = None,
     ) -> None:
-        if broker_id < 0:
-            raise ConfigError(f"a broker's id is not negative, got {broker_id}")
+        require_int("a broker's id", broker_id, least=0, refusal=ConfigError)
+        require_int("port", port, least=0, most=65_535, refusal=ConfigError)
+        require_text("host", host, refusal=ConfigError)
+        require_text("zookeeper", zookeeper, refusal=ConfigError)
         warn_of_idle_settings(config or {}, decided=_DECIDED_HERE)
         self._settings = parse_broker_settings(
             {**TEST_DEFAULTS, **REMOTE_DEFAULTS, **(config or {})}
@@ -173,9 +177,11 @@ class BrokerProcess:
             broker.start()
             broker.stand_for_election()
             self._await_welcome(broker)
-        except BaseException:
+        except BaseException as error:
             store.close()
             broker.kill()
+            if isinstance(error, OSError):
+                raise start_error(spec, error) from error
             raise
         self._broker = broker
 

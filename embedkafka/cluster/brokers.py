@@ -12,21 +12,22 @@ from functools import partial
 from pathlib import Path
 
 from embedkafka.cluster.cluster_state import ClusterState
-from embedkafka.cluster.config import ClusterConfig
+from embedkafka.cluster.config import ClusterConfig, advertised_listener, broker_settings
 from embedkafka.cluster.description import describe_cluster
 from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
 from embedkafka.cluster.lifecycle import ANY_PORT, BrokerLifecycle, Incarnation
 from embedkafka.cluster.request_log import RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
-from embedkafka.faults.disk import Disk
+from embedkafka.faults.disk import Disk, DiskFiles
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.request_faults import RequestFaults
 from embedkafka.faults.session_link import Cut, SessionLink
 from embedkafka.replica.manager import ReplicaManager
+from embedkafka.runtime.arguments import require_int
 from embedkafka.runtime.clock import SystemClock
-from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
+from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures, InvalidArgument
 from embedkafka.runtime.files import Files, SystemFiles
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
@@ -70,7 +71,11 @@ class Brokers:
         self._requests = RequestFaults(clock, failures)
         self._disks: dict[BrokerId, Disk] = {}
         self._halting: list[threading.Thread] = []
-        self.faults = Faults(self._requests, self._disk)
+        self.faults = Faults(
+            self._requests,
+            disk=self._disk,
+            require_broker=lambda broker_id: self.require(broker_id).id,
+        )
         self.state = ClusterState(self.zk, self.all, self.network, self.on_change)
 
     # -- the brokers
@@ -84,10 +89,11 @@ class Brokers:
         return [handle for handle in self.all() if handle.is_running]
 
     def require(self, broker_id: int) -> BrokerLifecycle:
-        handle = self._handles.get(BrokerId(broker_id))
+        """The broker with this id; raises `InvalidArgument` if there is none."""
+        handle = self._handles.get(BrokerId(require_int("a broker's id", broker_id)))
         if handle is None:
             known = ", ".join(str(handle.id) for handle in self.all())
-            raise EmbedKafkaError(f"there is no broker {broker_id}; there are {known}")
+            raise InvalidArgument(f"there is no broker {broker_id}; there are {known}")
         return handle
 
     def boot_all(self) -> None:
@@ -239,7 +245,7 @@ class Brokers:
             store=session,
             clock=clock,
             failures=self._failures,
-            files=self._disk(broker_id).files(self._files),
+            files=DiskFiles(self._disk(broker_id), self._files),
             rng=random.Random(self.rng.getrandbits(64)),
             find_peer=self.network.peers(broker_id, self._find_replicas),
             transport=self.network.transport(broker_id),
@@ -279,14 +285,14 @@ class Brokers:
         return broker_id - self._config.first_id
 
     def _spec(self, broker_id: BrokerId, port: int) -> BrokerSpec:
-        settings = self._config.broker_settings()
+        settings = broker_settings(self._config)
         racks = self._config.racks
         place = self._place(broker_id)
         if racks and place < len(racks):
             settings["broker.rack"] = racks[place]
         settings["broker.id"] = broker_id
         if "advertised.listeners" in settings:
-            settings["advertised.listeners"] = str(self._config.advertised(broker_id))
+            settings["advertised.listeners"] = str(advertised_listener(self._config, broker_id))
         settings["log.dirs"] = ",".join(map(str, self.log_dirs(broker_id)))
         settings["zookeeper.connect"] = self._config.zookeeper
         settings.pop("log.dir", None)
@@ -300,12 +306,11 @@ class Brokers:
         others = range(2, self._config.log_dirs + 1)
         return [first, *(first.with_name(f"{first.name}-{number}") for number in others)]
 
-    def _disk(self, broker_id: int) -> Disk:
+    def _disk(self, broker_id: BrokerId) -> Disk:
         with self._lock:
-            known = self._disks.get(BrokerId(broker_id))
+            known = self._disks.get(broker_id)
             if known is None:
-                known = Disk(lambda: self.log_dirs(BrokerId(broker_id)))
-                self._disks[BrokerId(broker_id)] = known
+                known = self._disks[broker_id] = Disk(lambda: self.log_dirs(broker_id))
             return known
 
     def _halt(self, broker: Broker) -> None:
@@ -341,7 +346,7 @@ class Brokers:
 
     def _make_ensemble(self) -> Ensemble:
         if self._config.zookeeper is not None:
-            settings = BrokerConfig(self._config.broker_settings())
+            settings = BrokerConfig(broker_settings(self._config))
             return RealEnsemble(
                 self._config.zookeeper,
                 self._failures,

@@ -1,7 +1,7 @@
-"""The stock client behind a topic handle: confluent-kafka, on embedded and other clusters alike.
+"""The client behind a topic handle: confluent-kafka, for embedded and external clusters alike.
 
-Owner: the caller's thread; the producer is made on first use, under `_lock` (leaf), and shared. A
-forked child makes another: the threads of the inherited one are the parent's.
+Owner: the caller's thread. The producer is made on first use, under `_lock` (leaf), and shared. A
+forked child makes another one: the threads of the inherited one exist only in the parent.
 Not here: creating and deleting topics (`admin`).
 """
 
@@ -10,29 +10,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from embedkafka.cluster.message import Message
+from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
 from embedkafka.runtime.clock import REAL_TIME
-from embedkafka.runtime.failures import AwaitTimeout, EmbedKafkaError
+from embedkafka.runtime.failures import (
+    AwaitTimeout,
+    ClusterClosed,
+    EmbedKafkaError,
+    InvalidArgument,
+)
 from embedkafka.runtime.forks import after_fork
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
+Enough = Callable[[list[Message]], bool]
 
 _POLL_S = 0.1
+_SEND_TIMEOUT_S = 30.0
+_ISOLATIONS = ("read_committed", "read_uncommitted")
 _QUIET = {"log_level": 2, "log.connection.close": False}
-"""A cluster that ends is no news to the test that ended it."""
+"""Logs nothing when the cluster ends: the test ended it."""
 _QUICK_TO_FIND_LEADERS = {"topic.metadata.refresh.interval.ms": 250}
-"""Left alone, librdkafka asks a second or two after a leader has gone."""
+"""By default librdkafka asks for a new leader only after a second or two."""
 
 
 class Clients:
-    """Produces to and reads from one cluster."""
+    """Produces to and reads from one cluster, until `close`."""
 
     def __init__(self, bootstrap_servers: str, *, cluster: object = None) -> None:
-        """`cluster` is what must not be collected as long as these are used."""
+        """`cluster` must not be garbage-collected while these clients are in use."""
         self._bootstrap_servers = bootstrap_servers
         self._cluster = cluster
         self._lock = ranked_lock("clients", LEAF_RANK)
+        self._is_closed = False
         self._producer: Any = None  # Any: confluent-kafka ships no types, and is imported late
         _all.add(self)
 
@@ -45,27 +55,96 @@ class Clients:
         partition: int | None = None,
         headers: Headers = (),
         timestamp_ms: int | None = None,
-        timeout_s: float = 30.0,
     ) -> Message:
         """Writes one record and waits until all in-sync replicas have it."""
-        return self.send_many(
-            [
-                {
-                    "topic": topic,
-                    "value": _encoded(value),
-                    "key": _encoded(key),
-                    "partition": -1 if partition is None else partition,
-                    "headers": _header_list(headers),
-                    "timestamp": timestamp_ms or 0,
-                }
-            ],
-            timeout_s=timeout_s,
-        )[0]
+        record = {
+            "topic": topic,
+            "value": _encoded("value", value),
+            "key": _encoded("key", key),
+            "partition": -1,
+            "headers": _header_list(headers),
+            "timestamp": 0,
+        }
+        if partition is not None:
+            record["partition"] = require_int("partition", partition, least=0)
+        if timestamp_ms is not None:
+            record["timestamp"] = require_int("timestamp_ms", timestamp_ms, least=0)
+        return self._send([record])[0]
 
-    def send_many(
-        self, records: Iterable[Mapping[str, Any]], *, timeout_s: float = 30.0
+    def send_values(self, topic: str, values: Iterable[Bytes]) -> list[Message]:
+        """Writes records that have only a value; all of them, or it raises."""
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise InvalidArgument(
+                f'values must be a list such as ["a", "b"], got {values!r}; `send` takes one value'
+            )
+        encoded = [_encoded("value", value) for value in values]
+        return self._send({"topic": topic, "value": value} for value in encoded)
+
+    def read(
+        self,
+        topic: str,
+        until: int | Enough | None,
+        *,
+        timeout_s: float,
+        isolation: str,
     ) -> list[Message]:
-        """Writes records given as arguments of the client's `produce`; all or an error."""
+        """Reads from the start to the present end, or until the count or condition is met."""
+        enough = _enough(until)
+        require_number("timeout_s", timeout_s)
+        require_known("isolation level", isolation, _ISOLATIONS)
+        self.require_open()
+        import confluent_kafka
+
+        consumer = confluent_kafka.Consumer(
+            {
+                **_QUIET,
+                "bootstrap.servers": self._bootstrap_servers,
+                "group.id": f"embedkafka-read-{topic}",  # required by the client, never joined
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "isolation.level": isolation,
+                **_QUICK_TO_FIND_LEADERS,
+                "fetch.wait.max.ms": 50,
+                "allow.auto.create.topics": False,
+            }
+        )
+        try:
+            return self._read_with(consumer, topic, enough, timeout_s)
+        except confluent_kafka.KafkaException as error:
+            raise EmbedKafkaError(f"cannot read topic {topic}: {error}") from error
+        finally:
+            consumer.close()
+
+    def require_open(self) -> None:
+        """Raises `ClusterClosed` after `close`: a client would wait for brokers that are gone."""
+        if self._is_closed:
+            raise ClusterClosed("the cluster of this topic is closed")
+
+    def forget_producer(self) -> None:
+        """Makes the next `send` use a new producer, which knows nothing of the topics so far.
+
+        The old one's queue is empty, because every send waits.
+        """
+        with self._lock:
+            self._producer = None
+
+    def start_over(self) -> None:
+        """In a forked child: the lock may be held forever, and the producer has no threads."""
+        self._lock = ranked_lock("clients", LEAF_RANK)
+        _inherited.append(self._producer)
+        self._producer = None
+
+    def close(self) -> None:
+        """Refuses further use: the cluster is closed."""
+        self._is_closed = True
+        self.forget_producer()
+
+    def _send(self, records: Iterable[Mapping[str, Any]]) -> list[Message]:
+        """Writes records given as arguments of the client's `produce`; all, or it raises."""
+        self.require_open()
+        import confluent_kafka
+
         producer = self._require_producer()
         delivered: list[Message] = []
         errors: list[Any] = []
@@ -80,63 +159,26 @@ class Clients:
                     break
                 except BufferError:  # the client's queue is full: let it drain
                     producer.poll(_POLL_S)
+                except confluent_kafka.KafkaException as error:
+                    raise EmbedKafkaError(_refusal(record, error)) from error
         try:
-            undelivered = producer.flush(timeout_s)
-        except Exception as error:  # the client's own kind; it cannot be used after that
-            self.close()
+            undelivered = producer.flush(_SEND_TIMEOUT_S)
+        except Exception as error:  # the client's own kind; the producer is unusable after it
+            self.forget_producer()
             raise EmbedKafkaError(f"the producer gave up: {error}") from error
         if errors:
             raise EmbedKafkaError(f"a record was not written: {errors[0]}")
         if undelivered:
-            raise AwaitTimeout(f"{undelivered} records were not acknowledged in {timeout_s} s")
+            raise AwaitTimeout(
+                f"{undelivered} records were not acknowledged in {_SEND_TIMEOUT_S:g} s"
+            )
         return delivered
-
-    def read(
-        self,
-        topic: str,
-        *,
-        enough: Callable[[list[Message]], bool] | None,
-        timeout_s: float,
-        isolation: str,
-    ) -> list[Message]:
-        """Reads from the start: to the present end, or on until `enough` says so."""
-        import confluent_kafka
-
-        consumer = confluent_kafka.Consumer(
-            {
-                **_QUIET,
-                "bootstrap.servers": self._bootstrap_servers,
-                "group.id": f"embedkafka-read-{topic}",  # demanded by the client, never joined
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "isolation.level": isolation,
-                **_QUICK_TO_FIND_LEADERS,
-                "fetch.wait.max.ms": 50,
-                "allow.auto.create.topics": False,
-            }
-        )
-        try:
-            return self._read_with(consumer, topic, enough, timeout_s)
-        finally:
-            consumer.close()
-
-    def start_over(self) -> None:
-        """In a forked child: the lock may be held for ever, and the producer waits for threads."""
-        self._lock = ranked_lock("clients", LEAF_RANK)
-        _inherited.append(self._producer)
-        self._producer = None
-
-    def close(self) -> None:
-        """Lets go of the producer; its queue is empty, for every send waits."""
-        with self._lock:
-            self._producer = None
 
     def _read_with(
         self,
         consumer: Any,
         topic: str,
-        enough: Callable[[list[Message]], bool] | None,
+        enough: Enough | None,
         timeout_s: float,
     ) -> list[Message]:
         import confluent_kafka
@@ -190,7 +232,7 @@ class Clients:
 
 _all: "weakref.WeakSet[Clients]" = weakref.WeakSet()
 _inherited: list[Any] = []
-"""Producers of the parent: ending one would wait for its threads."""
+"""The parent's producers: destroying one here would wait for its threads forever."""
 
 
 @after_fork
@@ -204,13 +246,40 @@ def _unmet(topic: str, timeout_s: float, messages: list[Message]) -> str:
     return f"waited {timeout_s} s for records of {topic} and saw {len(messages)}{last}"
 
 
-def _encoded(value: Bytes) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def _refusal(record: Mapping[str, Any], error: Exception) -> str:
+    where = record["topic"]
+    if record.get("partition", -1) >= 0:
+        where += f" partition {record['partition']}"
+    return f"cannot write to topic {where}: {error}"
+
+
+def _enough(until: int | Enough | None) -> Enough | None:
+    if until is None or callable(until):
+        return until
+    count = require_int("the number of records to wait for", until, least=0)
+    return lambda messages: len(messages) >= count
+
+
+def _encoded(name: str, value: Bytes) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode()
+    if value is None or isinstance(value, bytes):
+        return value
+    raise InvalidArgument(
+        f"{name} must be text, bytes or None, got {value!r}; `send_json` writes other values"
+    )
 
 
 def _header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return [(name, _encoded(value)) for name, value in pairs]
+    try:
+        return [(require_text("a header's name", n), _encoded("a header", v)) for n, v in pairs]
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        raise InvalidArgument(
+            f'headers must be a mapping such as {{"id": "1"}} or a list of pairs, got {headers!r}'
+        ) from error
 
 
 def _message(polled: Any) -> Message:

@@ -14,7 +14,8 @@ from embedkafka.cluster.lifecycle import BrokerLifecycle
 from embedkafka.cluster.waiting import Probe
 from embedkafka.faults.network import Network
 from embedkafka.replica.strays import find_strays
-from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.arguments import require_int, require_text
+from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.metadata_cache import MetadataSnapshot
@@ -29,14 +30,20 @@ Handles = Callable[[], Collection[BrokerLifecycle]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """A partition as ZooKeeper has it; `leader` is None while there is none."""
+    """A partition at one moment, as ZooKeeper has it."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The partition's number, from 0 on."""
     leader: int | None
+    """The id of the broker that leads it; None while there is no leader."""
     leader_epoch: int
+    """How often leadership has changed; -1 before the first leader."""
     isr: tuple[int, ...]
+    """The ids of the in-sync replicas."""
     replicas: tuple[int, ...]
+    """The ids of all replicas, the preferred leader first."""
 
     def __str__(self) -> str:
         leader = "none" if self.leader is None else self.leader
@@ -47,6 +54,7 @@ class PartitionStatus:
 
     @property
     def is_under_replicated(self) -> bool:
+        """Whether a replica is not in sync."""
         return set(self.isr) != set(self.replicas)
 
 
@@ -66,11 +74,25 @@ class ClusterState:
     def find_controller(self) -> int | None:
         return self._zk.find_controller_id()
 
+    def require_topic(self, topic: str) -> None:
+        """Raises `InvalidArgument` if there is no such topic."""
+        if self._zk.find_topic(require_text("topic", topic)) is None:
+            known = ", ".join(sorted(self._zk.topics())) or "none"
+            raise InvalidArgument(
+                f"there is no topic {topic!r}; there are {known}. `kafka.topic` creates one"
+            )
+
     def require_partition(self, topic: str, partition: int) -> PartitionStatus:
-        for status in self._partitions([topic]):
+        """The partition; raises `InvalidArgument` if there is none."""
+        require_int("partition", partition, least=0)
+        for status in self._partitions([require_text("topic", topic)]):
             if status.partition == partition:
                 return status
-        raise EmbedKafkaError(f"there is no partition {partition} of a topic {topic}")
+        self.require_topic(topic)
+        count = len(self._partitions([topic]))
+        raise InvalidArgument(
+            f"topic {topic} has no partition {partition}: it has {count}, from 0 to {count - 1}"
+        )
 
     def partitions(self) -> list[PartitionStatus]:
         """Every partition of every topic that is not being deleted."""

@@ -1,4 +1,4 @@
-"""What a user asks of a cluster: frozen settings, with defaults tuned for tests."""
+"""`ClusterConfig` and `TopicSpec`: a user's settings, checked at once, with defaults for tests."""
 
 import sys
 import warnings
@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from embedkafka.runtime.failures import ConfigError, ConfigWarning
+from embedkafka.runtime.arguments import (
+    Refusal,
+    require_int,
+    require_known,
+    require_mapping,
+    require_text,
+)
+from embedkafka.runtime.failures import ConfigError, ConfigWarning, InvalidArgument
+from embedkafka.runtime.topic_names import name_fault
 from embedkafka.runtime.values import dataclass, field
 from embedkafka.server.config.broker import holds_here, idle_settings, parse_broker_settings
 from embedkafka.server.config.definition import ConfigValue
@@ -16,127 +24,180 @@ from embedkafka.server.config.topic import parse_topic_settings
 _PACKAGE: Final = __name__.partition(".")[0]
 
 TEST_DEFAULTS: Final[Mapping[str, object]] = {
-    # Kafka's defaults serve clusters that run for years; these serve ones that live for seconds.
-    # Each can be set back with `config=`.
-    "num.io.threads": 0,  # processors run requests themselves: no hand-over between threads
+    # Kafka's defaults suit clusters that run for years; these suit clusters that live for seconds.
+    # `config=` overrides each of them.
+    "num.io.threads": 0,  # processors handle requests themselves: no hand-over to a pool
     "num.network.threads": 1,
-    "socket.listen.backlog.size": 1024,  # clients of a test all come at once
-    "group.initial.rebalance.delay.ms": 0,  # a group of one need not wait for others
+    "socket.listen.backlog.size": 1024,  # a test's clients connect all at once
+    "group.initial.rebalance.delay.ms": 0,  # a group of one waits for no others
     "group.min.session.timeout.ms": 100,
-    "group.consumer.heartbeat.interval.ms": 100,  # how soon a member hears of its partitions
+    "group.consumer.heartbeat.interval.ms": 100,  # how soon a member learns its partitions
     "group.consumer.min.heartbeat.interval.ms": 100,
-    # Retention first looks after its own interval: tests write records with old timestamps.
+    # Retention first runs after one interval: tests write records with old timestamps.
     "log.initial.task.delay.ms": 300_000,
-    "add.partitions.to.txn.retry.backoff.ms": 2,  # the next transaction begins sooner
+    "add.partitions.to.txn.retry.backoff.ms": 2,  # lets the next transaction begin sooner
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
-    "zookeeper.session.timeout.ms": 300,  # a killed broker is missed after this long
+    "zookeeper.session.timeout.ms": 300,  # how soon a killed broker is noticed
     "replica.lag.time.max.ms": 500,
     "replica.fetch.backoff.ms": 50,
-    "controlled.shutdown.retry.backoff.ms": 200,  # its retries outlast a controller's session
+    "controlled.shutdown.retry.backoff.ms": 200,  # retries outlast the session of a dead controller
     "leader.imbalance.check.interval.seconds": 5,
 }
 
 REMOTE_DEFAULTS: Final[Mapping[str, object]] = {
-    # A real ZooKeeper lives in real time, and its heartbeats cross a busy machine.
-    "zookeeper.session.timeout.ms": 4_000,  # the shortest that one as shipped grants
+    # A real ZooKeeper runs in real time, and heartbeats are late on a busy machine.
+    "zookeeper.session.timeout.ms": 4_000,  # the shortest that ZooKeeper grants by default
     "replica.lag.time.max.ms": 2_000,
 }
 
 _NO_REQUEST: Final = "followers in one process read from their leader without a request"
 
 DECIDED_HERE: Final[Mapping[str, str]] = {
-    # A properties file of Kafka, or of Spark's own tests, names all of these.
-    "listeners": "`host` and `port` say where brokers listen",
-    "log.dir": "`data_dir` says where logs are kept",
-    "log.dirs": "`data_dir` says where logs are kept",
+    # The properties files of Kafka and of Spark's own tests set all of these.
+    "listeners": "use `host` and `port`",
+    "log.dir": "use `data_dir`",
+    "log.dirs": "use `data_dir` and `log_dirs`",
     "replica.fetch.min.bytes": _NO_REQUEST,
     "replica.fetch.response.max.bytes": _NO_REQUEST,
     "replica.socket.timeout.ms": _NO_REQUEST,
-    "zookeeper.connect": "`zookeeper` says which one to use",
+    "zookeeper.connect": "use `zookeeper`",
 }
-"""Broker settings that have no effect in a cluster of one process, with the reason."""
+"""Broker settings that have no effect in a cluster of one process, with reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic to create: `replication=None` takes the brokers' default."""
+    """A topic to create when the cluster starts.
+
+        EmbeddedKafka(topics={"orders": TopicSpec(partitions=3, config={"retention.ms": 60_000})})
+
+    Raises `ConfigError` for values that no topic can have.
+    """
 
     partitions: int = 1
+    """The number of partitions, at least 1."""
     replication: int | None = None
+    """The number of replicas; None takes the brokers' `default.replication.factor`, which is 1."""
     config: Mapping[str, object] = field(default_factory=dict)
+    """Topic settings by Kafka's names, such as `{"cleanup.policy": "compact"}`."""
 
     def __post_init__(self) -> None:
-        if self.partitions < 1:
-            raise ConfigError(f"a topic needs at least one partition, got {self.partitions}")
-        if self.replication is not None and self.replication < 1:
-            raise ConfigError(f"a topic needs at least one replica, got {self.replication}")
+        require_int("partitions", self.partitions, least=1, refusal=ConfigError)
+        if self.replication is not None:
+            require_int("replication", self.replication, least=1, refusal=ConfigError)
+        _require_settings(self.config, '{"retention.ms": 60000}')
         parse_topic_settings(self.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """A cluster to start.
+    """The settings of a cluster, as `EmbeddedKafka` takes them.
 
-    `config` holds broker settings by Kafka's names and goes to every broker. `port` 0 lets the
-    kernel choose; otherwise brokers listen on `port`, `port + 1` and so on. Their ids count from
-    `broker.id` or `node.id`, else from 1. `advertised.listeners` is what clients are told: its
-    host, and when `port` is given its port, counted up in the same way. `racks` has one entry per
-    broker. `data_dir` None means a private directory that `close()` removes. `zookeeper` is a real
-    one at `host:port,...[/chroot]`, of which this cluster is the only user; None is one in this
-    process. Each broker spreads its logs over `log_dirs` directories.
+    Raises `ConfigError` for settings that do not exist or have values that cannot be. Broker
+    settings that exist in Kafka and have no effect here produce a `ConfigWarning`.
     """
 
     brokers: int = 1
+    """How many brokers to start. Their ids count from `broker.id` or `node.id`, else from 1."""
     config: Mapping[str, object] = field(default_factory=dict)
+    """Broker settings by Kafka's names; every broker gets them. `advertised.listeners` is the
+    address that clients learn; if `port` is given, its port counts up in the same way."""
     topics: Mapping[str, "int | TopicSpec"] = field(default_factory=dict)
+    """Topics to create at the start, by name: the number of partitions, or a `TopicSpec`."""
     data_dir: Path | None = None
+    """The directory that keeps the data. None uses a temporary one, which `close()` removes."""
     host: str = "127.0.0.1"
+    """The address that brokers listen on."""
     port: int = 0
+    """The first broker's port; the others take the following ones. 0 takes free ports."""
     racks: Sequence[str] | None = None
+    """The rack of each broker, Kafka's `broker.rack`: one entry per broker."""
     zookeeper: str | None = None
+    """A real ZooKeeper at `host:port,...[/chroot]`, which no other cluster uses. None keeps the
+    tree in this process."""
     log_dirs: int = 1
+    """How many log directories each broker has."""
 
     def __post_init__(self) -> None:
-        if self.brokers < 1:
-            raise ConfigError(f"a cluster needs at least one broker, got {self.brokers}")
-        if self.log_dirs < 1:
-            raise ConfigError(f"a broker needs at least one log directory, got {self.log_dirs}")
-        if not 0 <= self.port <= 65_536 - self.brokers:
-            raise ConfigError(f"port {self.port} leaves no room for {self.brokers} brokers")
-        if self.racks is not None and len(self.racks) != self.brokers:
-            raise ConfigError(f"{len(self.racks)} racks for {self.brokers} brokers")
+        require_int("brokers", self.brokers, least=1, refusal=ConfigError)
+        require_int("log_dirs", self.log_dirs, least=1, refusal=ConfigError)
+        last_port = 65_536 - self.brokers
+        require_int("port", self.port, least=0, most=last_port, refusal=ConfigError)
+        require_text("host", self.host, refusal=ConfigError)
+        if self.zookeeper is not None:
+            require_text("zookeeper", self.zookeeper, refusal=ConfigError)
+        if self.data_dir is not None and not isinstance(self.data_dir, Path):
+            raise ConfigError(f"data_dir must be a path, got {self.data_dir!r}")
+        self._require_racks()
+        _require_settings(self.config, '{"num.partitions": 3}')
         parse_broker_settings(self.config)
-        self.advertised(self.first_id)
+        advertised_listener(self, self.first_id)
         warn_of_idle_settings(self.config, decided=DECIDED_HERE)
-        for name in self.topics:
-            self.topic_spec(name)
+        self._require_topics()
 
     @property
     def first_id(self) -> int:
+        """The id of the first broker."""
         given = (int(str(self.config.get(name, -1))) for name in ("broker.id", "node.id"))
         return next((number for number in given if number >= 0), 1)
 
-    def advertised(self, broker_id: int) -> Advertised:
-        """What one broker tells clients; a free port is not known beforehand."""
-        given = parse_advertised(str(self.config.get("advertised.listeners") or ""))
-        port = given.port + broker_id - self.first_id if given.port and self.port else 0
-        return given._replace(port=port)
-
     def topic_spec(self, name: str) -> TopicSpec:
-        spec = self.topics[name]
+        """The entry `name` of `topics`, as a `TopicSpec`."""
+        spec = self.topics[require_known("topic", name, self.topics)]
         return spec if isinstance(spec, TopicSpec) else TopicSpec(partitions=spec)
 
-    def broker_settings(self) -> dict[str, ConfigValue]:
-        """Typed settings for every broker: the user's over those for tests."""
-        remote = {} if self.zookeeper is None else REMOTE_DEFAULTS
-        return parse_broker_settings(
-            {**TEST_DEFAULTS, **remote, **_sized(self.brokers), **self.config}
-        )
+    def _require_racks(self) -> None:
+        if self.racks is None:
+            return
+        is_list = isinstance(self.racks, Sequence) and not isinstance(self.racks, str)
+        if not is_list or not all(isinstance(rack, str) for rack in self.racks):
+            raise ConfigError(f'racks must be a list such as ["a", "b"], got {self.racks!r}')
+        if len(self.racks) != self.brokers:
+            raise ConfigError(
+                f"racks must have one entry for each of the {self.brokers} brokers, got "
+                f"{len(self.racks)}: {list(self.racks)}"
+            )
+
+    def _require_topics(self) -> None:
+        require_mapping("topics", self.topics, '{"orders": 3}', refusal=ConfigError)
+        for name, spec in self.topics.items():
+            require_topic_name(name, refusal=ConfigError)
+            if not isinstance(spec, TopicSpec):
+                require_int(f"topics[{name!r}]", spec, least=1, refusal=ConfigError)
+
+
+def advertised_listener(cluster: ClusterConfig, broker_id: int) -> Advertised:
+    """The address that one broker tells clients; port 0 where it will be a free port."""
+    given = parse_advertised(str(cluster.config.get("advertised.listeners") or ""))
+    port = given.port + broker_id - cluster.first_id if given.port and cluster.port else 0
+    return given._replace(port=port)
+
+
+def broker_settings(cluster: ClusterConfig) -> dict[str, ConfigValue]:
+    """Typed settings for every broker: the user's, over the defaults for tests."""
+    remote = {} if cluster.zookeeper is None else REMOTE_DEFAULTS
+    return parse_broker_settings(
+        {**TEST_DEFAULTS, **remote, **_sized(cluster.brokers), **cluster.config}
+    )
+
+
+def require_topic_name(name: object, *, refusal: Refusal = InvalidArgument) -> str:
+    """`name`, if a topic can have it."""
+    text = require_text("a topic's name", name, refusal=refusal)
+    fault = name_fault(text)
+    if fault is not None:
+        raise refusal(f"{text!r} cannot be a topic's name: {fault}")
+    return text
+
+
+def _require_settings(config: object, example: str) -> None:
+    for name in require_mapping("config", config, example, refusal=ConfigError):
+        require_text("the name of a setting", name, refusal=ConfigError)
 
 
 def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str, str]) -> None:
-    """Warns of the user's settings that do nothing; `decided` are those set elsewhere."""
+    """Warns of the user's settings that have no effect; `decided` has reasons for some."""
     idle = idle_settings(config) | {
         name: decided[name]
         for name, value in config.items()
@@ -151,7 +212,7 @@ def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str,
 
 
 def _calls_within_package() -> int:
-    """How far up the code of the user is, at which a warning should point."""
+    """How many frames up the user's code is: the line that a warning should point at."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
         level, frame = level + 1, frame.f_back
@@ -159,12 +220,12 @@ def _calls_within_package() -> int:
 
 
 def _is_ours(module: str | None) -> bool:
-    # The code that `runtime.values` generates belongs to no module.
+    # Code that `runtime.values` generates has no module.
     return module is None or module.partition(".")[0] == _PACKAGE
 
 
 def _sized(brokers: int) -> dict[str, object]:
-    """Internal topics are replicated as in production, as far as there are brokers for it."""
+    """Replicates internal topics as in production, as far as there are brokers."""
     replicas = min(3, brokers)
     return {
         "offsets.topic.replication.factor": replicas,

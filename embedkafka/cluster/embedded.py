@@ -1,9 +1,9 @@
-"""EmbeddedKafka: a whole cluster in this process.
+"""`EmbeddedKafka`: a whole cluster in this process.
 
 Owner: the thread that starts and closes it, one at a time (`_changing`); any thread may use it in
-between. A forked child may read `bootstrap_servers`; all else belongs to its parent.
-Invariants: after `close()` no thread, port or (without `data_dir`) file of it is left; a failure
-on one of its threads is raised by `check()` or on leaving the `with`.
+between. A forked child may read `bootstrap_servers`; everything else belongs to the parent.
+Invariants: after `close()` no thread, port or (without `data_dir`) file is left. A failure on one
+of the cluster's threads is raised by `check()` or on leaving the `with`.
 Not here: the brokers (`brokers`, `lifecycle`), closing a cluster that was never closed
 (`resources`), topic handles (`topic`).
 """
@@ -20,33 +20,64 @@ from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
-from embedkafka.cluster.config import ClusterConfig, TopicSpec
+from embedkafka.cluster.config import ClusterConfig, TopicSpec, require_topic_name
 from embedkafka.cluster.request_log import SeenRequest
 from embedkafka.cluster.reset import reset_cluster
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
-from embedkafka.faults.injection import Faults
+from embedkafka.faults.injection import Faults, parse_api
+from embedkafka.runtime.arguments import require_int, require_number, require_text
 from embedkafka.runtime.clock import SystemClock
-from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures
+from embedkafka.runtime.failures import (
+    ClusterClosed,
+    ConfigError,
+    EmbedKafkaError,
+    Failures,
+    InvalidArgument,
+)
 from embedkafka.runtime.locks import CLUSTER_RANK, ranked_lock
 from embedkafka.runtime.threads import run_whole
 
 
 class EmbeddedKafka:
-    """A Kafka cluster in threads of this process, used in a `with` or with `start` and `close`.
+    """A Kafka cluster in threads of this process.
 
-    `config` takes broker settings by Kafka's names; `topics` are created before the `with` body
-    runs; see `ClusterConfig` for the rest.
+        with EmbeddedKafka(brokers=3) as kafka:
+            orders = kafka.topic("orders", replication=3)
+            orders.send("hello")
 
-    With `data_dir` everything is kept there: one directory of logs per broker, and ZooKeeper's
-    tree in `zookeeper.json`, with its latest changes in `zookeeper.journal` while the cluster runs.
-    A later cluster on the same directory has the same id, topics, settings, offsets and records,
-    also when this process was killed. One cluster at a time uses it: the others are refused.
+    Use it in a `with` statement, or call `start` and `close`. Until it is started and after it is
+    closed, almost every method raises `ClusterClosed`. Arguments that cannot be used raise
+    `InvalidArgument`, which is also a `ValueError`.
 
-    With `zookeeper`, `host:port,...[/chroot]`, that tree is in a real ZooKeeper, which keeps it for
-    longer than the cluster lives. Its sessions expire in real time, whatever `clock` says.
+    With `data_dir` the cluster keeps everything there: a log directory per broker, and ZooKeeper's
+    tree in `zookeeper.json`, with its latest changes in `zookeeper.journal`. A later cluster on the
+    same directory has the same id, topics, settings, offsets and records, even if this process was
+    killed. One cluster at a time may use a directory.
+
+    With `zookeeper` the tree is in a real ZooKeeper, and outlives the cluster. Its sessions expire
+    in real time, whatever `clock` says.
+
+    Args:
+        brokers: how many brokers to start. Their ids are 1, 2 and so on, unless `config` sets
+            `broker.id`.
+        config: broker settings by Kafka's names, such as `{"num.partitions": 3}`. Every broker
+            gets them. A setting that has no effect here produces a `ConfigWarning`.
+        topics: topics to create at the start, by name: a number of partitions, or a `TopicSpec`.
+        data_dir: the directory that keeps the data; by default a temporary one, which `close`
+            removes.
+        host: the address that brokers listen on.
+        port: the first broker's port; the others take the following ones. 0 takes free ports.
+        racks: the rack of each broker, Kafka's `broker.rack`.
+        zookeeper: a real ZooKeeper at `host:port,...[/chroot]`, which no other cluster uses.
+        log_dirs: how many log directories each broker has.
+        seed: repeats the cluster's random choices: cluster and topic ids, generated topic names,
+            the placement of replicas. By default every cluster chooses differently.
+
+    Raises:
+        ConfigError: a setting does not exist, or has a value that cannot be.
     """
 
     def __init__(
@@ -63,18 +94,20 @@ class EmbeddedKafka:
         log_dirs: int = 1,
         seed: int | None = None,
     ) -> None:
-        self.config = ClusterConfig(
+        self._config = ClusterConfig(
             brokers=brokers,
-            config=config or {},
-            topics=topics or {},
-            data_dir=None if data_dir is None else Path(data_dir),
+            config={} if config is None else config,
+            topics={} if topics is None else topics,
+            data_dir=Path(data_dir) if isinstance(data_dir, str) else data_dir,
             host=host,
             port=port,
             racks=racks,
             zookeeper=zookeeper,
             log_dirs=log_dirs,
         )
-        self.clock = SystemClock()
+        if seed is not None:
+            require_int("seed", seed, refusal=ConfigError)
+        self._clock = SystemClock()
         self._failures = Failures()
         self._rng = random.Random(seed)
         self._changing = ranked_lock("cluster", CLUSTER_RANK)
@@ -86,32 +119,44 @@ class EmbeddedKafka:
     # -- lifecycle
 
     def start(self) -> Self:
-        """Starts every broker and returns when all of them know all others; creates `topics`.
+        """Starts the brokers and creates `topics`; returns when all brokers know each other.
 
-        Topics that a `data_dir` has kept are left as they are.
+        Topics that `data_dir` has kept are left as they are.
+
+        Returns:
+            The cluster itself.
+
+        Raises:
+            ConfigError: a broker cannot listen on its port, or `data_dir` cannot be used.
+            DirectoryInUse: another cluster uses `data_dir`.
+            EmbedKafkaError: the cluster has been started before, a topic cannot be created, or the
+                real ZooKeeper cannot be reached.
         """
         with self._changing:
             if self._resources is not None:
-                raise EmbedKafkaError("the cluster has been started already")
+                raise EmbedKafkaError(
+                    "this cluster has been started before: make another EmbeddedKafka, with the "
+                    "same `data_dir` if it should go on where this one ended"
+                )
             try:
                 run_whole("ek-start", self._start, hurry=self._hurry)
             except BaseException as failure:
                 try:
                     self.close()
                 except OSError as error:
-                    failure.add_note(f"Nor could its state be written down: {error}")
+                    failure.add_note(f"Its state could not be saved either: {error}")
                 raise
         return self
 
     def _start(self) -> None:
-        keep = self.config.data_dir is not None
+        keep = self._config.data_dir is not None
         self._resources = resources = ClusterResources(keep=keep, failures=self._failures)
         weakref.finalize(self, resources.abandon).atexit = False
         directory = resources.directory.path
         brokers = resources.brokers = Brokers(
-            self.config,
-            self.config.data_dir or directory / "data",
-            clock=self.clock,
+            self._config,
+            self._config.data_dir or directory / "data",
+            clock=self._clock,
             failures=self._failures,
             rng=self._rng,
         )
@@ -119,18 +164,17 @@ class EmbeddedKafka:
         brokers.boot_all()
         self._await_leaders()
         kept = {status.topic for status in self._state.partitions()}
-        new = [name for name in self.config.topics if name not in kept]
-        self._create({name: self.config.topic_spec(name) for name in new})
+        new = [name for name in self._config.topics if name not in kept]
+        self._create({name: self._config.topic_spec(name) for name in new})
 
     def _hurry(self) -> None:
         if self._is_running:
             self._require_brokers().give_up()
 
     def close(self) -> None:
-        """Stops every broker and removes what it left; a second call does nothing.
+        """Stops the brokers and removes their temporary files. A second call does nothing.
 
-        During a `start` on another thread it waits for that. In a forked child, which has no
-        cluster of its own, it does nothing.
+        If another thread is in `start`, this waits for it. In a forked child it does nothing.
         """
         if self._is_forked:
             return
@@ -142,7 +186,13 @@ class EmbeddedKafka:
                 run_whole("ek-close", self._resources.close, hurry=self._hurry)
 
     def check(self) -> None:
-        """Raises `BackgroundFailure` if a thread of the cluster failed since the last check."""
+        """Raises what has failed on the cluster's own threads since the last check.
+
+        Leaving the `with` block, and the pytest fixtures after each test, do this too.
+
+        Raises:
+            BackgroundFailure: with the tracebacks. It is a bug in embedkafka.
+        """
         self._failures.check()
 
     def __enter__(self) -> Self:
@@ -158,102 +208,165 @@ class EmbeddedKafka:
         if exc is None and not self._is_forked:
             self.check()
 
-    # -- what is there
+    # -- the cluster
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The settings that the cluster was made with."""
+        return self._config
+
+    @property
+    def clock(self) -> SystemClock:
+        """The clock of all brokers; `kafka.clock.advance(days=8)` moves it forward."""
+        return self._clock
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of the running brokers, as clients take them.
+        """The addresses of the running brokers, `host:port,...`, as clients take them.
 
-        A forked child may ask too, for its own clients.
+        A forked child may read it too, for its own clients.
+
+        Raises:
+            ClusterClosed: no broker is running.
         """
         brokers = None if self._resources is None else self._resources.brokers
         if brokers is None:
             raise ClusterClosed(NOT_RUNNING)
         running = brokers.running()
         if not running:
-            raise ClusterClosed("no broker is running")
+            raise ClusterClosed(_NO_BROKER)
         return ",".join(handle.address for handle in running)
 
     @property
     def cluster_id(self) -> str:
-        """The id that clients are told."""
+        """The cluster's id, as clients see it.
+
+        Raises:
+            ClusterClosed: no broker is running.
+        """
         running = self._require_brokers().running()
         if not running:
-            raise ClusterClosed("no broker is running")
+            raise ClusterClosed(_NO_BROKER)
         return running[0].require_broker().cluster_id
 
     def describe(self) -> str:
-        """Brokers, leaders, ISRs and offsets, to be read by a person."""
+        """A table of brokers and partitions with leaders, in-sync replicas and offsets.
+
+        Returns a sentence instead if the cluster is not running.
+        """
         return self._require_brokers().describe() if self._is_running else NOT_RUNNING
 
     def report(self) -> str:
-        """`describe`, and groups with their lag, open transactions, the last records and requests.
+        """`describe`, plus groups and their lag, open transactions, the last records and requests.
 
-        It asks the brokers for some of it; pytest shows it below a test that failed.
+        pytest shows this below a failed test. It sends a few requests to the brokers.
         """
-        from embedkafka.cluster.report import report  # most clusters end without
+        from embedkafka.cluster.report import report  # most clusters need none
 
         return report(self._require_brokers()) if self._is_running else NOT_RUNNING
 
     def requests(
         self, api: str | None = None, *, client_id: str | None = None
     ) -> list[SeenRequest]:
-        """The requests that clients sent lately, a thousand at most, oldest first.
+        """The last requests from clients, a thousand at most, oldest first.
 
-        `api` is Kafka's name in any case, such as "fetch".
+            assert len(kafka.requests("produce", client_id="my-app")) == 1
+
+        Args:
+            api: only requests of this API, by Kafka's name in any case.
+            client_id: only requests with this client id.
         """
+        wanted = None if api is None else parse_api(api).name
         return [
             seen
             for seen in self._require_brokers().request_log.all()
-            if api in (None, seen.api.lower(), seen.api) and client_id in (None, seen.client_id)
+            if wanted in (None, seen.api) and client_id in (None, seen.client_id)
         ]
 
     def scratch_dir(self, name: str | None = None) -> str:
-        """A directory that is removed with the cluster, for checkpoints and the like."""
+        """A directory for a test's own files, such as checkpoints; `close` removes it.
+
+        Args:
+            name: a relative path. The same name gives the same directory; None makes a new one.
+        """
         resources = self._resources
         if resources is None or resources.brokers is None:
             raise ClusterClosed(NOT_RUNNING)
-        path = resources.directory.path / "scratch" / (name or f"{self._rng.getrandbits(64):016x}")
+        if name is None:
+            name = f"{self._rng.getrandbits(64):016x}"
+        relative = Path(require_text("name", name))
+        if relative.is_absolute() or ".." in relative.parts:
+            raise InvalidArgument(f"name must be a path below the scratch directory, got {name!r}")
+        path = resources.directory.path / "scratch" / relative
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
     # -- brokers
 
     def broker(self, broker_id: int) -> BrokerHandle:
-        """The broker with this id, running or not: to stop, kill, pause and start it."""
+        """A broker, running or not, to stop, kill, pause and start it.
+
+        Args:
+            broker_id: its id; ids count from 1, unless configured.
+
+        Raises:
+            InvalidArgument: there is no broker with this id.
+        """
         return BrokerHandle(self._require_brokers().require(broker_id))
 
     @property
     def brokers(self) -> list[BrokerHandle]:
-        """Every broker, running or not."""
+        """All brokers, running or not, by id."""
         return [BrokerHandle(lifecycle) for lifecycle in self._require_brokers().all()]
 
     def add_broker(self) -> BrokerHandle:
-        """Starts one broker more; it gets replicas of topics that are created from now on."""
+        """Starts one more broker, with the next id. Topics created from now on may use it."""
         return BrokerHandle(self._require_brokers().add())
 
     def remove_broker(self, broker_id: int) -> None:
-        """Stops a broker in good order, for good.
+        """Stops a broker cleanly and for good.
 
-        Its leaders move; its replicas stay assigned to it, as in Kafka, until they are reassigned.
+        Its leaders move away. Its replicas stay assigned to it until they are reassigned, as in
+        Kafka.
+
+        Args:
+            broker_id: its id.
+
+        Raises:
+            InvalidArgument: there is no broker with this id.
         """
         self._require_brokers().remove(broker_id)
 
     def partition(self, *sides: Collection[int], zookeeper: Collection[int] | None = None) -> None:
-        """Cuts the network between brokers on different `sides`, until `heal`.
+        """Cuts the network between brokers on different sides, until `heal`.
 
-        Brokers in `zookeeper` keep their sessions; by default those of the largest side. Clients
-        still reach every broker. A second call replaces the first.
+            kafka.partition({1}, {2, 3})  # broker 1 loses ZooKeeper too
+
+        Clients still reach every broker, and brokers on no side still reach all others. A second
+        call replaces the first.
+
+        Args:
+            *sides: sets of broker ids.
+            zookeeper: the brokers that keep their ZooKeeper sessions; by default those of the
+                largest side.
+
+        Raises:
+            InvalidArgument: a broker is unknown or on two sides, or no side is the largest and
+                `zookeeper` is missing.
         """
-        self._require_brokers().split(sides, _largest(sides) if zookeeper is None else zookeeper)
+        brokers = self._require_brokers()
+        checked = [_require_ids("a side", side, brokers) for side in sides]
+        _require_disjoint(checked)
+        keepers = _largest(checked) if zookeeper is None else zookeeper
+        brokers.split(checked, _require_ids("zookeeper", keepers, brokers))
 
     def heal(self) -> None:
-        """Ends a `partition`: all brokers hear each other and ZooKeeper again."""
+        """Ends a `partition`. `await_brokers` waits until all brokers know each other again."""
         self._require_brokers().heal()
 
     @property
     def faults(self) -> Faults:
-        """Requests and disks that go wrong."""
+        """Makes requests and disks fail."""
         return self._require_brokers().faults
 
     # -- earlier states
@@ -261,71 +374,131 @@ class EmbeddedKafka:
     def snapshot(self) -> Snapshot:
         """Remembers the whole cluster: topics, records, offsets, transactions, settings.
 
-        Clients notice a short pause at most. Linked rather than copied where nothing can change,
-        it takes milliseconds and hardly any space; `close()` removes it.
+        Clients notice a short pause at most. Files that cannot change are linked, not copied, so
+        this takes milliseconds and little space. `close` removes snapshots.
+
+        Raises:
+            EmbedKafkaError: the cluster runs on a real ZooKeeper, or does not come to rest.
         """
         return self._require_snapshots().take()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Puts everything back to what it was at the snapshot, as often as wanted.
+        """Puts the cluster back to a snapshot. One snapshot can be restored many times.
 
-        Brokers that ran then run again, on their ports, and those added since are gone; a
-        `partition` is over. Clients reconnect; what they wrote or committed since never happened.
-        The clock is not turned back, and producer ids are not given a second time.
+        The brokers that ran then run again, on the same ports; brokers added since are gone, and a
+        `partition` ends. Clients reconnect; whatever they wrote or committed since is gone. The
+        clock does not go back, and producer ids are not given out twice.
+
+        Raises:
+            InvalidArgument: `snapshot` is not a snapshot of this cluster.
         """
-        self._require_snapshots().restore(snapshot)
+        snapshots = self._require_snapshots()
+        if not isinstance(snapshot, Snapshot):
+            raise InvalidArgument(
+                f"snapshot must be what `kafka.snapshot()` returned, got {snapshot!r}"
+            )
+        snapshots.restore(snapshot)
         if self._clients is not None:
-            self._clients.close()  # its producer would go on with numbers nobody knows
+            self._clients.forget_producer()  # brokers no longer know its sequence numbers
         self._await_leaders()
 
     def reset(self) -> None:
-        """Empties the cluster to what `start` left, in the time of a deletion.
+        """Empties the cluster, without restarting it: much faster than a new one.
 
-        Topics, groups, offsets, transactions and changed settings are gone; the `topics` that the
-        cluster was made with are there again, empty. Brokers run on, on their ports, and clients
-        stay connected; a broker that was down is started, and every fault is over. The clock is
-        not turned back.
+        Topics, groups, offsets, transactions and changed settings are gone, and the `topics` that
+        the cluster was made with are there again, empty. Brokers keep running on their ports and
+        clients stay connected. Brokers that were down are started, and all faults end. The clock
+        does not go back.
+
+        Raises:
+            EmbedKafkaError: topics cannot be deleted because of `delete.topic.enable=false`.
         """
         reset_cluster(self._require_brokers())
         if self._clients is not None:
-            self._clients.close()  # its producer knows topics that are gone
-        self._create({name: self.config.topic_spec(name) for name in self.config.topics})
+            self._clients.forget_producer()  # it remembers topics that are gone
+        self._create({name: self._config.topic_spec(name) for name in self._config.topics})
 
     # -- leaders and replicas
 
     @property
     def controller(self) -> int | None:
-        """The id of the broker that is controller, None while there is none."""
+        """The id of the broker that is the controller; None while there is none."""
         return self._state.find_controller()
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The id of the partition's leader; an error when there is none now."""
+        """The id of the broker that leads a partition.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number, from 0 on.
+
+        Raises:
+            InvalidArgument: there is no such partition.
+            EmbedKafkaError: it has no leader now; `await_leader` waits for one.
+        """
         status = self.describe_partition(topic, partition)
         if status.leader is None:
-            raise EmbedKafkaError(f"no leader: {status}")
+            raise EmbedKafkaError(f"no leader: {status}; `await_leader` waits for one")
         return status.leader
 
     def describe_partition(self, topic: str, partition: int = 0) -> PartitionStatus:
-        """A partition's leader, epoch, in-sync and assigned replicas, as ZooKeeper has them."""
+        """A partition's leader, epoch, replicas and in-sync replicas, as ZooKeeper has them.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number, from 0 on.
+
+        Raises:
+            InvalidArgument: there is no such partition.
+        """
         return self._state.require_partition(topic, partition)
 
     def await_brokers(self, *, timeout_s: float = PATIENCE_S) -> None:
-        """Waits until all brokers that run know each other and the same controller.
+        """Waits until all running brokers know each other and the same controller.
 
-        After `heal` and `resume`, brokers that were missed take a moment to come back, and to drop
-        replicas that were moved or deleted without them.
+        After `heal` and `resume`, brokers take a moment to register again and to drop replicas
+        that were moved or deleted without them.
+
+        Args:
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message says what was missing.
         """
         self._await("all brokers to know each other", self._state.membership(), timeout_s)
 
     def await_controller(self, *, timeout_s: float = PATIENCE_S) -> int:
-        """Waits until there is a controller that answers, and all brokers know it; its id."""
+        """Waits until a reachable broker is the controller and all brokers know it.
+
+        Args:
+            timeout_s: how long to wait, in seconds of real time.
+
+        Returns:
+            The controller's id.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time.
+        """
         self._await("a controller", self._state.controller(), timeout_s)
         controller = self.controller
         assert controller is not None, "a controller that was awaited has gone already"
         return controller
 
     def await_leader(self, topic: str, partition: int = 0, *, timeout_s: float = PATIENCE_S) -> int:
-        """Waits until the partition has a leader that answers, and all brokers know it; its id."""
+        """Waits until the partition has a reachable leader and all brokers know it.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Returns:
+            The leader's id.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the partition.
+            InvalidArgument: there is no such partition.
+        """
         state, found = self._state, [0]
 
         def is_led(status: PartitionStatus) -> bool:
@@ -339,14 +512,39 @@ class EmbeddedKafka:
     def await_no_leader(
         self, topic: str, partition: int = 0, *, timeout_s: float = PATIENCE_S
     ) -> None:
-        """Waits until the controller has found that nobody may lead the partition."""
+        """Waits until the controller has found that no replica may lead the partition.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time.
+            InvalidArgument: there is no such partition.
+        """
         probe = self._state.partition(topic, partition, lambda status: status.leader is None)
         self._await(f"{topic}-{partition} to have no leader", probe, timeout_s)
 
     def await_isr(
         self, topic: str, partition: int = 0, *, size: int, timeout_s: float = PATIENCE_S
     ) -> tuple[int, ...]:
-        """Waits until so many replicas are in sync, and all brokers know it; their ids."""
+        """Waits until exactly `size` replicas are in sync and all brokers know it.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            size: the number of in-sync replicas to wait for.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Returns:
+            The ids of the in-sync replicas.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the partition.
+            InvalidArgument: there is no such partition.
+        """
+        require_int("size", size, least=0)
         found: list[tuple[int, ...]] = [()]
 
         def has_size(status: PartitionStatus) -> bool:
@@ -358,9 +556,16 @@ class EmbeddedKafka:
         return found[0]
 
     def await_no_under_replicated(self, *, timeout_s: float = PATIENCE_S) -> None:
-        """Waits until every partition has a leader and all its replicas in sync."""
-        probe = self._state.nothing_under_replicated()
-        self._await("every partition to be led and fully replicated", probe, timeout_s)
+        """Waits until every partition has a leader and all its replicas in sync.
+
+        Args:
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message names the partitions.
+        """
+        what = "every partition to have a leader and all replicas in sync"
+        self._await(what, self._state.nothing_under_replicated(), timeout_s)
 
     # -- topics
 
@@ -372,39 +577,100 @@ class EmbeddedKafka:
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> Topic:
-        """Creates a topic and returns its handle; without a name it gets one of its own.
+        """Creates a topic; returns when every broker knows its leaders.
 
-        A topic that exists is an error; `existing_topic` gives its handle.
+        Args:
+            name: the topic's name; by default a new one, `topic-` and twelve digits.
+            partitions: the number of partitions.
+            replication: the number of replicas; by default `default.replication.factor`, which
+                is 1.
+            config: topic settings by Kafka's names, such as `{"cleanup.policy": "compact"}`.
+
+        Raises:
+            InvalidArgument: no topic can have this name.
+            ConfigError: a setting does not exist, or has a value that cannot be.
+            EmbedKafkaError: the brokers refused it. The topic exists already (`existing_topic`
+                returns its handle), or there are fewer brokers than replicas.
         """
-        name = name or f"topic-{self._require_brokers().rng.getrandbits(48):012x}"
-        spec = TopicSpec(partitions=partitions, replication=replication, config=config or {})
+        if name is None:
+            name = f"topic-{self._require_brokers().rng.getrandbits(48):012x}"
+        require_topic_name(name)
+        spec = TopicSpec(
+            partitions=partitions,
+            replication=replication,
+            config={} if config is None else config,
+        )
         self._create({name: spec})
-        return self.existing_topic(name)
+        return self._topic(name)
 
     def existing_topic(self, name: str) -> Topic:
-        """A handle on a topic that is there already."""
-        bootstrap_servers = self.bootstrap_servers
-        if self._clients is None:
-            self._clients = Clients(bootstrap_servers, cluster=self)
-        return Topic(name, bootstrap_servers, self._clients)
+        """The handle of a topic that exists.
+
+        Args:
+            name: the topic's name.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+        """
+        require_text("name", name)
+        if not self._is_forked:  # a child may write and read, and knows nothing of the cluster
+            self._state.require_topic(name)
+        return self._topic(name)
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """Grows `topic` to `count` partitions, and returns when every broker knows them."""
+        """Grows a topic to `count` partitions; returns when every broker knows their leaders.
+
+        Args:
+            topic: the topic's name.
+            count: the new number of partitions in all.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+            EmbedKafkaError: the topic has that many partitions, or more.
+        """
+        self._state.require_topic(topic)
+        require_int("count", count, least=1)
         self._admin.create_partitions(topic, count)
         self._await_topics({topic: count})
         if self._clients is not None:
-            self._clients.close()  # its producer remembers the old count
+            self._clients.forget_producer()  # it remembers the old count
 
     def delete_topic(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
-        """Deletes a topic, and returns when no broker knows it any more."""
+        """Deletes a topic; returns when no broker knows it any more.
+
+        Args:
+            name: the topic's name.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+            AwaitTimeout: it was not gone in that time.
+        """
+        require_number("timeout_s", timeout_s)
+        self._state.require_topic(name)
         self._admin.delete_topics(name)
         self.await_topic_gone(name, timeout_s=timeout_s)
 
     def await_topic_gone(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
-        """Waits until a topic's deletion is over; that of one with a dead replica waits for it."""
+        """Waits until a topic's deletion, by any client, is complete.
+
+        Args:
+            name: the topic's name.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it was not gone in that time.
+        """
+        require_topic_name(name)
         self._await(f"{name} to be gone", self._state.topic_gone(name), timeout_s)
 
-    # -- how
+    # -- internals
+
+    def _topic(self, name: str) -> Topic:
+        bootstrap_servers = self.bootstrap_servers
+        if self._clients is None:
+            self._clients = Clients(bootstrap_servers, cluster=self)
+        return Topic(name, bootstrap_servers, self._clients)
 
     def _create(self, topics: Mapping[str, TopicSpec]) -> None:
         if topics:
@@ -418,9 +684,9 @@ class EmbeddedKafka:
         self._await(f"every broker to know the leaders of {', '.join(counts)}", known)
 
     def _await_leaders(self) -> None:
-        """Waits until all brokers know the leaders of topics that have one for each partition.
+        """Waits until all brokers know the leaders of every topic that has all its leaders.
 
-        A leader that has lost a disk may have lost the partition with it.
+        A leader that lost a disk may have lost the partition with it.
         """
         counts: dict[str, int] = {}
         leaderless: set[str] = set()
@@ -440,6 +706,7 @@ class EmbeddedKafka:
         return self._snapshots
 
     def _await(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
+        require_number("timeout_s", timeout_s)
         self._require_brokers().waiting.await_fact(what, probe, timeout_s)
 
     def _reachable_addresses(self) -> list[str]:
@@ -464,10 +731,30 @@ class EmbeddedKafka:
         return self._resources.require_brokers()
 
 
-def _largest(sides: Sequence[Collection[int]]) -> Collection[int]:
+_NO_BROKER = "no broker is running: start one with `kafka.broker(id).start()`"
+
+
+def _require_ids(name: str, ids: Collection[int], brokers: Brokers) -> frozenset[int]:
+    if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Collection):
+        raise InvalidArgument(f"{name} must be a set of broker ids such as {{1, 2}}, got {ids!r}")
+    return frozenset(brokers.require(broker_id).id for broker_id in ids)
+
+
+def _require_disjoint(sides: Sequence[frozenset[int]]) -> None:
+    placed: set[int] = set()
+    for side in sides:
+        if twice := sorted(placed & side):
+            raise InvalidArgument(f"broker {twice[0]} is on two sides of the partition")
+        placed |= side
+
+
+def _largest(sides: Sequence[frozenset[int]]) -> frozenset[int]:
     by_size = sorted(sides, key=len, reverse=True)
     if not by_size:
-        raise EmbedKafkaError("a partition needs sides")
+        raise InvalidArgument("`partition` needs sides, such as `kafka.partition({1}, {2, 3})`")
     if len(by_size) > 1 and len(by_size[0]) == len(by_size[1]):
-        raise EmbedKafkaError("the sides are equal: say with `zookeeper=` who keeps ZooKeeper")
+        raise InvalidArgument(
+            f"the sides {set(by_size[0])} and {set(by_size[1])} are equally large: say with "
+            "`zookeeper=` which brokers keep ZooKeeper"
+        )
     return by_size[0]

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, Protocol
 
+from embedkafka.cluster.start_errors import start_error
 from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.session_link import Cut, SessionLink
+from embedkafka.runtime.arguments import require_number
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
@@ -148,6 +150,7 @@ class BrokerLifecycle:
     def start(self, *, timeout_s: float) -> None:
         """Starts the next incarnation, after the last one's session; waits until others know it."""
         with self._changing():
+            require_number("timeout_s", timeout_s)
             self._require_move(BrokerState.RUNNING, "start", unless=BrokerState.PAUSED)
             self._host.await_unregistered(self.id, timeout_s)
             self.boot()
@@ -198,6 +201,7 @@ class BrokerLifecycle:
     def restart(self, *, timeout_s: float) -> None:
         """Stops cleanly if it runs, then starts."""
         with self._changing():
+            require_number("timeout_s", timeout_s)
             if self.is_running:
                 self.stop()
             self.start(timeout_s=timeout_s)
@@ -271,6 +275,8 @@ class BrokerLifecycle:
             incarnation.broker.kill()
             if _is_taken(error) and port != self._configured_port:
                 return self._boot_on(ANY_PORT)
+            if isinstance(error, OSError):
+                raise start_error(incarnation.broker.spec, error) from error
             raise
         self._network.claim(self.id, incarnation.broker.ports())
         return incarnation

@@ -1,8 +1,8 @@
-"""The requests that clients sent lately, for assertions and for the report of a failed test.
+"""The last requests from clients, for assertions and for the report of a failed test.
 
 Owner: `_seen`, a deque that any thread may append to and copy.
-Invariants: brokers wait for nobody here: a request costs one append, and is read when asked for.
-Not here: making requests fail (`faults.requests`).
+Invariants: a request costs one append on the broker's thread; headers are decoded when a test asks.
+Not here: making requests fail (`faults.request_faults`).
 """
 
 from collections import deque
@@ -18,18 +18,23 @@ from embedkafka.server.broker import Handle
 
 _REMEMBERED: Final = 1_000
 _HEADER_BYTES: Final = 200
-"""How much is kept of a request; a client id that is longer than that is not shown."""
+"""How much of a request is kept; a longer client id is not shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenRequest:
-    """A request as a broker got it; `api` is Kafka's name of it, such as FETCH."""
+    """A request from a client, as a broker received it."""
 
     broker: int
+    """The id of the broker."""
     api: str
+    """Kafka's name of the API, such as "FETCH"."""
     version: int
+    """The API version that the client used; -1 if the header is unreadable."""
     client_id: str | None
+    """The client's id, if it sent one."""
     received_ms: float
+    """When it arrived, in milliseconds of the cluster's monotonic clock."""
 
     def __str__(self) -> str:
         return f"broker {self.broker}  {self.client_id or '-'}  {self.api} v{self.version}"
@@ -42,7 +47,7 @@ class RequestLog:
         self._seen: deque[tuple[BrokerId, float, bytes]] = deque(maxlen=_REMEMBERED)
 
     def around(self, broker: BrokerId, handle: Handle) -> Handle:
-        """`handle`, as `broker` should call it."""
+        """`handle`, with every request to `broker` noted first."""
         note = self._seen.append
 
         def note_and_handle(request: Request) -> None:
@@ -53,7 +58,7 @@ class RequestLog:
         return note_and_handle
 
     def all(self) -> list[SeenRequest]:
-        """Those remembered, oldest first."""
+        """The requests, oldest first."""
         return [_read(*seen) for seen in self._seen.copy()]
 
 

@@ -25,7 +25,10 @@ from embedkafka.runtime.threads import start_thread
 
 _LOG = logging.getLogger(__name__)
 
-NOT_RUNNING = "the cluster is not running"
+NOT_RUNNING = (
+    "the cluster is not running: use it inside `with EmbeddedKafka() as kafka:`, or between "
+    "start() and close()"
+)
 
 
 class ClusterResources:

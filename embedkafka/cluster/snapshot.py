@@ -1,13 +1,13 @@
-"""Snapshots: a whole cluster put back to what it was, in the time of a restart.
+"""Snapshots: puts a whole cluster back to an earlier state, in the time of a restart.
 
-A snapshot is what the disks and ZooKeeper would hold if all brokers had stopped at one moment.
-Clients are not heard while it is taken, so what was acknowledged before is in it. ZooKeeper is
-looked at before and after the logs are copied: had a leader or an in-sync set changed meanwhile,
-the copies could contradict it, and are made again.
+A snapshot holds what the disks and ZooKeeper would hold if all brokers had stopped at one moment.
+Clients get no answers while it is taken, so it contains everything acknowledged before. ZooKeeper
+is read before and after the logs are copied: if a leader or an in-sync set changed in between, the
+copies could contradict it, and are made again.
 
 Owner: the thread that takes and restores them, one at a time.
-Invariants: a snapshot never changes (see `log.copies`), and can be restored as often as wanted.
-Not here: how logs are copied (`log`), and how brokers start (`brokers`).
+Invariants: a snapshot never changes (see `log.copies`) and can be restored many times.
+Not here: how logs are copied (`log`), how brokers start (`brokers`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from typing import Final
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle import BrokerLifecycle
 from embedkafka.log.copies import copy_log_dir
-from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.values import dataclass
@@ -27,16 +27,20 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A state of one cluster, for `EmbeddedKafka.restore`; it is gone when the cluster ends."""
+    """A state of one cluster, for `EmbeddedKafka.restore`. It ends with the cluster."""
 
     directory: Path
+    """The directory with copies of the logs."""
     zookeeper: bytes
+    """ZooKeeper's tree."""
     brokers: Sequence[BrokerId]
+    """The ids of all brokers."""
     running: Sequence[BrokerId]
+    """The ids of the brokers that were running."""
 
 
 class Snapshots:
-    """Takes and restores the snapshots of one cluster, which lie in `directory`."""
+    """Takes and restores the snapshots of one cluster, and keeps them in `directory`."""
 
     def __init__(self, brokers: Brokers, directory: Path) -> None:
         self._brokers = brokers
@@ -45,7 +49,7 @@ class Snapshots:
         self._taken = 0
 
     def take(self) -> Snapshot:
-        """The cluster as it is. Clients stay connected, and wait a little."""
+        """The cluster as it is. Clients stay connected and wait a little."""
         self._taken += 1
         directory = self._directory / str(self._taken)
         handles = self._brokers.all()
@@ -58,9 +62,9 @@ class Snapshots:
                 handle.unhush()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Ends all brokers, puts everything back, and starts those that ran then."""
+        """Ends all brokers, puts everything back, and starts those that were running."""
         if snapshot.directory.parent != self._directory:
-            raise EmbedKafkaError("this is a snapshot of another cluster")
+            raise InvalidArgument("this is a snapshot of another cluster: restore it there")
         self._brokers.at_once(BrokerLifecycle.abandon)
         self._brokers.heal()
         self._brokers.forget({handle.id for handle in self._brokers.all()} - set(snapshot.brokers))
@@ -83,7 +87,10 @@ class Snapshots:
                     brokers=[handle.id for handle in handles],
                     running=[handle.id for handle in handles if handle.is_running],
                 )
-        raise EmbedKafkaError("the cluster does not come to rest: ZooKeeper changes all the time")
+        raise EmbedKafkaError(
+            "no snapshot: ZooKeeper changed during each of 10 attempts. Wait until elections and "
+            "deletions are over"
+        )
 
     def _copy_logs(self, handle: BrokerLifecycle, directory: Path) -> None:
         incarnation = handle.incarnation

@@ -1,4 +1,4 @@
-"""What a test holds of one topic: write to it, read from it, hand it to Spark."""
+"""`Topic`: one topic as a test holds it, to write to, read from and hand to Spark."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.clients import Bytes, Clients, Headers
 from embedkafka.cluster.message import Message
+from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.spark import frames
 
 if TYPE_CHECKING:
@@ -14,15 +15,33 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """One topic of a running cluster. Made by `EmbeddedKafka.topic()`."""
+    """A topic of a running cluster. `EmbeddedKafka.topic()` and `existing_topic()` return it.
+
+        orders = kafka.topic("orders", partitions=3)
+        orders.send("hello", key="k")
+        assert orders.read(1)[0].text == "hello"
+
+    Once the cluster is closed, every method raises `ClusterClosed`. Arguments of the wrong kind
+    raise `InvalidArgument`.
+    """
 
     def __init__(self, name: str, bootstrap_servers: str, clients: Clients) -> None:
-        self.name = name
-        self.bootstrap_servers = bootstrap_servers
+        self._name = name
+        self._bootstrap_servers = bootstrap_servers
         self._clients = clients
 
     def __repr__(self) -> str:
         return f"Topic({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The topic's name in the cluster."""
+        return self._name
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses, `host:port,...`, at the time this handle was made."""
+        return self._bootstrap_servers
 
     def send(
         self,
@@ -33,9 +52,21 @@ class Topic:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Message:
-        """Writes one record, waits for all in-sync replicas, and tells where it went.
+        """Writes one record and waits until all in-sync replicas have it.
 
-        Text is written as UTF-8; None as value is a tombstone.
+        Args:
+            value: text (written as UTF-8), bytes, or None for a tombstone.
+            key: text, bytes or None. Records with the same key go to the same partition.
+            partition: the partition to write to; chosen by the key if None.
+            headers: a mapping or a list of pairs, from names to text, bytes or None.
+            timestamp_ms: the record's time, in milliseconds since 1970; now if None.
+
+        Returns:
+            The record with its partition and offset.
+
+        Raises:
+            AwaitTimeout: there was no acknowledgement for 30 seconds.
+            EmbedKafkaError: the brokers refused the record.
         """
         return self._clients.send(
             self.name,
@@ -55,9 +86,24 @@ class Topic:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Message:
-        """`send` with the value as JSON."""
+        """Writes one record with its value as JSON; otherwise like `send`.
+
+        Args:
+            value: anything that `json.dumps` takes.
+            key: as for `send`.
+            partition: as for `send`.
+            headers: as for `send`.
+            timestamp_ms: as for `send`.
+
+        Raises:
+            InvalidArgument: `value` cannot be written as JSON.
+        """
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArgument(f"the value cannot be written as JSON: {error}") from error
         return self.send(
-            json.dumps(value),
+            text,
             key=key,
             partition=partition,
             headers=headers,
@@ -65,11 +111,19 @@ class Topic:
         )
 
     def send_many(self, values: Iterable[Bytes]) -> list[Message]:
-        """Writes many records without keys, in one go; much faster than `send` in a loop."""
-        return self._clients.send_many(
-            {"topic": self.name, "value": value.encode() if isinstance(value, str) else value}
-            for value in values
-        )
+        """Writes many records without keys. This is much faster than `send` in a loop.
+
+        Args:
+            values: text, bytes or None for each record.
+
+        Returns:
+            The records with their partitions and offsets, in the order of acknowledgement.
+
+        Raises:
+            AwaitTimeout: some records were not acknowledged within 30 seconds.
+            EmbedKafkaError: the brokers refused a record; others may have been written.
+        """
+        return self._clients.send_values(self.name, values)
 
     def read(
         self,
@@ -78,17 +132,36 @@ class Topic:
         timeout_s: float = 10.0,
         isolation: str = "read_committed",
     ) -> list[Message]:
-        """Every record that is there now; with `count`, waits until that many are there.
+        """Reads from the start: every record that is there now, or `count` records at least.
 
-        Sorted by partition and offset.
+        This joins no group and commits nothing: a second `read` returns the same records.
+
+        Args:
+            count: how many records to wait for; None does not wait.
+            timeout_s: how long to wait, in seconds of real time.
+            isolation: "read_committed", or "read_uncommitted" to see open and aborted
+                transactions too.
+
+        Returns:
+            The records, sorted by partition and offset.
+
+        Raises:
+            AwaitTimeout: there were fewer than `count` records in that time.
+            EmbedKafkaError: the topic does not exist, or cannot be read.
         """
-        enough = None if count is None else lambda messages: len(messages) >= count
-        return self._clients.read(
-            self.name, enough=enough, timeout_s=timeout_s, isolation=isolation
-        )
+        return self._clients.read(self.name, count, timeout_s=timeout_s, isolation=isolation)
 
     def read_json(self, count: int | None = None, *, timeout_s: float = 10.0) -> list[Any]:
-        """The values of `read`, parsed as JSON."""
+        """The values of `read`, parsed as JSON; None for a tombstone.
+
+        Args:
+            count: as for `read`.
+            timeout_s: as for `read`.
+
+        Raises:
+            UndecodableMessage: a value is not JSON.
+            AwaitTimeout: as for `read`.
+        """
         return [message.json() for message in self.read(count, timeout_s=timeout_s)]
 
     def wait_for(
@@ -97,18 +170,30 @@ class Topic:
         *,
         timeout_s: float = 30.0,
     ) -> list[Message]:
-        """Reads on until there are so many records, or until `condition(records)` holds.
+        """Reads from the start until `condition` holds, and returns the records.
 
-        Raises `AwaitTimeout` with what was seen.
+            orders.wait_for(lambda records: any(r.text == "done" for r in records))
+
+        Args:
+            condition: a number of records, or a function of the records so far.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: the condition did not hold in that time. The message says how many
+                records there were, and shows the last.
         """
-        if isinstance(condition, int):
-            return self.read(condition, timeout_s=timeout_s)
         return self._clients.read(
-            self.name, enough=condition, timeout_s=timeout_s, isolation="read_committed"
+            self.name, condition, timeout_s=timeout_s, isolation="read_committed"
         )
 
     def spark_options(self, **options: str) -> dict[str, str]:
-        """Options for Spark's `kafka` source, to read this topic from its start."""
+        """Options for Spark's `kafka` source, to read this topic from its first record.
+
+            spark.readStream.format("kafka").options(**orders.spark_options()).load()
+
+        Args:
+            **options: further options of the source, or other values for these.
+        """
         return {
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "subscribe": self.name,
@@ -117,10 +202,20 @@ class Topic:
         }
 
     def write(self, df: "DataFrame", *, key: str | None = None) -> None:
-        """Appends the rows of a DataFrame; `key` names the column that becomes the record's key.
+        """Appends the rows of a DataFrame to the topic.
 
-        A row is a record as it is when it has a column `value`, else its JSON is the value.
+        A column `value`, if there is one, is the record's value; otherwise each row is written as
+        a JSON object.
+
+        Args:
+            df: a batch DataFrame.
+            key: the column that becomes the record's key. Default: the column `key`, if any.
+
+        Raises:
+            ConfigError: there is no column `key`.
         """
+        self._clients.require_open()
+        _require_attribute("df", df, "write", "a DataFrame")
         frames.write_df(df, self.bootstrap_servers, self.name, key=key)
 
     def to_df(
@@ -131,11 +226,23 @@ class Topic:
         binary: bool = False,
         options: Mapping[str, object] | None = None,
     ) -> "DataFrame":
-        """All that is in the topic now, as a DataFrame with Kafka's columns.
+        """Everything in the topic now, as a DataFrame with the columns of Spark's Kafka source.
 
-        Keys and values are strings; with `schema` the value is a struct parsed from JSON; with
-        `binary` both stay bytes.
+        Args:
+            spark: the session; it must have the Kafka connector.
+            schema: parses the value as JSON into a struct; text such as "id INT, name STRING" or a
+                `StructType`. Without it, keys and values are strings.
+            binary: leaves keys and values as bytes.
+            options: further options of the source, such as `{"includeHeaders": True}`.
         """
+        self._clients.require_open()
+        _require_attribute("spark", spark, "read", "a SparkSession")
         return frames.topic_to_df(
             spark, self.bootstrap_servers, self.name, options, schema=schema, binary=binary
         )
+
+
+def _require_attribute(name: str, value: object, attribute: str, what: str) -> None:
+    """Checks an object of PySpark without importing it."""
+    if not hasattr(value, attribute):
+        raise InvalidArgument(f"{name} must be {what}, got {value!r}")

@@ -1,9 +1,9 @@
-"""A disk that a test fills, breaks or protects. Each broker has one, of one or more directories.
+"""Disks that a test fills, breaks or write-protects. Each broker has one, with its log directories.
 
 Owner: the thread that calls `fill`, `fail`, `protect` and `heal`; brokers read the faults, which
 are replaced whole.
-Invariants: a write that fails may have written its first half, as on a real disk. What was read
-before a fault, and what the kernel sends straight from a file, is not touched by it.
+Invariants: a write that fails for lack of space has written its first half, as on a real disk.
+A fault does not affect what was read before it, nor what the kernel sends straight from a file.
 """
 
 import errno
@@ -13,43 +13,68 @@ from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 
+from embedkafka.runtime.arguments import require_int
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import LOCK_FILE, DirectoryLock, File, Files
 
 
 class Disk:
-    """What a test holds of one broker's disk: `kafka.faults.disk(1)`."""
+    """The disk of one broker: `kafka.faults.disk(1)`. It holds the broker's log directories.
+
+    A fault stays until `heal`. When a log directory fails, the broker takes it offline; when the
+    last one fails, the broker halts, as in Kafka.
+    """
 
     def __init__(self, directories: Callable[[], Sequence[Path]]) -> None:
         self._directories = directories
         self._faults: Mapping[Path, _Fault] = MappingProxyType({})
 
     def fill(self, directory: int | None = None) -> None:
-        """Lets every write fail for want of space, in one directory (from 1 on) or in all."""
+        """Makes every write fail with "no space left on device".
+
+        Args:
+            directory: the number of one log directory, from 1 on; all of them by default.
+
+        Raises:
+            InvalidArgument: the broker has no such directory.
+        """
         self._break(directory, _Fault(errno.ENOSPC, _Access.WRITE))
 
     def fail(self, directory: int | None = None) -> None:
-        """Lets every access fail with an I/O error, in one directory (from 1 on) or in all."""
+        """Makes every access fail with an I/O error.
+
+        Args:
+            directory: the number of one log directory, from 1 on; all of them by default.
+
+        Raises:
+            InvalidArgument: the broker has no such directory.
+        """
         self._break(directory, _Fault(errno.EIO, _Access.READ))
 
     def protect(self, directory: int | None = None) -> None:
-        """Lets every change fail, as on a file system that was mounted anew for reading only."""
+        """Makes every change fail, as on a file system mounted read-only.
+
+        Args:
+            directory: the number of one log directory, from 1 on; all of them by default.
+
+        Raises:
+            InvalidArgument: the broker has no such directory.
+        """
         self._break(directory, _Fault(errno.EROFS, _Access.CHANGE))
 
     def heal(self) -> None:
-        """Lets everything work again; a broker uses a directory that failed after a restart."""
+        """Makes the disk work again. The broker uses a failed directory after its next start."""
         self._faults = MappingProxyType({})
 
     @property
     def has_faults(self) -> bool:
+        """Whether any access would fail."""
         return bool(self._faults)
-
-    def files(self, files: Files) -> Files:
-        """The way in which a broker uses this disk."""
-        return _DiskFiles(self, files)
 
     def _break(self, directory: int | None, fault: "_Fault") -> None:
         paths = self._directories()
+        if directory is not None:
+            require_int("directory", directory, least=1, most=len(paths))
         chosen = paths if directory is None else [paths[directory - 1]]
         self._faults = MappingProxyType({**self._faults, **dict.fromkeys(chosen, fault)})
 
@@ -62,15 +87,15 @@ class Disk:
 
 
 class _Access(IntEnum):
-    """What a file is used for, each asking more of the disk than the one before."""
+    """How a file is used; each kind needs more of the disk than the one before."""
 
     READ = 1
-    CHANGE = 2  # renamed, cut or removed: no room is needed
+    CHANGE = 2  # rename, truncate, remove: no space is needed
     WRITE = 3
 
 
 class _Fault:
-    """Fails what asks as much as `first` of the disk, or more."""
+    """Fails every access from `first` on."""
 
     __slots__ = ("code", "first")
 
@@ -79,8 +104,8 @@ class _Fault:
         self.first = first
 
 
-class _DiskFiles:
-    """`Files` that ask the disk first."""
+class DiskFiles:
+    """The `Files` of a broker: every access meets the faults of its disk first."""
 
     def __init__(self, disk: Disk, files: Files) -> None:
         self._disk = disk
@@ -153,7 +178,7 @@ class _DiskFiles:
 
 
 class _DiskFile:
-    """An open file of a disk."""
+    """An open file on a disk."""
 
     __slots__ = ("_disk", "_file", "_path", "fileno")
 

@@ -1,21 +1,182 @@
-"""What a test author holds as `kafka.faults`."""
+"""`Faults`: what a test holds as `kafka.faults`.
+
+Not here: brokers and networks that fail as a whole; see `BrokerHandle` and
+`EmbeddedKafka.partition`.
+"""
 
 from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 from embedkafka.faults.disk import Disk
-from embedkafka.faults.request_faults import RequestFaults
+from embedkafka.faults.error_responses import can_fail
+from embedkafka.faults.request_faults import Fault, RequestFaults, Target
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
+from embedkafka.runtime.failures import InvalidArgument
+from embedkafka.runtime.ids import BrokerId
+
+
+class RequestFilter(TypedDict, total=False):
+    """Which requests a fault hits. By default: the next one of its API, on any broker.
+
+    Every key is a keyword argument of `Faults.error` and its siblings.
+    """
+
+    broker: int
+    """Only requests to the broker with this id."""
+    topic: str
+    """Only requests that name this topic."""
+    partition: int
+    """Only requests that name a partition with this number."""
+    group: str
+    """Only requests that name this consumer group."""
+    transactional_id: str
+    """Only requests with this transactional id."""
+    after: int
+    """Lets this many matching requests pass first. Default: 0."""
+    times: int | None
+    """Hits this many requests, or all that follow if None. Default: 1."""
 
 
 class Faults:
-    """Requests that go wrong, see `requests`, and `disk(broker_id)`, see `disk`.
+    """Makes requests and disks fail.
 
-    Brokers and the network fail through `kafka.broker(id)` and `kafka.partition(...)`.
+    Each method takes an API by Kafka's name in any case, or as an `ApiKey`, and a `RequestFilter`
+    as keyword arguments. It returns a `Fault`, which also works in a `with` statement:
+
+        with kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS", topic="orders", times=2) as fault:
+            orders.send("hello")  # the producer retries twice
+            assert fault.hits == 2
+
+    A request meets one fault at most: the oldest that matches and has hits left. Faults apply to
+    requests from clients and from other brokers.
+
+    Every method raises `InvalidArgument` for an unknown API, broker or filter.
     """
 
-    def __init__(self, requests: RequestFaults, disk: Callable[[int], Disk]) -> None:
-        self.error = requests.error
-        self.delay = requests.delay
-        self.drop_reply = requests.drop_reply
-        self.disconnect = requests.disconnect
-        self.clear = requests.clear
-        self.disk = disk
+    def __init__(
+        self,
+        requests: RequestFaults,
+        *,
+        disk: Callable[[BrokerId], Disk],
+        require_broker: Callable[[int], BrokerId],
+    ) -> None:
+        self._requests = requests
+        self._disk = disk
+        self._require_broker = require_broker
+
+    def error(
+        self, api: ApiKey | str, code: ErrorCode | str, **where: Unpack[RequestFilter]
+    ) -> Fault:
+        """Answers with an error code instead of handling the request.
+
+        Args:
+            api: the API, such as "PRODUCE".
+            code: the error, by Kafka's name in any case or as an `ErrorCode`.
+            **where: the requests to hit.
+
+        Raises:
+            InvalidArgument: also if responses of this API have no field for an error.
+        """
+        key, error = parse_api(api), _parse_code(code)
+        if not can_fail(key):
+            raise InvalidArgument(
+                f"{key.name} responses have no field for an error: use `delay`, `drop_reply` or "
+                "`disconnect`"
+            )
+        return self._requests.refuse(self._target(key, where), error, **_counts(where))
+
+    def delay(self, api: ApiKey | str, ms: float, **where: Unpack[RequestFilter]) -> Fault:
+        """Handles the request `ms` milliseconds later, on the cluster's clock.
+
+        Args:
+            api: the API, such as "FETCH".
+            ms: the delay in milliseconds; `kafka.clock.advance` shortens it.
+            **where: the requests to hit.
+        """
+        key = parse_api(api)
+        require_number("ms", ms)
+        return self._requests.delay(self._target(key, where), ms, **_counts(where))
+
+    def drop_reply(self, api: ApiKey | str, **where: Unpack[RequestFilter]) -> Fault:
+        """Handles the request and never answers: the client waits until its timeout.
+
+        Args:
+            api: the API, such as "PRODUCE".
+            **where: the requests to hit.
+        """
+        key = parse_api(api)
+        return self._requests.drop_reply(self._target(key, where), **_counts(where))
+
+    def disconnect(
+        self, api: ApiKey | str, *, handled: bool = False, **where: Unpack[RequestFilter]
+    ) -> Fault:
+        """Closes the connection instead of answering.
+
+        Args:
+            api: the API, such as "PRODUCE".
+            handled: whether the broker handles the request first. False by default.
+            **where: the requests to hit.
+        """
+        key = parse_api(api)
+        target = self._target(key, where)
+        return self._requests.disconnect(target, handled=handled, **_counts(where))
+
+    def clear(self) -> None:
+        """Removes all request faults. `Disk.heal` ends those of a disk."""
+        self._requests.clear()
+
+    def disk(self, broker_id: int) -> Disk:
+        """The disk of a broker, to fill, break or write-protect it.
+
+        Args:
+            broker_id: the broker's id; it need not be running.
+        """
+        return self._disk(self._require_broker(broker_id))
+
+    def _target(self, api: ApiKey, where: RequestFilter) -> Target:
+        for name in where:
+            require_known("filter", name, RequestFilter.__annotations__)
+        broker = where.get("broker")
+        for name in ("topic", "group", "transactional_id"):
+            if where.get(name) is not None:
+                require_text(name, where.get(name))
+        if where.get("partition") is not None:
+            require_int("partition", where.get("partition"), least=0)
+        return Target(
+            api=api,
+            broker=None if broker is None else self._require_broker(broker),
+            topic=where.get("topic"),
+            partition=where.get("partition"),
+            group=where.get("group"),
+            transactional_id=where.get("transactional_id"),
+        )
+
+
+class _Counts(TypedDict):
+    after: int
+    times: int | None
+
+
+def parse_api(api: ApiKey | str) -> ApiKey:
+    """The API with this name, in any case; raises `InvalidArgument` for an unknown one."""
+    if isinstance(api, ApiKey):
+        return api
+    name = require_text("api", api).upper()
+    return ApiKey[require_known("Kafka API", name, ApiKey.__members__)]
+
+
+def _parse_code(code: ErrorCode | str) -> ErrorCode:
+    if isinstance(code, ErrorCode):
+        return code
+    name = require_text("code", code).upper()
+    return ErrorCode[require_known("Kafka error", name, ErrorCode.__members__)]
+
+
+def _counts(where: RequestFilter) -> _Counts:
+    times = where.get("times", 1)
+    return {
+        "after": require_int("after", where.get("after", 0), least=0),
+        "times": None if times is None else require_int("times", times, least=1),
+    }

@@ -1,19 +1,17 @@
-"""Requests that go wrong: refused, late, cut off, or answered into the void.
+"""Requests that fail: refused, delayed, cut off or never answered.
 
-    with kafka.faults.error("PRODUCE", ErrorCode.NOT_ENOUGH_REPLICAS, topic="orders", times=2):
-        ...
-
-Owner: `_lock` (leaf) guards the list of faults and what each has met so far.
-Invariants: a request meets one fault at most: the first that was set and still has hits left.
-Not here: brokers and networks that fail as a whole (`network`, `session`, `standstill`).
+Owner: `_lock` (leaf) guards the list of faults; each fault's condition guards its counts.
+Invariants: a request meets one fault at most: the oldest that matches and has hits left.
+Not here: the methods and arguments that users see (`injection`); brokers and networks that fail as
+a whole (`network`, `session_link`, `pausable_clock`).
 """
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import Self
 from uuid import UUID
 
-from embedkafka.faults.error_responses import can_fail, error_response
+from embedkafka.faults.error_responses import error_response
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
@@ -22,8 +20,9 @@ from embedkafka.protocol.headers import decode_request_header, encode_response_h
 from embedkafka.protocol.message import Schema, schema_of
 from embedkafka.protocol.messages.registry import request_type
 from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.arguments import require_int, require_number
 from embedkafka.runtime.clock import REAL_TIME, Clock
-from embedkafka.runtime.failures import AwaitTimeout, ConfigError, Failures
+from embedkafka.runtime.failures import AwaitTimeout, Failures
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, leaf_condition, ranked_lock
 from embedkafka.runtime.scheduler import ThreadScheduler
@@ -31,31 +30,16 @@ from embedkafka.runtime.values import dataclass
 
 Handle = Callable[[Request], None]
 FindTopic = Callable[[UUID], str | None]
-"""The name of a topic, for requests that have only its id."""
+"""Finds a topic's name, for requests that carry only its id."""
 
 _TOPIC_NAMES = frozenset({"topic", "name", "topic_name", "topics"})
 _PARTITION_NAMES = frozenset({"index", "partition", "partition_index", "partition_indexes"})
 _GROUP_NAMES = frozenset({"group_id", "groups_names", "key", "coordinator_keys"})
 
 
-class Where(TypedDict, total=False):
-    """Which requests a fault meets: by default the next one of its api, on any broker.
-
-    `after` of those that match pass first; `times=None` meets all that follow.
-    """
-
-    broker: int
-    topic: str
-    partition: int
-    group: str
-    transactional_id: str
-    after: int
-    times: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which requests a fault is for; None matches all."""
+    """The requests that a fault hits; None matches all."""
 
     api: ApiKey
     broker: BrokerId | None = None
@@ -64,13 +48,19 @@ class Target:
     group: str | None = None
     transactional_id: str | None = None
 
+    def __str__(self) -> str:
+        names = ("broker", "topic", "partition", "group", "transactional_id")
+        chosen = [f"{n}={getattr(self, n)!r}" for n in names if getattr(self, n) is not None]
+        return " with ".join([self.api.name, *([", ".join(chosen)] if chosen else [])])
+
     @property
     def looks_inside(self) -> bool:
+        """Whether it must see the request's body."""
         inside = (self.topic, self.partition, self.group, self.transactional_id)
         return any(wanted is not None for wanted in inside)
 
     def accepts(self, message: object, find_topic: FindTopic) -> bool:
-        """Whether a request to the right api and broker is one of these."""
+        """Whether a request of this API to this broker matches the rest."""
         topics, partitions, groups = _contents(message, find_topic)
         return (
             (self.topic is None or self.topic in topics)
@@ -82,7 +72,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """A request that met a fault."""
+    """A request that a fault hits."""
 
     request: Request
     message: object
@@ -96,37 +86,51 @@ Act = Callable[[Meeting], None]
 
 
 class Fault:
-    """A fault that was set; also a context manager that takes it back."""
+    """A fault that `kafka.faults` has set. Leaving its `with` block removes it."""
 
     def __init__(
         self, faults: "RequestFaults", target: Target, act: Act, *, after: int, times: int | None
     ) -> None:
-        self.target = target
-        self.act = act
+        self._target = target
+        self._act = act
         self._faults = faults
         self._passes_left = after
         self._hits_left = times
         self._hits = 0
         self._met = leaf_condition("hits of a fault")
 
+    def __repr__(self) -> str:
+        return f"Fault({self._target}, {self._hits} hits)"
+
     @property
     def hits(self) -> int:
-        """How many requests it has met."""
+        """How many requests the fault has hit."""
         return self._hits
 
     def await_hits(self, count: int = 1, *, timeout_s: float = 30.0) -> None:
-        """Waits until it has met so many requests."""
+        """Waits until the fault has hit `count` requests.
+
+        Args:
+            count: the number of hits since the fault was set.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: there were fewer hits in that time.
+            InvalidArgument: `count` is less than 1, or `timeout_s` is negative.
+        """
+        require_int("count", count, least=1)
+        require_number("timeout_s", timeout_s)
         deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         with self._met:
             while self._hits < count:
                 if not REAL_TIME.wait_until(self._met, deadline_ms) and self._hits < count:
                     raise AwaitTimeout(
-                        f"waited {timeout_s:g} s for {count} requests like {self.target}; "
+                        f"waited {timeout_s:g} s for {count} requests like {self._target}; "
                         f"there were {self._hits}"
                     )
 
     def remove(self) -> None:
-        """Lets requests pass from now on."""
+        """Removes the fault: requests pass from now on. A second call does nothing."""
         self._faults._remove(self)
 
     def __enter__(self) -> Self:
@@ -141,7 +145,7 @@ class Fault:
         self.remove()
 
     def _take(self) -> bool:
-        """Whether it is for this request, which matches."""
+        """Counts a matching request; true if the fault hits it."""
         with self._met:
             if self._passes_left:
                 self._passes_left -= 1
@@ -156,38 +160,30 @@ class Fault:
 
 
 class RequestFaults:
-    """The faults of one cluster. Every `api` may be given by Kafka's name, in any case."""
+    """The request faults of one cluster."""
 
     def __init__(self, clock: Clock, failures: Failures) -> None:
         self._lock = ranked_lock("request faults", LEAF_RANK)
         self._faults: tuple[Fault, ...] = ()
         self._late = ThreadScheduler("ek-faults", clock, failures)
 
-    def error(self, api: ApiKey | str, code: ErrorCode | str, **where: Unpack[Where]) -> Fault:
-        """Answers with an error and does nothing else."""
-        error = ErrorCode[code.upper()] if isinstance(code, str) else code
-        if not can_fail(_api(api)):
-            raise ConfigError(f"{_api(api).name} responses have no place for an error")
-        return self._add(api, where, lambda meeting: _refuse(meeting, error))
+    def refuse(self, target: Target, code: ErrorCode, *, after: int, times: int | None) -> Fault:
+        return self._add(target, lambda meeting: _refuse(meeting, code), after, times)
 
-    def delay(self, api: ApiKey | str, ms: float, **where: Unpack[Where]) -> Fault:
-        """Handles requests only after `ms` in the cluster's time."""
-
+    def delay(self, target: Target, ms: float, *, after: int, times: int | None) -> Fault:
         def act(meeting: Meeting) -> None:
             name = f"late {meeting.api.name}"
             self._late.once(name, ms, lambda: meeting.handle(meeting.request))
 
-        return self._add(api, where, act)
+        return self._add(target, act, after, times)
 
-    def drop_reply(self, api: ApiKey | str, **where: Unpack[Where]) -> Fault:
-        """Does what was asked, and never answers: the client waits until it gives up."""
-        return self._add(api, where, lambda meeting: _handle(meeting, instead_of_reply=_nothing))
+    def drop_reply(self, target: Target, *, after: int, times: int | None) -> Fault:
+        def act(meeting: Meeting) -> None:
+            _handle(meeting, instead_of_reply=_no_reply)
 
-    def disconnect(
-        self, api: ApiKey | str, *, handled: bool = False, **where: Unpack[Where]
-    ) -> Fault:
-        """Closes the connection instead of an answer, after doing what was asked if `handled`."""
+        return self._add(target, act, after, times)
 
+    def disconnect(self, target: Target, *, handled: bool, after: int, times: int | None) -> Fault:
         def act(meeting: Meeting) -> None:
             def hang_up() -> None:
                 meeting.request.close_connection("a fault closes it")
@@ -197,15 +193,15 @@ class RequestFaults:
             else:
                 hang_up()
 
-        return self._add(api, where, act)
+        return self._add(target, act, after, times)
 
     def clear(self) -> None:
-        """Takes all faults back."""
+        """Removes all faults."""
         with self._lock:
             self._faults = ()
 
     def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
-        """`handle`, as `broker` should call it."""
+        """`handle` with the faults in front, for the requests to `broker`."""
 
         def handle_or_fail(request: Request) -> None:
             if self._faults:
@@ -219,17 +215,7 @@ class RequestFaults:
         self.clear()
         self._late.shutdown()
 
-    def _add(self, api: ApiKey | str, where: Where, act: Act) -> Fault:
-        broker = where.get("broker")
-        target = Target(
-            api=_api(api),
-            broker=None if broker is None else BrokerId(broker),
-            topic=where.get("topic"),
-            partition=where.get("partition"),
-            group=where.get("group"),
-            transactional_id=where.get("transactional_id"),
-        )
-        after, times = where.get("after", 0), where.get("times", 1)
+    def _add(self, target: Target, act: Act, after: int, times: int | None) -> Fault:
         fault = Fault(self, target, act, after=after, times=times)
         with self._lock:
             self._faults = (*self._faults, fault)
@@ -250,7 +236,7 @@ class RequestFaults:
         faults = [
             fault
             for fault in self._faults
-            if fault.target.api == header.api_key and fault.target.broker in (None, broker)
+            if fault._target.api == header.api_key and fault._target.broker in (None, broker)
         ]
         if not faults:
             handle(request)
@@ -258,11 +244,11 @@ class RequestFaults:
         api = ApiKey(header.api_key)
         message: object = codec.decode(request_type(api), header.api_version, body)
         for fault in faults:
-            target = fault.target
+            target = fault._target
             if target.looks_inside and not target.accepts(message, find_topic):
                 continue
             if fault._take():
-                fault.act(
+                fault._act(
                     Meeting(
                         request=request,
                         message=message,
@@ -277,7 +263,7 @@ class RequestFaults:
 
 
 class _Diverted:
-    """`ReplyPort` of a request that is handled, and whose answer is lost."""
+    """`ReplyPort` of a request that is handled and whose reply is lost."""
 
     def __init__(self, request: Request, instead_of_reply: Callable[[], None]) -> None:
         self._request = request
@@ -304,29 +290,21 @@ def _handle(meeting: Meeting, *, instead_of_reply: Callable[[], None]) -> None:
     meeting.handle(Request(request.frame, port, request.received_ms))
 
 
-def _nothing() -> None:
-    """No answer: nothing more is read from that client until it hangs up."""
+def _no_reply() -> None:
+    """The connection stays muted: the broker reads nothing more until the client hangs up."""
 
 
 def _refuse(meeting: Meeting, code: ErrorCode) -> None:
     if getattr(meeting.message, "acks", None) == 0:
-        meeting.request.no_reply()  # there is nobody to tell
+        meeting.request.no_reply()  # the client expects no answer
         return
     response = error_response(meeting.api, meeting.message, code, version=meeting.version)
     header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
     meeting.request.reply([header, *codec.encode_parts(response, meeting.version)])
 
 
-def _api(api: ApiKey | str) -> ApiKey:
-    if isinstance(api, ApiKey):
-        return api
-    if api.upper() not in ApiKey.__members__:
-        raise ConfigError(f"there is no Kafka api {api}")
-    return ApiKey[api.upper()]
-
-
 def _contents(message: object, find_topic: FindTopic) -> tuple[set[str], set[int], set[str]]:
-    """The topics, partitions and groups that are named anywhere in a request."""
+    """The topics, partitions and groups that a request names anywhere."""
     topics: set[str] = set()
     partitions: set[int] = set()
     groups: set[str] = set()

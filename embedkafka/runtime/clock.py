@@ -6,10 +6,13 @@ deadline, even when the jump comes between reading the clock and waiting.
 Not here: timers (`purgatory.timer`) and periodic work (`runtime.scheduler`), which use a clock.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
+
+from embedkafka.runtime.failures import InvalidArgument
 
 
 class Clock(Protocol):
@@ -81,19 +84,22 @@ class _Jumps:
 
 
 class SystemClock:
-    """Real time, which a test may push forward: `advance` shifts it for the whole cluster."""
+    """Real time, which a test may push forward with `advance`, for the whole cluster."""
 
     def __init__(self) -> None:
         self._offset_ms = 0
         self._jumps = _Jumps()
 
     def now_ms(self) -> int:
+        """The time of day, in milliseconds since 1970."""
         return int(time.time() * 1000) + self._offset_ms
 
     def monotonic_ms(self) -> float:
+        """Time that only goes forward, in milliseconds, for timers and deadlines."""
         return time.monotonic() * 1000 + self._offset_ms
 
     def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
+        """Waits on `condition`, which the caller holds, until `deadline_ms`; false if it passed."""
         if deadline_ms is None:
             condition.wait()
             return True
@@ -101,6 +107,7 @@ class SystemClock:
         return self.monotonic_ms() < deadline_ms
 
     def subscribe(self, on_jump: Callable[[], None]) -> Callable[[], None]:
+        """Calls `on_jump` after each `advance`; returns a function that ends that."""
         return self._jumps.subscribe(on_jump)
 
     def advance(
@@ -112,7 +119,20 @@ class SystemClock:
         hours: float = 0,
         days: float = 0,
     ) -> None:
-        """Moves this clock forward by the sum and wakes all waiters."""
+        """Moves the clock forward and wakes everything that waits on it.
+
+            kafka.clock.advance(days=8)  # retention deletes what is older than a week
+
+        Args:
+            ms: milliseconds; all arguments are added up.
+            seconds: seconds.
+            minutes: minutes.
+            hours: hours.
+            days: days.
+
+        Raises:
+            InvalidArgument: the sum is negative, or an argument is not a number.
+        """
         self._offset_ms += _forward_ms(ms, seconds, minutes, hours, days)
         self._jumps.announce()
 
@@ -159,7 +179,16 @@ class ManualClock:
 
 
 def _forward_ms(ms: float, seconds: float, minutes: float, hours: float, days: float) -> int:
+    for name, value in (
+        ("ms", ms),
+        ("seconds", seconds),
+        ("minutes", minutes),
+        ("hours", hours),
+        ("days", days),
+    ):
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise InvalidArgument(f"{name} must be a number, got {value!r}")
     total = ms + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
     if total < 0:
-        raise ValueError(f"time cannot go back, got {total} ms")
+        raise InvalidArgument(f"time cannot go back, got {total:g} ms: advance by more than 0")
     return round(total)

@@ -22,6 +22,14 @@ class ConfigError(EmbedKafkaError):
     """A setting does not exist, or its value is invalid."""
 
 
+class InvalidArgument(EmbedKafkaError, ValueError):
+    """An argument that a method cannot use; the message says what was given and what is allowed."""
+
+
+class UndecodableMessage(EmbedKafkaError, ValueError):
+    """A record whose value is not what the test takes it for, such as JSON."""
+
+
 class ConfigWarning(UserWarning):
     """An accepted setting has no effect; the text says why."""
 

@@ -64,7 +64,7 @@ class ExternalKafka:
         from confluent_kafka.cimpl import NewPartitions
 
         self._admin.create_partitions([NewPartitions(topic, count)])[topic].result(_TIMEOUT_S)
-        self._clients.close()  # a producer may go on for minutes without the new partitions
+        self._clients.forget_producer()  # it may go on for minutes without the new partitions
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory that is removed at the end, for checkpoints and the like."""

@@ -141,7 +141,7 @@ def test_a_killed_broker_resets_its_connections(kafka: EmbeddedKafka) -> None:
 def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka: EmbeddedKafka) -> None:
     handle = kafka.broker(3)
     directory = handle._lifecycle.require_broker().spec.log_dirs[0]
-    kafka.topic("orders", partitions=3, replication=3).send_many("abc")
+    kafka.topic("orders", partitions=3, replication=3).send_many(["a", "b", "c"])
     handle.kill()
     assert not (directory / ".kafka_cleanshutdown").exists()
     assert threads_of(3) == []

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -38,7 +37,7 @@ def test_closing_twice_does_nothing() -> None:
 
 
 def test_a_cluster_starts_once() -> None:
-    with EmbeddedKafka() as kafka, pytest.raises(EmbedKafkaError, match="started already"):
+    with EmbeddedKafka() as kafka, pytest.raises(EmbedKafkaError, match="started before"):
         kafka.start()
 
 
@@ -60,26 +59,6 @@ def test_an_exception_in_the_body_is_not_replaced() -> None:
     with pytest.raises(KeyError, match="mine"), EmbeddedKafka() as kafka:
         kafka._failures.record("thread ek-b1-test", OSError("disk on fire"))
         raise KeyError("mine")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"brokers": 0}, "at least one broker"),
-        ({"config": {"num.partition": 3}}, "did you mean num.partitions"),
-        ({"config": {"num.partitions": "many"}}, "Not a number of type INT"),
-        ({"topics": {"orders": 0}}, "at least one partition"),
-        ({"port": 65_535, "brokers": 3}, "leaves no room"),
-        ({"racks": ["a"], "brokers": 2}, "1 racks for 2 brokers"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_starts(
-    arguments: dict[Any, Any], message: str
-) -> None:
-    before = our_threads()
-    with pytest.raises(ConfigError, match=message):
-        EmbeddedKafka(**arguments)
-    assert our_threads() == before
 
 
 def test_topics_are_there_when_the_cluster_is() -> None:
@@ -125,7 +104,7 @@ def test_a_port_in_use_is_an_error_and_leaves_nothing_behind() -> None:
     before = our_threads(), our_directories()
     with EmbeddedKafka() as kafka:
         port = int(kafka.bootstrap_servers.rpartition(":")[2])
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(ConfigError, match="is in use: choose another `port`"):
             EmbeddedKafka(port=port).start()
         assert kafka.topic().send("still there").offset == 0
     assert (our_threads(), our_directories()) == before

@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import KafkaError
 
-from embedkafka import AwaitTimeout, ConfigError, EmbedKafkaError
+from embedkafka import AwaitTimeout, EmbedKafkaError, InvalidArgument
 from embedkafka.faults.error_responses import _blank, can_fail, error_response
 from embedkafka.protocol import codec
 from embedkafka.protocol.errors import ErrorCode
@@ -125,7 +125,7 @@ def test_fetches_by_topic_id_are_known_by_name(kafka, topic):
 
 
 def test_a_group_is_met_by_its_name(kafka, topic):
-    topic.send_many("ab")
+    topic.send_many(["a", "b"])
     with kafka.faults.error(
         "JOIN_GROUP", ErrorCode.NOT_COORDINATOR, group="readers", times=2
     ) as fault:
@@ -146,9 +146,9 @@ def test_waiting_for_a_hit_in_vain_says_so(kafka):
 
 
 def test_what_cannot_be_is_refused(kafka):
-    with pytest.raises(ConfigError, match="no Kafka api PRODUCED"):
+    with pytest.raises(InvalidArgument, match="no Kafka API 'PRODUCED': did you mean PRODUCE"):
         kafka.faults.error("PRODUCED", ErrorCode.INVALID_RECORD)
-    with pytest.raises(ConfigError, match="METADATA responses have no place"):
+    with pytest.raises(InvalidArgument, match="METADATA responses have no field"):
         kafka.faults.error("METADATA", ErrorCode.INVALID_RECORD)
 
 

@@ -1,9 +1,21 @@
+"""The names that `embedkafka` exports: all that a user needs, documented, and quick to import."""
+
+import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import embedkafka
+
+CLASSES = [getattr(embedkafka, name) for name in embedkafka.__all__]
+#: Types of PySpark that annotations name; it is not imported for them.
+PYSPARK = {"DataFrame": object, "SparkSession": object, "StructType": object}
+#: Classes that a test makes itself; all others come from a method.
+MADE_BY_USERS = {embedkafka.EmbeddedKafka, embedkafka.ClusterConfig, embedkafka.TopicSpec}
 
 
 def test_every_public_name_can_be_had():
@@ -28,3 +40,56 @@ def test_importing_the_package_loads_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert loaded.stdout.split() == []
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_type_that_a_public_class_mentions_is_public(cls):
+    hints = [get_type_hints(cls)]
+    hints += [get_type_hints(function, localns=PYSPARK) for _, function in public_functions(cls)]
+    mentioned = {type_ for hint in hints for value in hint.values() for type_ in types_in(value)}
+    assert {type_ for type_ in mentioned if is_ours(type_)} <= set(CLASSES)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_public_class_and_method_is_documented(cls):
+    assert cls.__doc__
+    assert [name for name, function in public_functions(cls) if not function.__doc__] == []
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_argument_is_documented(cls):
+    for name, function in public_functions(cls):
+        said = words(function.__doc__)
+        assert {p for p in parameters(function) if p not in said} == set(), name
+    if cls in MADE_BY_USERS and cls.__init__ is not object.__init__:
+        assert set(parameters(cls.__init__)) <= words(cls.__doc__)
+
+
+def public_functions(cls: type) -> Iterator[tuple[str, Any]]:
+    """Methods and properties, as functions; those of an enum's or exception's base are Python's."""
+    for name, value in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, property):
+            yield name, value.fget
+        elif inspect.isfunction(value):
+            yield name, value
+
+
+def parameters(function: Any) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def types_in(hint: Any) -> Iterator[Any]:
+    if isinstance(hint, type):
+        yield hint
+    for argument in get_args(hint):
+        yield from types_in(argument)
+
+
+def is_ours(type_: type) -> bool:
+    return type_.__module__.partition(".")[0] == "embedkafka"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedkafka.cluster.config import ClusterConfig
+from embedkafka.cluster.config import ClusterConfig, advertised_listener, broker_settings
 from embedkafka.runtime.failures import ConfigError, ConfigWarning
 from embedkafka.runtime.properties import parse_properties
 
@@ -36,7 +36,7 @@ log.flush.scheduler.interval.ms=10
 
 @pytest.mark.filterwarnings("ignore::embedkafka.ConfigWarning")
 def test_the_settings_of_sparks_own_test_broker_are_accepted():
-    settings = ClusterConfig(config=parse_properties(SPARKS_TEST_BROKER)).broker_settings()
+    settings = broker_settings(ClusterConfig(config=parse_properties(SPARKS_TEST_BROKER)))
     assert settings["log.segment.bytes"] == 70
     assert settings["log.flush.interval.messages"] == 1
     assert settings["group.initial.rebalance.delay.ms"] == 10
@@ -45,7 +45,7 @@ def test_the_settings_of_sparks_own_test_broker_are_accepted():
 def test_a_setting_that_does_nothing_is_warned_of_once():
     with pytest.warns(ConfigWarning) as warned:
         config = ClusterConfig(config=parse_properties(SPARKS_TEST_BROKER))
-    config.broker_settings()  # warns no more: warnings are errors
+    broker_settings(config)  # warns no more: warnings are errors
     told = sorted(str(warning.message).split()[2] for warning in warned)
     assert told == [
         "delete.retention.ms",
@@ -87,12 +87,12 @@ def test_ids_count_from_the_one_that_is_given(given, first):
 )
 def test_the_second_broker_advertises_the_next_port(text, told):
     config = ClusterConfig(brokers=2, port=9092, config={"advertised.listeners": text})
-    assert str(config.advertised(2)) == told
+    assert str(advertised_listener(config, 2)) == told
 
 
 def test_nobody_forwards_to_a_port_that_is_not_known_beforehand():
     config = ClusterConfig(config={"advertised.listeners": "PLAINTEXT://kafka.test:9092"})
-    assert str(config.advertised(1)) == "PLAINTEXT://kafka.test:0"
+    assert str(advertised_listener(config, 1)) == "PLAINTEXT://kafka.test:0"
 
 
 def test_a_listener_that_cannot_be_read_is_refused():

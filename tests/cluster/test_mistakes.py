@@ -1,0 +1,474 @@
+"""A user's mistake raises our error at once, which names the mistake and the way out."""
+
+import errno
+import inspect
+import os
+import re
+import socket
+
+import pytest
+
+import embedkafka
+from embedkafka import (
+    BrokerHandle,
+    ClusterClosed,
+    ClusterConfig,
+    ConfigError,
+    Disk,
+    EmbeddedKafka,
+    EmbedKafkaError,
+    Fault,
+    Faults,
+    InvalidArgument,
+    Message,
+    SystemClock,
+    Topic,
+    TopicSpec,
+    UndecodableMessage,
+    cli,
+)
+
+CONSTRUCTIONS = [
+    ({"brokers": "3"}, r"brokers must be a whole number from 1 on, got '3'"),
+    ({"brokers": 0}, r"brokers must be .* from 1 on, got 0"),
+    ({"brokers": True}, r"brokers must be .* got True"),
+    ({"brokers": 2.5}, r"brokers must be .* got 2.5"),
+    ({"config": ["num.partitions=3"]}, r"config must be a mapping such as .*num.partitions"),
+    ({"config": {3: 4}}, r"the name of a setting must be text .* got 3"),
+    ({"config": {"num.partition": 3}}, r"num.partition.* did you mean num.partitions"),
+    ({"config": {"num.partitions": "many"}}, r"many for configuration num.partitions"),
+    ({"config": {"broker.id": "first"}}, r"first for configuration broker.id"),
+    ({"config": {"advertised.listeners": "here"}}, r"'here' is not NAME://host:port"),
+    ({"topics": ["orders"]}, r'topics must be a mapping such as {"orders": 3}'),
+    ({"topics": {"orders": "3"}}, r"topics\['orders'\] must be a whole number from 1 on, got '3'"),
+    ({"topics": {"orders": 0}}, r"topics\['orders'\] must be .* got 0"),
+    ({"topics": {"": 1}}, r"a topic's name must be text"),
+    ({"topics": {"my orders": 1}}, r"'my orders' cannot be a topic's name: .*characters"),
+    ({"data_dir": 5}, r"data_dir must be a path, got 5"),
+    ({"host": ""}, r"host must be text that is not empty"),
+    ({"host": 7}, r"host must be text .* got 7"),
+    ({"port": "9092"}, r"port must be a whole number from 0 to 65535, got '9092'"),
+    ({"port": -1}, r"port must be .* got -1"),
+    ({"port": 65535, "brokers": 3}, r"port must be .* from 0 to 65533, got 65535"),
+    ({"racks": "ab", "brokers": 2}, r"racks must be a list such as"),
+    ({"racks": [1, 2], "brokers": 2}, r"racks must be a list such as"),
+    ({"racks": ["a"], "brokers": 2}, r"one entry for each of the 2 brokers, got 1: \['a'\]"),
+    ({"zookeeper": ""}, r"zookeeper must be text"),
+    ({"zookeeper": 2181}, r"zookeeper must be text .* got 2181"),
+    ({"log_dirs": 0}, r"log_dirs must be .* got 0"),
+    ({"log_dirs": "2"}, r"log_dirs must be .* got '2'"),
+    ({"seed": "seven"}, r"seed must be a whole number, got 'seven'"),
+]
+
+SPECS = [
+    ({"partitions": 0}, r"partitions must be a whole number from 1 on, got 0"),
+    ({"partitions": "3"}, r"partitions must be .* got '3'"),
+    ({"replication": 0}, r"replication must be .* got 0"),
+    ({"replication": "all"}, r"replication must be .* got 'all'"),
+    ({"config": "compact"}, r"config must be a mapping"),
+    ({"config": {"cleanup": "compact"}}, r"cleanup"),
+    ({"config": {"retention.ms": "long"}}, r"long for configuration retention.ms"),
+]
+
+CALLS = {
+    EmbeddedKafka.requests: [
+        (lambda kafka: kafka.requests("fetsh"), r"no Kafka API 'FETSH': did you mean FETCH\?"),
+        (lambda kafka: kafka.requests(1), r"api must be text .* got 1"),
+    ],
+    EmbeddedKafka.scratch_dir: [
+        (lambda kafka: kafka.scratch_dir(""), r"name must be text"),
+        (lambda kafka: kafka.scratch_dir(5), r"name must be text"),
+        (lambda kafka: kafka.scratch_dir("../elsewhere"), r"below the scratch directory"),
+        (lambda kafka: kafka.scratch_dir("/elsewhere"), r"below the scratch directory"),
+    ],
+    EmbeddedKafka.broker: [
+        (lambda kafka: kafka.broker(9), r"no broker 9; there are 1, 2"),
+        (lambda kafka: kafka.broker("1"), r"broker's id must be a whole number, got '1'"),
+        (lambda kafka: kafka.broker(None), r"broker's id must be .* got None"),
+    ],
+    EmbeddedKafka.remove_broker: [
+        (lambda kafka: kafka.remove_broker(9), r"no broker 9; there are 1, 2"),
+    ],
+    EmbeddedKafka.partition: [
+        (lambda kafka: kafka.partition(), r"needs sides, such as"),
+        (lambda kafka: kafka.partition(1, 2), r"a set of broker ids such as {1, 2}, got 1"),
+        (lambda kafka: kafka.partition("12"), r"a set of broker ids such as {1, 2}, got '12'"),
+        (lambda kafka: kafka.partition({1}, {9}), r"no broker 9; there are 1, 2"),
+        (lambda kafka: kafka.partition({1}, {2}), r"equally large: say with `zookeeper=`"),
+        (lambda kafka: kafka.partition({1}, {1, 2}), r"broker 1 is on two sides"),
+        (lambda kafka: kafka.partition({1}, {2}, zookeeper={9}), r"no broker 9"),
+        (lambda kafka: kafka.partition({1}, {2}, zookeeper=2), r"zookeeper must be a set"),
+    ],
+    EmbeddedKafka.restore: [
+        (lambda kafka: kafka.restore("yesterday"), r"what `kafka.snapshot\(\)` returned, got"),
+        (lambda kafka: kafka.restore(another_snapshot()), r"a snapshot of another cluster"),
+    ],
+    EmbeddedKafka.leader_of: [
+        (lambda kafka: kafka.leader_of("nope"), r"no topic 'nope'; there are .*orders"),
+        (lambda kafka: kafka.leader_of("orders", 7), r"orders has no partition 7: it has 2, from"),
+        (lambda kafka: kafka.leader_of("orders", -1), r"partition must be .* from 0 on, got -1"),
+        (lambda kafka: kafka.leader_of("orders", "0"), r"partition must be .* got '0'"),
+        (lambda kafka: kafka.leader_of(""), r"topic must be text"),
+        (lambda kafka: kafka.leader_of(None), r"topic must be text"),
+    ],
+    EmbeddedKafka.describe_partition: [
+        (lambda kafka: kafka.describe_partition("nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.describe_partition("orders", 7), r"no partition 7"),
+    ],
+    EmbeddedKafka.await_brokers: [
+        (lambda kafka: kafka.await_brokers(timeout_s=-1), r"timeout_s must be .* got -1"),
+        (lambda kafka: kafka.await_brokers(timeout_s="1"), r"timeout_s must be .* got '1'"),
+        (
+            lambda kafka: kafka.await_brokers(timeout_s=float("nan")),
+            r"timeout_s must be .* got nan",
+        ),
+    ],
+    EmbeddedKafka.await_controller: [
+        (lambda kafka: kafka.await_controller(timeout_s=-1), r"timeout_s must be .* got -1"),
+    ],
+    EmbeddedKafka.await_leader: [
+        (lambda kafka: kafka.await_leader("nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.await_leader("orders", 7), r"no partition 7"),
+        (lambda kafka: kafka.await_leader("orders", timeout_s=-1), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.await_no_leader: [
+        (lambda kafka: kafka.await_no_leader("nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.await_no_leader("orders", timeout_s=None), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.await_isr: [
+        (lambda kafka: kafka.await_isr("nope", size=1), r"no topic 'nope'"),
+        (lambda kafka: kafka.await_isr("orders", size="1"), r"size must be .* got '1'"),
+        (lambda kafka: kafka.await_isr("orders", size=-1), r"size must be .* got -1"),
+        (lambda kafka: kafka.await_isr("orders", size=1, timeout_s=-1), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.await_no_under_replicated: [
+        (lambda kafka: kafka.await_no_under_replicated(timeout_s=-1), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.topic: [
+        (lambda kafka: kafka.topic(""), r"a topic's name must be text"),
+        (lambda kafka: kafka.topic(5), r"a topic's name must be text .* got 5"),
+        (lambda kafka: kafka.topic("a b"), r"'a b' cannot be a topic's name"),
+        (lambda kafka: kafka.topic("a" * 250), r"longer than the max allowed length 249"),
+        (lambda kafka: kafka.topic("orders"), r"TOPIC_ALREADY_EXISTS.*`existing_topic`"),
+        (lambda kafka: kafka.topic("new", partitions=0), r"partitions must be .* got 0"),
+        (lambda kafka: kafka.topic("new", partitions="3"), r"partitions must be .* got '3'"),
+        (lambda kafka: kafka.topic("new", replication=3), r"only 2 broker\(s\) are registered"),
+        (lambda kafka: kafka.topic("new", replication=0), r"replication must be .* got 0"),
+        (lambda kafka: kafka.topic("new", config={"retention": 1}), r"retention"),
+        (lambda kafka: kafka.topic("new", config="compact"), r"config must be a mapping"),
+    ],
+    EmbeddedKafka.existing_topic: [
+        (lambda kafka: kafka.existing_topic("nope"), r"no topic 'nope'.*`kafka.topic` creates"),
+        (lambda kafka: kafka.existing_topic(5), r"name must be text .* got 5"),
+    ],
+    EmbeddedKafka.add_partitions: [
+        (lambda kafka: kafka.add_partitions("nope", 3), r"no topic 'nope'"),
+        (lambda kafka: kafka.add_partitions("orders", 1), r"INVALID_PARTITIONS"),
+        (lambda kafka: kafka.add_partitions("orders", "3"), r"count must be .* got '3'"),
+    ],
+    EmbeddedKafka.delete_topic: [
+        (lambda kafka: kafka.delete_topic("nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.delete_topic(5), r"topic must be text"),
+        (lambda kafka: kafka.delete_topic("orders", timeout_s=-1), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.await_topic_gone: [
+        (lambda kafka: kafka.await_topic_gone(5), r"a topic's name must be text"),
+        (lambda kafka: kafka.await_topic_gone("nope", timeout_s=-1), r"timeout_s must be"),
+    ],
+    BrokerHandle.start: [
+        (lambda kafka: kafka.broker(1).start(), r"broker 1 cannot start: it is running"),
+        (lambda kafka: kafka.broker(1).start(timeout_s=-1), r"timeout_s must be"),
+    ],
+    BrokerHandle.resume: [
+        (lambda kafka: kafka.broker(1).resume(), r"broker 1 cannot resume: it is running"),
+    ],
+    BrokerHandle.restart: [
+        (lambda kafka: kafka.broker(1).restart(timeout_s="1"), r"timeout_s must be"),
+    ],
+    Topic.send: [
+        (lambda kafka: orders(kafka).send(5), r"value must be text, bytes or None, got 5"),
+        (lambda kafka: orders(kafka).send({"a": 1}), r"`send_json` writes other values"),
+        (lambda kafka: orders(kafka).send("v", key=5), r"key must be text, bytes or None"),
+        (lambda kafka: orders(kafka).send("v", partition=-1), r"partition must be .* got -1"),
+        (lambda kafka: orders(kafka).send("v", partition="0"), r"partition must be .* got '0'"),
+        (lambda kafka: orders(kafka).send("v", partition=9), r"partition"),
+        (lambda kafka: orders(kafka).send("v", headers=5), r"headers must be a mapping such as"),
+        (lambda kafka: orders(kafka).send("v", headers=["a"]), r"headers must be a mapping"),
+        (lambda kafka: orders(kafka).send("v", headers={"a": 1}), r"a header must be text, bytes"),
+        (lambda kafka: orders(kafka).send("v", headers={1: "a"}), r"a header's name must be text"),
+        (lambda kafka: orders(kafka).send("v", timestamp_ms=-5), r"timestamp_ms must be .* got -5"),
+        (lambda kafka: orders(kafka).send("v", timestamp_ms="now"), r"timestamp_ms must be"),
+    ],
+    Topic.send_json: [
+        (lambda kafka: orders(kafka).send_json(object()), r"cannot be written as JSON"),
+        (lambda kafka: orders(kafka).send_json({}, partition=-1), r"partition must be"),
+    ],
+    Topic.send_many: [
+        (lambda kafka: orders(kafka).send_many("abc"), r'a list such as \["a", "b"\], got .abc.'),
+        (lambda kafka: orders(kafka).send_many(5), r"values must be a list"),
+        (lambda kafka: orders(kafka).send_many(["a", 5]), r"value must be text, bytes or None"),
+    ],
+    Topic.read: [
+        (lambda kafka: orders(kafka).read("3"), r"records to wait for must be .* got '3'"),
+        (lambda kafka: orders(kafka).read(-1), r"records to wait for must be .* got -1"),
+        (lambda kafka: orders(kafka).read(timeout_s=-1), r"timeout_s must be"),
+        (lambda kafka: orders(kafka).read(isolation="serial"), r"no isolation level 'serial'"),
+    ],
+    Topic.read_json: [
+        (lambda kafka: orders(kafka).read_json("3"), r"records to wait for must be .* got '3'"),
+        (lambda kafka: orders(kafka).read_json(timeout_s=-1), r"timeout_s must be"),
+    ],
+    Topic.wait_for: [
+        (lambda kafka: orders(kafka).wait_for("3"), r"records to wait for must be .* got '3'"),
+        (lambda kafka: orders(kafka).wait_for(-1), r"records to wait for must be .* got -1"),
+        (lambda kafka: orders(kafka).wait_for(1, timeout_s=-1), r"timeout_s must be"),
+    ],
+    Topic.write: [
+        (lambda kafka: orders(kafka).write([{"a": 1}]), r"df must be a DataFrame, got"),
+    ],
+    Topic.to_df: [
+        (lambda kafka: orders(kafka).to_df(None), r"spark must be a SparkSession, got None"),
+    ],
+    Faults.error: [
+        (lambda kafka: kafka.faults.error("PRODUCED", "INVALID_RECORD"), r"did you mean PRODUCE\?"),
+        (lambda kafka: kafka.faults.error(0, "INVALID_RECORD"), r"api must be text .* got 0"),
+        (lambda kafka: kafka.faults.error("FETCH", "NOT_LEADER"), r"no Kafka error 'NOT_LEADER'"),
+        (lambda kafka: kafka.faults.error("FETCH", 6), r"code must be text .* got 6"),
+        (lambda kafka: kafka.faults.error("METADATA", "INVALID_RECORD"), r"no field for an error"),
+        (lambda kafka: error(kafka, brokr=1), r"no filter 'brokr': did you mean broker\?"),
+        (lambda kafka: error(kafka, broker=9), r"no broker 9; there are 1, 2"),
+        (lambda kafka: error(kafka, broker="1"), r"broker's id must be .* got '1'"),
+        (lambda kafka: error(kafka, topic=""), r"topic must be text"),
+        (lambda kafka: error(kafka, partition=-1), r"partition must be .* got -1"),
+        (lambda kafka: error(kafka, group=5), r"group must be text .* got 5"),
+        (lambda kafka: error(kafka, transactional_id=5), r"transactional_id must be text"),
+        (lambda kafka: error(kafka, times=0), r"times must be .* from 1 on, got 0"),
+        (lambda kafka: error(kafka, times="2"), r"times must be .* got '2'"),
+        (lambda kafka: error(kafka, after=-1), r"after must be .* from 0 on, got -1"),
+    ],
+    Faults.delay: [
+        (lambda kafka: kafka.faults.delay("FETCH", -1), r"ms must be .* got -1"),
+        (lambda kafka: kafka.faults.delay("FETCH", "1"), r"ms must be .* got '1'"),
+        (lambda kafka: kafka.faults.delay("fetsh", 1), r"no Kafka API 'FETSH'"),
+        (lambda kafka: kafka.faults.delay("FETCH", 1, tpic="a"), r"did you mean topic\?"),
+    ],
+    Faults.drop_reply: [
+        (lambda kafka: kafka.faults.drop_reply("fetsh"), r"no Kafka API 'FETSH'"),
+        (lambda kafka: kafka.faults.drop_reply("FETCH", broker=9), r"no broker 9"),
+    ],
+    Faults.disconnect: [
+        (lambda kafka: kafka.faults.disconnect("fetsh"), r"no Kafka API 'FETSH'"),
+        (lambda kafka: kafka.faults.disconnect("FETCH", times=-1), r"times must be"),
+    ],
+    Faults.disk: [
+        (lambda kafka: kafka.faults.disk(9), r"no broker 9; there are 1, 2"),
+        (lambda kafka: kafka.faults.disk("1"), r"broker's id must be .* got '1'"),
+    ],
+    Fault.await_hits: [
+        (lambda kafka: fault(kafka).await_hits(0), r"count must be .* got 0"),
+        (lambda kafka: fault(kafka).await_hits(timeout_s=-1), r"timeout_s must be"),
+    ],
+    Disk.fill: [
+        (lambda kafka: kafka.faults.disk(1).fill(9), r"directory must be .* from 1 to 1, got 9"),
+        (lambda kafka: kafka.faults.disk(1).fill(0), r"directory must be .* got 0"),
+    ],
+    Disk.fail: [(lambda kafka: kafka.faults.disk(1).fail("a"), r"directory must be .* got 'a'")],
+    Disk.protect: [(lambda kafka: kafka.faults.disk(1).protect(9), r"directory must be .* got 9")],
+    SystemClock.advance: [
+        (lambda kafka: kafka.clock.advance(-1), r"time cannot go back, got -1 ms"),
+        (lambda kafka: kafka.clock.advance(days=-1), r"time cannot go back"),
+        (lambda kafka: kafka.clock.advance("1"), r"ms must be a number, got '1'"),
+        (lambda kafka: kafka.clock.advance(hours=float("inf")), r"hours must be a number, got inf"),
+    ],
+    ClusterConfig.topic_spec: [
+        (lambda kafka: kafka.config.topic_spec("ordrs"), r"no topic 'ordrs': did you mean orders"),
+    ],
+}
+
+UNCHECKED = {
+    Topic.spark_options: "Spark checks its options",
+    SystemClock.wait_until: "for brokers",
+    SystemClock.subscribe: "for brokers",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    with EmbeddedKafka(brokers=2, topics={"orders": 2}) as cluster:
+        yield cluster
+
+
+def orders(kafka):
+    return kafka.existing_topic("orders")
+
+
+def error(kafka, **where):
+    return kafka.faults.error("FETCH", "UNKNOWN_SERVER_ERROR", **where)
+
+
+def fault(kafka):
+    with error(kafka, broker=2) as removed:
+        return removed
+
+
+def another_snapshot():
+    with EmbeddedKafka() as other:
+        return other.snapshot()
+
+
+@pytest.mark.parametrize(("arguments", "match"), CONSTRUCTIONS, ids=str)
+@pytest.mark.parametrize("cls", [EmbeddedKafka, ClusterConfig])
+def test_a_cluster_that_cannot_be(cls, arguments, match):
+    if cls is ClusterConfig and "seed" in arguments:
+        return
+    with pytest.raises(ConfigError, match=match):
+        cls(**arguments)
+
+
+@pytest.mark.parametrize(("arguments", "match"), SPECS, ids=str)
+def test_a_topic_that_cannot_be(arguments, match):
+    with pytest.raises(ConfigError, match=match):
+        TopicSpec(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [case for cases in CALLS.values() for case in cases],
+    ids=[
+        f"{method.__qualname__} {number}"
+        for method, cases in CALLS.items()
+        for number, _ in enumerate(cases)
+    ],
+)
+def test_a_call_that_cannot_be(kafka, call, match):
+    with pytest.raises(EmbedKafkaError, match=match):
+        call(kafka)
+    assert kafka.faults._requests._faults == ()
+
+
+def test_every_public_method_with_arguments_is_tried():
+    methods = {
+        method
+        for name in embedkafka.__all__
+        for method in vars(getattr(embedkafka, name)).values()
+        if inspect.isfunction(method)
+        and not method.__name__.startswith("_")
+        and len(inspect.signature(method).parameters) > 1
+    }
+    assert methods - UNCHECKED.keys() - CALLS.keys() == set()
+
+
+def test_a_cluster_that_is_not_running():
+    kafka = EmbeddedKafka()
+    with pytest.raises(ClusterClosed, match=r"not running: use it inside `with"):
+        kafka.topic("orders")
+    with kafka:
+        topic, disk, handle = kafka.topic("orders"), kafka.faults.disk(1), kafka.broker(1)
+        clock = kafka.clock
+    for use in (
+        lambda: kafka.bootstrap_servers,
+        lambda: kafka.cluster_id,
+        lambda: kafka.brokers,
+        lambda: kafka.controller,
+        lambda: kafka.faults,
+        lambda: kafka.scratch_dir(),
+        kafka.snapshot,
+        kafka.reset,
+        kafka.heal,
+        kafka.add_broker,
+        kafka.requests,
+        lambda: kafka.topic("orders"),
+        lambda: kafka.existing_topic("orders"),
+        lambda: topic.send("late"),
+        lambda: topic.send_many(["late"]),
+        topic.read,
+        lambda: topic.write(None),
+        lambda: topic.to_df(None),
+        handle.start,
+    ):
+        with pytest.raises(ClusterClosed):
+            use()
+    with pytest.raises(EmbedKafkaError, match=r"broker 1 is not running: it is stopped"):
+        _ = handle.address
+    with pytest.raises(EmbedKafkaError, match=r"started before: make another EmbeddedKafka"):
+        kafka.start()
+    disk.heal()
+    clock.advance(1)
+
+
+def test_a_port_that_is_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"port {port} is in use: choose another `port`"):
+            EmbeddedKafka(port=port).start()
+
+
+@pytest.mark.parametrize("host", ["no such host", "192.0.2.1"])
+def test_a_host_that_cannot_be_bound(host):
+    with pytest.raises(ConfigError, match=rf"{host!r} is not an address of this machine"):
+        EmbeddedKafka(host=host).start()
+
+
+def test_a_data_dir_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"file cannot be used: "):
+        EmbeddedKafka(data_dir=tmp_path / "file").start()
+
+
+def test_a_data_dir_below_a_file(tmp_path):
+    """As the super-user may write everywhere, this stands for a directory that cannot be made."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=os.strerror(errno.ENOTDIR)):
+        EmbeddedKafka(data_dir=tmp_path / "file" / "below").start()
+
+
+@pytest.mark.parametrize(("decode", "kind"), [(Message.json, "JSON"), ("text", "UTF-8 text")])
+def test_a_record_that_is_something_else(decode, kind):
+    message = Message(
+        topic="orders", partition=0, offset=3, timestamp_ms=0, key=None, value=b"\xff{"
+    )
+    with pytest.raises(UndecodableMessage, match=f"orders-0 offset 3 is not {kind}"):
+        decode(message) if callable(decode) else getattr(message, decode)
+
+
+def test_these_errors_are_value_errors_too():
+    assert issubclass(InvalidArgument, ValueError)
+    assert issubclass(UndecodableMessage, ValueError)
+
+
+COMMANDS = [
+    ([], "serve | up | broker | dump-log | spark-jars"),
+    (["serv"], "invalid choice: 'serv'"),
+    (["serve", "--brokers", "0"], "brokers must be a whole number from 1 on, got 0"),
+    (["serve", "--brokers", "three"], "--brokers: invalid int value: 'three'"),
+    (["serve", "--port", "99999"], "port must be a whole number from 0 to 65535, got 99999"),
+    (["serve", "--topic", ":3"], "':3' is not NAME[:PARTITIONS[:REPLICATION]]"),
+    (["serve", "--topic", "a:many"], "'a:many' is not NAME[:PARTITIONS[:REPLICATION]]"),
+    (["serve", "--topic", "a:0"], "partitions must be a whole number from 1 on, got 0"),
+    (["serve", "--topic", "a b"], "'a b' cannot be a topic's name"),
+    (["serve", "--config", "num.partitions"], "'num.partitions' is not KEY=VALUE"),
+    (["serve", "--config", "num.partition=3"], "did you mean num.partitions"),
+    (["serve", "--properties", "no/such/file"], "cannot read --properties no/such/file"),
+    (["serve", "--data-dir", __file__], f"the directory {__file__} cannot be used"),
+    (["serve", "--", "true"], "only `up` takes a command"),
+    (["up"], "embedkafka up [options] -- command"),
+    (["broker", "--id", "1"], "the following arguments are required: --zookeeper"),
+    (["broker", "--zookeeper", "z:1", "--id", "-1"], "a broker's id must be .* got -1"),
+    (["broker", "--zookeeper", "", "--id", "1"], "zookeeper must be text"),
+    (["broker", "--zookeeper", "z:1", "--id", "1", "--port", "-1"], "port must be .* got -1"),
+    (["dump-log", "no/such/file"], "no/such/file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), COMMANDS, ids=lambda given: " ".join(given)[:40])
+def test_a_command_that_cannot_be(arguments, text, capsys):
+    try:
+        code = cli.main(arguments)
+    except SystemExit as end:  # as argparse refuses
+        code = end.code
+    said = capsys.readouterr()
+    assert code == (1 if arguments[:1] == ["dump-log"] else 2)
+    assert text in said.err + said.out or re.search(text, said.err)
+    assert "Traceback" not in said.err
