@@ -1,7 +1,7 @@
 """`embedkafka serve | up | broker | dump-log | spark-jars`: a cluster for any program.
 
-Exit codes: 0 for a good end, 1 when the cluster failed, could not be ended or a log is damaged, 2
-for misuse; `up` gives the exit code of the command it ran, 128 + n when signal n ended it.
+Exit codes: 0 for success, 1 if the cluster failed, did not end or a log is damaged, 2 for misuse.
+`up` exits with the code of its command, or 128 + n if signal n ended it.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _FORWARDED_SIGNALS: Final = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-#: What a shell answers for a command it cannot run, and for one it cannot find.
+#: A shell's exit codes for a command that it cannot run, and for one that it cannot find.
 _NOT_EXECUTABLE: Final = 126
 _NOT_FOUND: Final = 127
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Each setting without effect is one line on stderr, however warnings are filtered."""
+    """Prints one line on stderr for each setting without effect, whatever the warning filters."""
     with warnings.catch_warnings():
         show = warnings.showwarning
 
@@ -99,64 +99,68 @@ def _parser() -> argparse.ArgumentParser:
     subcommands = parser.add_subparsers(required=True, metavar=_SUBCOMMANDS)
     serve = subcommands.add_parser(
         "serve",
-        help="run a cluster until stdin closes or a signal comes",
-        description="Prints one line, `BOOTSTRAP host:port,...`, when the cluster answers. "
+        help="run a cluster until stdin closes or a signal arrives",
+        description="Prints one line, `BOOTSTRAP host:port,...`, once the cluster is ready. "
         "Ends on SIGINT, on SIGTERM, or when stdin closes.",
     )
     serve.set_defaults(run=_serve)
     up = subcommands.add_parser(
         "up",
         usage="embedkafka up [options] -- command [argument ...]",
-        help="run a command beside a cluster, and end with it",
-        description="The command finds the cluster in EMBEDKAFKA_BOOTSTRAP and "
-        "KAFKA_BOOTSTRAP_SERVERS; its exit code is kept.",
+        help="run a command with a cluster, and end with it",
+        description="Sets EMBEDKAFKA_BOOTSTRAP and KAFKA_BOOTSTRAP_SERVERS to the cluster's "
+        "addresses for the command, and exits with the command's exit code.",
     )
     up.set_defaults(run=_up)
     broker = subcommands.add_parser(
         "broker",
-        help="run one broker of a cluster that meets in a real ZooKeeper",
-        description="Prints one line, `BOOTSTRAP host:port`, when the broker has joined. Ends on "
-        "SIGINT, on SIGTERM, or when stdin closes, and moves its leaders away first.",
+        help="run one broker of a cluster that uses a real ZooKeeper",
+        description="Prints one line, `BOOTSTRAP host:port`, once the broker has joined. On "
+        "SIGINT, on SIGTERM, or when stdin closes, it moves its leaders away and ends.",
     )
     _add_broker_options(broker)
     broker.set_defaults(run=_broker)
     for subcommand in (serve, up):
         _add_cluster_options(subcommand)
     for subcommand in (serve, broker):
-        subcommand.add_argument("--stay", action="store_true", help="do not end when stdin closes")
+        subcommand.add_argument(
+            "--stay", action="store_true", help="keep running when stdin closes"
+        )
     for subcommand in (serve, up, broker):
         _add_common_options(subcommand)
     dump = subcommands.add_parser(
         "dump-log",
-        help="show what is in the files of a log",
-        description="Prints segments, batches, records, indexes and checkpoints. Exits with 1 if "
-        "anything is not as it should be; those lines begin with `!`.",
+        help="print the contents of log files",
+        description="Prints segments, batches, records, indexes and checkpoints. Problems are "
+        "printed on lines that begin with `!`, and make the exit code 1.",
     )
     dump.add_argument(
         "path",
         type=Path,
         metavar="PATH",
-        help="a file, the directory of a partition, of a broker, or a whole --data-dir",
+        help="a log file, or the directory of a partition, a broker or a whole --data-dir",
     )
-    dump.add_argument("--json", action="store_true", help="one JSON object a line")
+    dump.add_argument("--json", action="store_true", help="print one JSON object per line")
     dump.set_defaults(run=_dump_log)
     jars = subcommands.add_parser(
         "spark-jars",
-        help="find or fetch the Kafka connector for the installed PySpark",
-        description="Prints the paths of the jars, one in each line.",
+        help="find or download the Kafka connector for the installed PySpark",
+        description="Prints the paths of the jars, one per line.",
     )
     jars.set_defaults(run=_spark_jars)
     return parser
 
 
 def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument(
+        "--brokers", type=int, default=1, metavar="N", help="how many brokers to run (default: 1)"
+    )
     parser.add_argument(
         "--port",
         type=int,
         default=0,
         metavar="P",
-        help="brokers listen on P, P+1, ...; by default on free ports",
+        help="the brokers' ports: P, P+1, ... (default: free ports)",
     )
     parser.add_argument(
         "--topic",
@@ -164,24 +168,36 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS[:REPLICATION]]",
-        help="a topic to create; may be repeated",
+        help="create this topic; may be repeated",
     )
 
 
 def _add_broker_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--zookeeper", required=True, metavar="HOST:PORT[/CHROOT]")
-    parser.add_argument("--id", type=int, required=True, metavar="N", help="its broker.id")
     parser.add_argument(
-        "--host", default="127.0.0.1", metavar="H", help="listen there, and tell clients so"
+        "--zookeeper", required=True, metavar="HOST:PORT[/CHROOT]", help="the ZooKeeper to use"
+    )
+    parser.add_argument("--id", type=int, required=True, metavar="N", help="the broker's id")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="H",
+        help="the address to listen on and to advertise (default: 127.0.0.1)",
     )
     parser.add_argument(
-        "--port", type=int, default=0, metavar="P", help="for clients; by default a free one"
+        "--port",
+        type=int,
+        default=0,
+        metavar="P",
+        help="the port for clients (default: a free one)",
     )
 
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--properties", type=Path, metavar="FILE", help="broker settings, as server.properties"
+        "--properties",
+        type=Path,
+        metavar="FILE",
+        help="broker settings in the format of server.properties",
     )
     parser.add_argument(
         "--config",
@@ -189,10 +205,13 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one broker setting; stronger than the file; may be repeated",
+        help="a broker setting, which overrides the file; may be repeated",
     )
     parser.add_argument(
-        "--data-dir", type=Path, metavar="D", help="keep the logs there; by default none are kept"
+        "--data-dir",
+        type=Path,
+        metavar="D",
+        help="keep the data in this directory (default: keep nothing)",
     )
 
 
@@ -250,7 +269,7 @@ def _dump_log(parsed: argparse.Namespace) -> int:
             print(show(finding))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has seen enough, and Python must not try to flush again when it ends.
+        # The reader has closed the pipe, and Python must not try to flush again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1 if damaged else 0
 
@@ -294,17 +313,17 @@ def _settings_in(file: Path | None) -> dict[str, str]:
 
 
 def _is_known(name: str, file: Path) -> bool:
-    """Whether a broker takes it. Kafka warns of other names: its plug-ins read the same file."""
+    """Whether it is a broker setting. Like Kafka, warns of others: plug-ins read the same file."""
     from embedkafka.server.config.broker import is_known_setting
 
     if is_known_setting(name):
         return True
-    _LOG.warning("%s: unknown broker setting %s, left out", file, name)
+    _LOG.warning("%s: ignoring unknown broker setting %s", file, name)
     return False
 
 
 def _split_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:
-    """What stands before the first `--`, and what stands behind it."""
+    """The arguments before the first `--`, and those after it."""
     if "--" not in arguments:
         return arguments, None
     at = arguments.index("--")
@@ -327,38 +346,38 @@ def _topic(text: str) -> tuple[str, int, int | None]:
 
 
 def _await_end(signals: int, *, stay: bool) -> None:
-    """Returns on a signal, or when stdin ends; what is said on stdin is not heard."""
+    """Returns on a signal or when stdin closes; ignores what arrives on stdin."""
     if stay:
         select.select([signals], [], [])
         return
-    # Without a stdin, descriptor 0 is something else by now: the pipe, perhaps.
+    # Without a stdin, descriptor 0 is something else by now, perhaps our pipe.
     while sys.stdin is not None:
         ready, _, _ = select.select([signals, _STDIN], [], [])
         if signals in ready:
             return
         if not os.read(_STDIN, 65_536):
             break
-    print("embedkafka: stdin closed, ending (--stay goes on without)", file=sys.stderr)
+    print("embedkafka: stdin closed, ending (--stay keeps running)", file=sys.stderr)
 
 
 def _end_in_any_case() -> None:
-    """Ends this process with the stacks of its threads and code 1, if the cluster does not end.
+    """Exits with code 1 and all stacks if the cluster has not ended in two minutes.
 
-    A cluster gives up by itself on a thread that goes on; this is for what it did not foresee.
+    A cluster gives up on its own threads after seconds; this covers everything else.
     """
     faulthandler.dump_traceback_later(_LONGEST_END_S, exit=True, file=_STDERR)
 
 
 @contextmanager
 def _signals_in_a_pipe() -> Iterator[int]:
-    """A descriptor that becomes readable with the first ending signal; a second one is obeyed.
+    """A descriptor that becomes readable on the first signal to end; a second signal kills.
 
-    A pipe can be waited for together with stdin, which a Python signal handler cannot.
+    `select` can wait for a pipe and for stdin at once, but not for a Python signal handler.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    before = {number: signal.signal(number, _obey_the_next) for number in _ENDING_SIGNALS}
+    before = {number: signal.signal(number, _die_of_the_next) for number in _ENDING_SIGNALS}
     try:
         yield reader
     finally:
@@ -369,13 +388,13 @@ def _signals_in_a_pipe() -> Iterator[int]:
         os.close(writer)
 
 
-def _obey_the_next(number: int, frame: FrameType | None) -> None:
+def _die_of_the_next(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
 def _exit_on_signals() -> Iterator[None]:
-    """Turns SIGTERM and SIGHUP into an orderly exit, as SIGINT is already."""
+    """Turns SIGTERM and SIGHUP into an orderly exit, as Python does with SIGINT."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, _exit) for number in numbers}
     try:
@@ -390,7 +409,7 @@ def _exit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The command's exit code. Signals go to it, and it decides what they mean."""
+    """Runs the command, forwards signals to it, and returns its exit code."""
     try:
         child = subprocess.Popen(command, env=environment)
     except OSError as error:
@@ -412,7 +431,7 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _terminal_interrupts_both() -> bool:
-    """Whether Ctrl-C reached the command too, as part of our foreground process group."""
+    """Whether Ctrl-C reaches the command too, because it is in our foreground process group."""
     with suppress(OSError):
         return os.tcgetpgrp(_STDIN) == os.getpgrp()
     return False

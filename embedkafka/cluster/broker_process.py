@@ -1,8 +1,8 @@
-"""One broker as the whole of a process: on a real ZooKeeper, its peers elsewhere, data on the wire.
+"""One broker in a process by itself: its ZooKeeper is real and its peers are in other processes.
 
 Owner: the thread that starts and closes it.
-Invariants: `start` returns when the controller has told the broker of itself, so that whoever asks
-it next gets an answer; after `close` no thread, port or (without a place to keep it) file is left.
+Invariants: `start` returns once the controller has sent the broker its metadata, so that it can
+answer clients. After `close` no thread, port or (unless data is kept) file is left.
 Not here: several brokers in one process (`embedded`), signals and standard input (`cli`).
 """
 
@@ -41,13 +41,13 @@ from embedkafka.zk.store import WatchEvent, ZkError
 _LOG = logging.getLogger(__name__)
 
 PATIENCE_MS = 30_000
-"""For an earlier life to end, and for the controller to welcome this one."""
+"""How long to wait for an earlier session to expire, and for the controller's first metadata."""
 
 _DECIDED_HERE: Final = {
-    "broker.id": "it is given by itself",
-    "node.id": "the broker's id is given by itself",
-    "listeners": "`host` and `port` say where the broker listens",
-    "zookeeper.connect": "the ZooKeeper is given by itself",
+    "broker.id": "use `broker_id`, or --id",
+    "node.id": "use `broker_id`, or --id",
+    "listeners": "use `host` and `port`",
+    "zookeeper.connect": "use `zookeeper`",
 }
 
 
@@ -55,11 +55,11 @@ class BrokerProcess:
     """A broker used in a `with`, or with `start` and `close`; other processes run its peers.
 
     `zookeeper` is `host:port,...[/chroot]`. `config` takes broker settings by Kafka's names, over
-    defaults for tests; clients are told `advertised.listeners`, else `host` and the port. Logs are
-    kept in `data_dir`, or where `log.dirs` says, or nowhere.
+    the defaults for tests. Clients learn `advertised.listeners`, or else `host` and the port. The
+    broker keeps its logs in `data_dir` or in `log.dirs`; without either it keeps nothing.
 
-    The controller of another machine must reach this broker, so its control plane listens on `host`
-    too, and obeys whoever connects: that network must be one to trust.
+    A controller on another machine must reach this broker, so the control plane listens on `host`
+    too. It obeys everyone who connects: use it only in a network that you trust.
     """
 
     def __init__(
@@ -96,20 +96,20 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
-        """Where clients connect, as `host:port`."""
+        """The `host:port` that clients connect to."""
         if self._broker is None:
             raise ClusterClosed(f"broker {self._id} is not running")
         return self._broker.address
 
     def start(self) -> Self:
-        """Joins the cluster; waits for the session of an earlier life of this broker to expire."""
+        """Joins the cluster, after an earlier session of this broker has expired."""
         if "log.dirs" not in self._settings and "log.dir" not in self._settings:
             self._directory = TemporaryDirectory()
             self._settings["log.dirs"] = str(self._directory.path / "logs")
         if not is_loopback(self._host):
             _LOG.warning(
-                "the control plane of broker %d listens on %s and obeys whoever connects: "
-                "use it in networks that you trust",
+                "the control plane of broker %d listens on %s and obeys everyone who connects: "
+                "use it only in a network that you trust",
                 self._id,
                 self._host,
             )
@@ -118,13 +118,13 @@ class BrokerProcess:
         except BaseException as error:
             self._remove_directory()
             if isinstance(error, ZkError):
-                reason = f"broker {self._id} cannot use {self._zookeeper}: {error!r}"
+                reason = f"broker {self._id} cannot use ZooKeeper at {self._zookeeper}: {error!r}"
                 raise EmbedKafkaError(reason) from error
             raise
         return self
 
     def close(self) -> None:
-        """Has its leaders moved away, then stops; again, or in a forked child, does nothing."""
+        """Moves its leaders away and stops. Does nothing a second time, or in a forked child."""
         if not self._owner.is_here:
             return
         broker, self._broker = self._broker, None
@@ -150,7 +150,7 @@ class BrokerProcess:
         if exc is None and self._owner.is_here:
             self.check()
 
-    # -- how
+    # -- internals
 
     def _spec(self) -> BrokerSpec:
         config = BrokerConfig(self._settings)
@@ -176,7 +176,7 @@ class BrokerProcess:
             self._await_unregistered(KafkaZk(store, self._clock), spec.config)
             broker.start()
             broker.stand_for_election()
-            self._await_welcome(broker)
+            self._await_metadata(broker)
         except BaseException as error:
             store.close()
             broker.kill()
@@ -205,9 +205,12 @@ class BrokerProcess:
         if zk.find_broker(self._id, on_change) is None:
             return
         if not gone.wait(patience_ms / 1000) and zk.find_broker(self._id) is not None:
-            raise EmbedKafkaError(f"another broker {self._id} is running on {self._zookeeper}")
+            raise EmbedKafkaError(
+                f"another broker with id {self._id} is registered in {self._zookeeper}: choose "
+                "another id"
+            )
 
-    def _await_welcome(self, broker: Broker) -> None:
+    def _await_metadata(self, broker: Broker) -> None:
         def is_known(snapshot: MetadataSnapshot) -> bool:
             return broker.id in snapshot.brokers and snapshot.controller_id in snapshot.brokers
 
@@ -215,8 +218,8 @@ class BrokerProcess:
         if not broker.metadata.await_snapshot(is_known, self._clock, deadline_ms):
             known = sorted(broker.metadata.snapshot.brokers)
             raise AwaitTimeout(
-                f"waited {PATIENCE_MS / 1000:g} s for the controller to welcome broker "
-                f"{self._id}, which knows of brokers {known}"
+                f"waited {PATIENCE_MS / 1000:g} s for the controller's metadata for broker "
+                f"{self._id}, which knows brokers {known}"
             )
 
     def _remove_directory(self) -> None:

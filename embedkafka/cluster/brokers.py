@@ -1,8 +1,8 @@
-"""All brokers of one cluster, and what they share: ZooKeeper, the network, time and a directory.
+"""All brokers of one cluster, and what they share: ZooKeeper, network, clock and directory.
 
-Owner: the thread that starts and closes the cluster; `_lock` (leaf) guards the map of handles.
-Invariants: a broker finds another one's replicas only while that one runs and the network lets it.
-Not here: one broker's incarnation (`lifecycle`), topics (`admin`), what a user calls (`embedded`).
+Owner: the thread that starts and closes the cluster; `_lock` (leaf) guards the map of brokers.
+Invariants: a broker finds the replicas of another only while that one runs and the network permits.
+Not here: one broker's lifecycle (`lifecycle`), topics (`admin`), the public methods (`embedded`).
 """
 
 import random
@@ -42,7 +42,7 @@ from embedkafka.zk.store import WatchEvent
 
 
 class Brokers:
-    """The brokers and their surroundings; `lifecycle.Host` of every handle."""
+    """Starts, ends, finds and disconnects the brokers; the `lifecycle.Host` of each."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Brokers:
 
     def all(self) -> list[BrokerLifecycle]:
         """Every broker, running or not, by id."""
-        handles = list(self._handles.values())  # one step, without a lock that a fork could copy
+        handles = list(self._handles.values())  # atomic: a fork could copy a lock while it is held
         return sorted(handles, key=lambda handle: handle.id)
 
     def running(self) -> list[BrokerLifecycle]:
@@ -97,23 +97,23 @@ class Brokers:
         return handle
 
     def boot_all(self) -> None:
-        """Starts the brokers of the configuration, and returns when they know each other."""
+        """Starts the configured brokers; returns when they know each other."""
         first = self._config.first_id
         self.boot([BrokerId(number) for number in range(first, first + self._config.brokers)])
 
     def boot(self, broker_ids: Collection[BrokerId]) -> None:
-        """Starts brokers that are new or dead, and returns when all know each other."""
+        """Starts brokers that are new or dead; returns when all know each other."""
         handles = [self._handles.get(broker_id) or self._add(broker_id) for broker_id in broker_ids]
         for handle in handles:
             self.await_unregistered(handle.id, PATIENCE_S)
             handle.boot()
         for handle in handles:
             handle.require_broker().stand_for_election()
-        if handles:  # else there is no controller to wait for: a snapshot may be of the dead
-            self.waiting.await_fact("all brokers to know each other", self.state.membership())
+        if handles:  # a snapshot may hold no running broker, and then there is no controller
+            self.waiting.await_state("all brokers to know each other", self.state.membership())
 
     def add(self) -> BrokerLifecycle:
-        """Starts one broker more, under the next id."""
+        """Starts one more broker, with the next id."""
         handle = self._add(BrokerId(max((handle.id for handle in self.all()), default=0) + 1))
         try:
             handle.start(timeout_s=PATIENCE_S)
@@ -123,7 +123,7 @@ class Brokers:
         return handle
 
     def remove(self, broker_id: int) -> None:
-        """Stops a broker in good order if it runs, and forgets it."""
+        """Stops a broker cleanly if it runs, and forgets it."""
         handle = self.require(broker_id)
         if handle.is_paused:
             handle.resume()
@@ -134,16 +134,16 @@ class Brokers:
         self.on_change()
 
     def forget(self, broker_ids: Collection[BrokerId]) -> None:
-        """Leaves brokers that are dead out of everything."""
+        """Forgets brokers that are dead."""
         with self._lock:
             for broker_id in broker_ids:
                 self._handles.pop(broker_id, None)
 
     def close(self, *, keep: bool) -> None:
-        """Stops every broker; with `keep`, leaves in good order what the next cluster here finds.
+        """Stops every broker; with `keep`, leaves clean logs for the next cluster here.
 
-        First they all take no more requests, and stand for election no more. So nobody elects
-        leaders or a controller because others leave first.
+        First all brokers stop taking requests and leave the election. Otherwise those that end
+        later would elect leaders and a controller because of those that end earlier.
         """
 
         def rest(handle: BrokerLifecycle) -> None:
@@ -157,27 +157,27 @@ class Brokers:
         self.at_once(lambda handle: handle.shut_down(keep=keep))
         for incarnation in incarnations:
             if incarnation is not None:
-                incarnation.broker.cut_off()  # had a thread of it kept it from doing so itself
+                incarnation.broker.cut_off()  # in case a stuck thread kept it from doing so
         for thread in self._halting:
             end_thread(thread, self._failures)
         self.zk.store.close()
         self.ensemble.close()
 
     def give_up(self) -> None:
-        """Starts no broker and waits for nothing any more."""
+        """Ends all waiting, and refuses to start brokers."""
         self._closed = True
         self.waiting.close()
 
     def at_once(self, act: Callable[[BrokerLifecycle], None]) -> None:
-        """Does something to all brokers together, for most of it is waiting for their threads."""
+        """Acts on all brokers in parallel: most of the work is waiting for their threads."""
         acting = []
         for handle in self.all():
             do = partial(act, handle)
             try:
                 acting.append(start_thread(f"ek-b{handle.id}-end", do, self._failures))
-            except RuntimeError:  # the interpreter ends, and starts no threads any more
+            except RuntimeError:  # the interpreter is ending and starts no threads
                 do()
-        for thread in acting:  # several of a broker's threads may be busy, one after the other
+        for thread in acting:  # a broker joins its threads one by one, and several may be stuck
             end_thread(thread, self._failures, patience_s=3 * BUSY_S)
 
     def describe(self) -> str:
@@ -186,7 +186,7 @@ class Brokers:
     # -- the network
 
     def split(self, sides: Collection[Collection[int]], keepers: Collection[int]) -> None:
-        """Cuts the network between `sides`; of them, only `keepers` reach ZooKeeper."""
+        """Cuts the network between `sides`; of these brokers only `keepers` reach ZooKeeper."""
         named = {self.require(broker_id).id for side in sides for broker_id in side}
         self._without_zookeeper = frozenset(named - set(keepers))
         self.network.split([[BrokerId(broker_id) for broker_id in side] for side in sides])
@@ -195,7 +195,7 @@ class Brokers:
         self.on_change()
 
     def heal(self) -> None:
-        """Takes back `split`."""
+        """Ends a `split`."""
         self._without_zookeeper = frozenset()
         self.network.heal()
         for handle in self.running():
@@ -212,7 +212,7 @@ class Brokers:
             incarnation.session.mend(Cut.PARTITIONED)
 
     def bring_back(self) -> None:
-        """Ends every fault: all brokers run, reach each other, and have whole disks."""
+        """Ends every fault: all brokers run, reach each other and have working disks."""
         self.faults.clear()
         for disk in list(self._disks.values()):
             disk.heal()
@@ -224,16 +224,17 @@ class Brokers:
                 handle.start(timeout_s=PATIENCE_S)
             elif not handle.has_all_disks:
                 handle.restart(timeout_s=PATIENCE_S)
-        self.waiting.await_fact("all brokers to know each other", self.state.membership())
+        self.waiting.await_state("all brokers to know each other", self.state.membership())
 
     # -- `lifecycle.Host`
 
     def make_incarnation(self, broker_id: BrokerId, port: int) -> Incarnation:
         if self._closed:
-            raise ClusterClosed("the cluster was closed")
+            raise ClusterClosed("the cluster is closed: its brokers cannot be started")
         if broker_id in self._without_zookeeper:
             raise EmbedKafkaError(
-                f"broker {broker_id} cannot start: the partition keeps it from ZooKeeper"
+                f"broker {broker_id} cannot start: a network partition keeps it from ZooKeeper. "
+                "End the partition first with `kafka.heal()`"
             )
         spec = self._spec(broker_id, port)
         session = self.ensemble.connect(
@@ -256,12 +257,12 @@ class Brokers:
         return Incarnation(broker=broker, session=SessionLink(session), clock=clock)
 
     def await_unregistered(self, broker_id: BrokerId, timeout_s: float) -> None:
-        what = f"the session of broker {broker_id}'s former incarnation to expire"
-        self.waiting.await_fact(what, self.state.unregistered(broker_id), timeout_s)
+        what = f"the last session of broker {broker_id} to expire"
+        self.waiting.await_state(what, self.state.unregistered(broker_id), timeout_s)
 
     def await_known(self, broker_id: BrokerId, timeout_s: float) -> None:
         what = f"broker {broker_id} and all others to know each other"
-        self.waiting.await_fact(what, self.state.broker_known(broker_id), timeout_s)
+        self.waiting.await_state(what, self.state.broker_known(broker_id), timeout_s)
 
     def on_change(self) -> None:
         self.waiting.on_change()
@@ -269,7 +270,7 @@ class Brokers:
     def on_watch(self, event: WatchEvent) -> None:
         self.on_change()
 
-    # -- how
+    # -- internals
 
     def _add(self, broker_id: BrokerId) -> BrokerLifecycle:
         handle = BrokerLifecycle(broker_id, self, self.network, port=self._port(broker_id))
@@ -281,7 +282,7 @@ class Brokers:
         return self._config.port + self._place(broker_id) if self._config.port else ANY_PORT
 
     def _place(self, broker_id: BrokerId) -> int:
-        """How many brokers of the configuration come before this one."""
+        """How many configured brokers come before this one."""
         return broker_id - self._config.first_id
 
     def _spec(self, broker_id: BrokerId, port: int) -> BrokerSpec:
@@ -301,7 +302,7 @@ class Brokers:
         )
 
     def log_dirs(self, broker_id: BrokerId) -> list[Path]:
-        """`broker-1`, and for more than one directory `broker-1-2` and so on."""
+        """`broker-1`, and if there are more directories, `broker-1-2` and so on."""
         first = self._directory / f"broker-{broker_id}"
         others = range(2, self._config.log_dirs + 1)
         return [first, *(first.with_name(f"{first.name}-{number}") for number in others)]
@@ -314,7 +315,7 @@ class Brokers:
             return known
 
     def _halt(self, broker: Broker) -> None:
-        """Ends a broker that cannot go on, from a thread that is not one of its own."""
+        """Ends a broker that cannot continue, on a thread that is not the broker's."""
         handle = self._handles.get(broker.id)
         if handle is not None:
             name = f"ek-b{broker.id}-halt"
@@ -322,7 +323,7 @@ class Brokers:
             self._halting.append(halting)
 
     def _around(self, broker_id: BrokerId, handle: Handle, metadata: MetadataCache) -> Handle:
-        """Requests are noted first, and then may meet a fault."""
+        """Notes each request, then lets faults act on it."""
         failing = self._requests.around(
             broker_id, handle, lambda topic_id: metadata.snapshot.topic_names.get(topic_id)
         )
@@ -334,10 +335,10 @@ class Brokers:
         return None if incarnation is None else incarnation.broker.replicas
 
     def _continued(self, rng: random.Random) -> random.Random:
-        """`rng`, or another one when an earlier cluster with the same seed left its state here.
+        """`rng`, or another if an earlier cluster, perhaps with the same seed, left its state here.
 
-        A topic id must never be given out twice. Every start elects a controller, so the epoch of
-        the last one tells one start from the next.
+        A topic id must not be given out twice. Every start elects a controller, so the
+        controller's epoch distinguishes one start from the next.
         """
         if self.zk.find_cluster_id() is None:
             return rng

@@ -1,11 +1,11 @@
-"""What is true of a cluster: the store's word, and whether the brokers have heard it.
+"""The state of a cluster: what ZooKeeper has, and whether the brokers know it.
 
-A fact about a partition holds when ZooKeeper has it and every broker that can be told has been
-told, so that whatever broker a client asks next gives the same answer. Brokers that stand still,
-are cut off from ZooKeeper or from the controller's side of the network cannot be told.
+A partition is in a state once ZooKeeper has it and every broker that the controller can reach knows
+it: then every such broker gives clients the same answer. The controller cannot reach brokers that
+are paused, or cut off from ZooKeeper or from the controller's side of the network.
 
-Owner: nobody; it reads the store and the brokers' metadata.
-Not here: waiting for facts (`waiting`).
+Owner: none; it reads ZooKeeper and the brokers' metadata.
+Not here: waiting for a state (`waiting`).
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -23,7 +23,7 @@ from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 
 _SHOWN = 5
-"""How many of many partitions a message names."""
+"""How many partitions a message names at most."""
 
 Handles = Callable[[], Collection[BrokerLifecycle]]
 
@@ -59,7 +59,7 @@ class PartitionStatus:
 
 
 class ClusterState:
-    """Looks at one cluster. `on_change` is told of what shows in ZooKeeper alone."""
+    """Looks at one cluster; calls `on_change` when something changes in ZooKeeper alone."""
 
     def __init__(
         self, zk: KafkaZk, handles: Handles, network: Network, on_change: Callable[[], None]
@@ -95,15 +95,15 @@ class ClusterState:
         )
 
     def partitions(self) -> list[PartitionStatus]:
-        """Every partition of every topic that is not being deleted."""
+        """All partitions of all topics, except those being deleted."""
         return self._partitions(self._zk.topics() - self._zk.topic_deletions())
 
     # -- probes for `Waiting`
 
     def membership(self) -> Probe:
-        """All reachable brokers know each other, and the same controller among them.
+        """All reachable brokers know each other and the same controller among them.
 
-        And none believes that it hosts what it lost while it was away.
+        None of them still holds replicas that it lost while it was away.
         """
 
         def probe() -> str | None:
@@ -116,7 +116,7 @@ class ClusterState:
         return probe
 
     def broker_known(self, broker_id: int) -> Probe:
-        """All reachable brokers know `broker_id`, and it knows all of them."""
+        """All reachable brokers know `broker_id`, and it knows them."""
 
         def probe() -> str | None:
             reachable = {handle.id for handle in self._reachable()}
@@ -129,11 +129,11 @@ class ClusterState:
         return probe
 
     def controller(self) -> Probe:
-        """There is a controller, and every reachable broker knows it."""
+        """There is a controller, and all reachable brokers know it."""
         return self._find_unsettled_controller
 
     def everywhere(self, holds: Callable[[MetadataSnapshot], bool]) -> Probe:
-        """`holds` is true of the metadata of every reachable broker."""
+        """`holds` is true for the metadata of every reachable broker."""
 
         def probe() -> str | None:
             unaware = [handle.id for handle, snapshot in self._snapshots() if not holds(snapshot)]
@@ -142,7 +142,7 @@ class ClusterState:
         return probe
 
     def topic_gone(self, topic: str) -> Probe:
-        """ZooKeeper has nothing of the topic any more, and no reachable broker knows it."""
+        """ZooKeeper has nothing left of the topic, and no reachable broker knows it."""
         unknown = self.everywhere(lambda snapshot: topic not in snapshot.topics)
 
         def probe() -> str | None:
@@ -153,7 +153,7 @@ class ClusterState:
         return probe
 
     def unregistered(self, broker_id: int) -> Probe:
-        """ZooKeeper has no session of the broker any more."""
+        """The broker is not registered in ZooKeeper."""
 
         def probe() -> str | None:
             registered = self._zk.find_broker(broker_id, self._on_watch)
@@ -164,16 +164,16 @@ class ClusterState:
     def partition(
         self, topic: str, partition: int, holds: Callable[[PartitionStatus], bool]
     ) -> Probe:
-        """`holds` is true of the partition, and every broker that can be has been told."""
+        """`holds` is true for the partition, and every broker within reach knows its state."""
 
         def probe() -> str | None:
             status = self.require_partition(topic, partition)
-            return self._find_untold(status) if holds(status) else str(status)
+            return self._find_unaware(status) if holds(status) else str(status)
 
         return probe
 
     def nothing_under_replicated(self) -> Probe:
-        """Every partition has a leader that answers, and all its replicas in sync."""
+        """Every partition has a reachable leader and all its replicas in sync."""
 
         def probe() -> str | None:
             statuses = self.partitions()
@@ -181,17 +181,17 @@ class ClusterState:
             if lacking:
                 rest = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
                 return "; ".join(map(str, lacking[:_SHOWN])) + rest
-            untold = (self._find_untold(status) for status in statuses)
+            untold = (self._find_unaware(status) for status in statuses)
             reason = next((reason for reason in untold if reason is not None), None)
             return reason or self._find_zombie()
 
         return probe
 
     def is_led(self, status: PartitionStatus) -> bool:
-        """Whether the partition has a leader that answers."""
+        """Whether the partition has a reachable leader."""
         return status.leader in {handle.id for handle in self._reachable()}
 
-    # -- how
+    # -- internals
 
     def _partitions(self, topics: Collection[str]) -> list[PartitionStatus]:
         assigned = {
@@ -212,15 +212,15 @@ class ClusterState:
             for tp, replicas in assigned.items()
         ]
 
-    def _find_untold(self, status: PartitionStatus) -> str | None:
+    def _find_unaware(self, status: PartitionStatus) -> str | None:
         for handle, snapshot in self._snapshots():
             info = snapshot.find_partition(status.topic, status.partition)
             if info is None:
                 return f"broker {handle.id} does not know {status.topic}-{status.partition}"
-            told = (info.leader_epoch, set(info.isr))
-            if told != (status.leader_epoch, set(status.isr)):
+            known = (info.leader_epoch, set(info.isr))
+            if known != (status.leader_epoch, set(status.isr)):
                 return (
-                    f"{status}, but broker {handle.id} was told of leader {info.leader} in epoch "
+                    f"{status}, but broker {handle.id} knows leader {info.leader} in epoch "
                     f"{info.leader_epoch}, ISR {list(info.isr)}"
                 )
         return None
@@ -232,20 +232,20 @@ class ClusterState:
         for handle, snapshot in self._snapshots():
             if snapshot.controller_id != controller:
                 return (
-                    f"controller {controller}, but broker {handle.id} was told of "
+                    f"controller {controller}, but broker {handle.id} knows "
                     f"{snapshot.controller_id}"
                 )
         return None
 
     def _find_zombie(self) -> str | None:
-        """A broker that was away, and has not been told yet what it no longer hosts."""
+        """A broker that was away and does not know yet which replicas it has lost."""
         registered = self._zk.brokers(self._on_watch)
         topics = self._zk.topic_assignments(sorted(self._zk.topics()))
         for handle, snapshot in self._snapshots():
             if handle.id not in registered:
                 return f"broker {handle.id} is not registered"
             if registered[handle.id][1] != snapshot.broker_epoch:
-                return f"broker {handle.id} has heard of nothing since it registered"
+                return f"broker {handle.id} has had no metadata since it registered"
             incarnation = handle.incarnation
             logs = () if incarnation is None else incarnation.broker.logs.all_logs()
             strays = find_strays(logs, handle.id, topics.get)
@@ -257,7 +257,7 @@ class ClusterState:
         self._on_change()
 
     def _snapshots(self) -> Iterable[tuple[BrokerLifecycle, MetadataSnapshot]]:
-        """The metadata of every broker that can be told."""
+        """The metadata of every broker that the controller can reach."""
         controller = self.find_controller()
         for handle in self._reachable():
             incarnation = handle.incarnation

@@ -1,4 +1,4 @@
-"""The cluster at one moment, as a person reads it."""
+"""A text that describes the cluster at one moment: `kafka.describe()`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -35,7 +35,7 @@ _HEADER = ("partition", "leader", "epoch", "replicas", "isr", "start", "stable",
 
 
 def find_views(brokers: Iterable[Broker]) -> list[tuple[PartitionView, bool]]:
-    """Each partition as its leader sees it, else as its freshest replica does, and which it is."""
+    """Each partition as its leader sees it, or else its newest replica; true for a leader."""
     best: dict[TopicPartition, tuple[bool, int, PartitionView]] = {}
     for broker in brokers:
         for view in broker.replicas.views():

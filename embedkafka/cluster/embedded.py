@@ -254,7 +254,7 @@ class EmbeddedKafka:
 
         Returns a sentence instead if the cluster is not running.
         """
-        return self._require_brokers().describe() if self._is_running else NOT_RUNNING
+        return self._require_brokers().describe() if self._is_running else _DOWN
 
     def report(self) -> str:
         """`describe`, plus groups and their lag, open transactions, the last records and requests.
@@ -263,7 +263,7 @@ class EmbeddedKafka:
         """
         from embedkafka.cluster.report import report  # most clusters need none
 
-        return report(self._require_brokers()) if self._is_running else NOT_RUNNING
+        return report(self._require_brokers()) if self._is_running else _DOWN
 
     def requests(
         self, api: str | None = None, *, client_id: str | None = None
@@ -707,7 +707,7 @@ class EmbeddedKafka:
 
     def _await(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
         require_number("timeout_s", timeout_s)
-        self._require_brokers().waiting.await_fact(what, probe, timeout_s)
+        self._require_brokers().waiting.await_state(what, probe, timeout_s)
 
     def _reachable_addresses(self) -> list[str]:
         return [handle.address for handle in self._require_brokers().all() if handle.is_reachable]
@@ -731,6 +731,7 @@ class EmbeddedKafka:
         return self._resources.require_brokers()
 
 
+_DOWN = "the cluster is not running"
 _NO_BROKER = "no broker is running: start one with `kafka.broker(id).start()`"
 
 

@@ -1,7 +1,7 @@
-"""The ZooKeeper of a cluster in this process: one in memory, kept in a file, or a real one.
+"""The ZooKeeper of a cluster in this process: in memory, perhaps kept in files, or a real one.
 
-Owner: nobody; every session is owned by the broker it was opened for.
-Not here: what is stored (`zk.kafka_zk`), and what cuts a session off (`faults.session`).
+Owner: none; each session belongs to the broker that opened it.
+Not here: the contents (`zk.kafka_zk`), and what cuts a session off (`faults.session_link`).
 """
 
 from collections.abc import Iterator
@@ -23,31 +23,36 @@ from embedkafka.zk.snapshot import BadSnapshot, decode_tree
 from embedkafka.zk.store import SessionState, ZkStore
 
 RESTORE_MARK: Final = "restoring"
-"""A file in the directory of a cluster while it is neither what it was nor what it will be."""
+"""A file in a cluster's directory while a restore is in progress there."""
+
+
+_NO_SNAPSHOTS: Final = (
+    "snapshots need the built-in ZooKeeper: make the cluster without `zookeeper=`"
+)
 
 
 class Ensemble(Protocol):
-    """Gives sessions that share one tree of znodes."""
+    """Opens sessions on one tree of znodes."""
 
     def observe(self) -> ZkStore:
-        """A session for whoever looks on; it does not end before the cluster."""
+        """A session for the cluster itself; it lasts as long as the cluster."""
         ...
 
     def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> Session: ...
 
     def snapshot(self) -> bytes:
-        """All that brokers have to find again when they start; not every ensemble can tell."""
+        """The tree, as brokers must find it again; raises if the ensemble has no snapshots."""
         ...
 
     def restoring(self, snapshot: bytes) -> AbstractContextManager[None]:
-        """Makes it what it was; the caller does the same with the logs, and no broker runs."""
+        """Restores the tree; in the block the caller restores the logs. No broker may run."""
         ...
 
     def close(self) -> None: ...
 
 
 class MemoryEnsemble:
-    """A `MemoryZk`. With a `directory` it is kept there, and begins as an earlier one ended."""
+    """A `MemoryZk`. With a `directory` its tree is kept there, and loaded at the start."""
 
     def __init__(
         self, directory: Path | None, *, files: Files, clock: Clock, failures: Failures
@@ -79,9 +84,9 @@ class MemoryEnsemble:
 
     @contextmanager
     def restoring(self, snapshot: bytes) -> Iterator[None]:
-        """All but the producer ids, which clients that live on may have: none is given twice.
+        """Restores all but the producer ids: clients may still use those given out since.
 
-        The mark stays when anything fails or the process is killed, until a later one succeeds.
+        If anything fails or the process is killed, the mark stays until a later restore succeeds.
         """
         if self._mark is not None:
             self._files.replace(self._mark, b"")
@@ -107,8 +112,8 @@ class MemoryEnsemble:
     def _require_whole(self, directory: Path) -> None:
         if self._files.exists(directory / RESTORE_MARK):
             raise BadSnapshot(
-                "a restore() here did not come to its end, and left some of what was there before "
-                "and some of the snapshot. Remove the directory to begin again"
+                "a restore() here was interrupted, and left a mixture of the earlier state and the "
+                "snapshot. Remove the directory to begin again"
             )
 
     def _unlock(self) -> None:
@@ -117,7 +122,7 @@ class MemoryEnsemble:
 
 
 class RealEnsemble:
-    """Sessions on ZooKeeper servers, which keep by themselves what they know."""
+    """Sessions on real ZooKeeper servers, which keep the tree themselves."""
 
     def __init__(self, hosts: str, failures: Failures, *, connect_timeout_ms: int) -> None:
         self._hosts = hosts
@@ -149,10 +154,10 @@ class RealEnsemble:
         )
 
     def snapshot(self) -> bytes:
-        raise EmbedKafkaError("a cluster on a real ZooKeeper has no snapshots")
+        raise EmbedKafkaError(_NO_SNAPSHOTS)
 
     def restoring(self, snapshot: bytes) -> AbstractContextManager[None]:
-        raise EmbedKafkaError("a cluster on a real ZooKeeper has no snapshots")
+        raise EmbedKafkaError(_NO_SNAPSHOTS)
 
     def close(self) -> None:
-        """They stay."""
+        """The servers keep running."""

@@ -1,7 +1,7 @@
-"""Log directories told in lines, for people or as JSON: what `embedkafka dump-log` prints.
+"""The lines that `embedkafka dump-log` prints, as text or as JSON.
 
-Records of `__consumer_offsets` and `__transaction_state` are told by what they mean.
-Owner: nobody; the functions only read.
+Records of `__consumer_offsets` and `__transaction_state` are decoded.
+Owner: none; the functions only read.
 """
 
 import base64
@@ -65,7 +65,7 @@ _KINDS: Final[Mapping[type, str]] = {
     RecordFound: "record",
     Problem: "problem",
 }
-#: By topic and the version of a record's key, the types of its key and value.
+#: The types of a record's key and value, by topic and version of the key.
 _INTERNAL_TOPICS: Final[Mapping[str, Mapping[int, tuple[type[object], type[object]]]]] = {
     GROUP_METADATA_TOPIC: {
         0: (OffsetCommitKey, OffsetCommitValue),
@@ -85,12 +85,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def dump_log(path: Path) -> Iterator[Finding]:
-    """Everything in a log's file or directory, or in those of a broker or a whole cluster."""
+    """Everything in a log file, or in the directory of a log, a broker or a whole cluster."""
     return dump(SystemFiles(), path, explain)
 
 
 def as_json(finding: Finding) -> str:
-    """One JSON object; bytes are text where they can be, else `{"base64": ...}`."""
+    """One JSON object; bytes become text if they are printable, or else `{"base64": ...}`."""
     if isinstance(finding, EntryFound):
         fields: Mapping[str, object] = finding.fields
     else:
@@ -99,7 +99,7 @@ def as_json(finding: Finding) -> str:
 
 
 def as_text(finding: Finding) -> str:
-    """One line, indented by how deep the thing lies."""
+    """One line, indented by depth."""
     match finding:
         case DirectoryFound():
             return f"{finding.path}: broker {finding.broker_id} of cluster {finding.cluster_id}"
@@ -119,7 +119,7 @@ def as_text(finding: Finding) -> str:
 
 
 def explain(topic: str, record: Record) -> Meaning | None:
-    """What a record of an internal topic says; None for others, and for what is not known."""
+    """A record of an internal topic, decoded; None for other topics and unknown records."""
     kinds = _INTERNAL_TOPICS.get(topic)
     if kinds is None or record.key is None:
         return None
@@ -133,19 +133,19 @@ def explain(topic: str, record: Record) -> Meaning | None:
 def _meaning(key_type: type[object], value_type: type[object], record: Record) -> Meaning:
     assert record.key is not None
     value = None if record.value is None else decode_versioned(value_type, record.value)
-    told = _plain(value)
-    if isinstance(value, TransactionLogValue) and isinstance(told, dict):
+    plain = _plain(value)
+    if isinstance(value, TransactionLogValue) and isinstance(plain, dict):
         state = STATES_BY_NUMBER.get(value.transaction_status)
-        told["transaction_status"] = value.transaction_status if state is None else state.name
+        plain["transaction_status"] = value.transaction_status if state is None else state.name
     return {
         "type": key_type.__name__.removesuffix("Key"),
         "key": _plain(decode_versioned(key_type, record.key)),
-        "value": told,
+        "value": plain,
     }
 
 
 def _plain(value: object) -> object:
-    """As JSON can say it."""
+    """The value in terms that JSON has."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, bytes | memoryview):
@@ -205,21 +205,21 @@ def _record_text(record: RecordFound) -> str:
     head = f"{record.offset}  {_time_text(record.timestamp)}"
     if record.meaning is not None:
         return f"{head}  {_meaning_text(record.meaning)}"
-    told = [head, f"key={_bytes_text(record.key)}", f"value={_bytes_text(record.value)}"]
-    told += [f"{name}: {_bytes_text(value)}" for name, value in record.headers]
-    return "  ".join(told)
+    parts = [head, f"key={_bytes_text(record.key)}", f"value={_bytes_text(record.value)}"]
+    parts += [f"{name}: {_bytes_text(value)}" for name, value in record.headers]
+    return "  ".join(parts)
 
 
 def _meaning_text(meaning: Meaning) -> str:
     if "key" not in meaning:
         return _fields_text(meaning)
     key, value = meaning["key"], meaning["value"]
-    told = "deleted" if value is None else _fields_text(value)
-    return f"{meaning['type']} {_fields_text(key)}: {told}"
+    shown = "deleted" if value is None else _fields_text(value)
+    return f"{meaning['type']} {_fields_text(key)}: {shown}"
 
 
 def _fields_text(value: object) -> str:
-    """`name value, name value`; what is not set is left out."""
+    """`name value, name value`, without fields that are not set."""
     if isinstance(value, Mapping):
         named = ((name, field) for name, field in value.items() if field not in (None, "", -1))
         return ", ".join(f"{name} {_fields_text(field)}" for name, field in named)

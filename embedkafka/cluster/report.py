@@ -1,11 +1,10 @@
-"""What a person wants to see when a test has failed: the whole cluster, and what happened last.
+"""`kafka.report()`: the whole cluster and its last activity, to explain a failed test.
 
-Brokers and partitions are read in place; groups, transactions and records are asked for like any
-client asks, from the brokers that can be reached.
+It reads brokers and partitions in place, and gets groups, transactions and records with requests to
+the reachable brokers, as a client would.
 
-Owner: nobody; it reads.
-Invariants: what cannot be told, for a broker that does not answer perhaps, is left out; the rest
-is told.
+Owner: none; it only reads.
+Invariants: a broker that does not answer costs its part of the report, not the rest.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -133,7 +132,7 @@ def _records(brokers: Brokers, views: Sequence[PartitionView]) -> Iterator[str]:
 
 
 def _last_records(client: BrokerClient, view: PartitionView) -> Iterator[str]:
-    """Those that consumers may see, committed or not."""
+    """The last records below the high watermark, committed or not."""
     topic, partition = view.topic_partition
     first = max(view.log_start_offset, view.high_watermark - _RECORDS)
     wanted = FetchRequest.Topic.Partition(
@@ -172,7 +171,7 @@ def _text(data: bytes | None) -> str:
 
 
 def _requests(seen: Sequence[SeenRequest], now_ms: float) -> Iterator[str]:
-    """The newest last; the same again and again, as fetches are, is one line."""
+    """The newest last; a run of equal requests, such as fetches, is one line."""
     runs = [(text, list(same)) for text, same in groupby(seen, key=str)]
     for text, same in runs[-_REQUESTS:]:
         times = f"  {len(same)} times" if len(same) > 1 else ""

@@ -1,11 +1,11 @@
-"""Emptying a cluster that runs on: no topic, group, offset, transaction or changed setting is left.
+"""Empties a running cluster of topics, groups, offsets, transactions and changed settings.
 
-Topics go the way every deletion goes, through the controller, internal ones included, and what
-coordinators know goes with them. Nothing is restarted, so clients stay connected; those that have
-a topic created again meanwhile, by asking for it, may keep that one.
+The controller deletes all topics, internal ones too, and the coordinators' state goes with them.
+Nothing restarts, so clients stay connected. A client that has a topic auto-created during the
+reset may keep that topic.
 
-Owner: nobody; it writes to the store and waits for the brokers.
-Not here: going back to a state that was not empty (`snapshot`).
+Owner: none; it writes to ZooKeeper and waits for the brokers.
+Not here: restoring a state that was not empty (`snapshot`).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from embedkafka.runtime.failures import EmbedKafkaError
 
 
 def reset_cluster(brokers: Brokers) -> None:
-    """Returns when everything is gone from ZooKeeper and from all brokers, all of which run."""
+    """Starts all brokers, and returns when everything is gone from them and from ZooKeeper."""
     brokers.bring_back()
     doomed = brokers.zk.topic_ids()
     if doomed:
@@ -27,8 +27,10 @@ def reset_cluster(brokers: Brokers) -> None:
         for handle in brokers.running():
             handle.require_broker().config.set_overrides(entity_type, name, {})
     brokers.zk.delete_consumer_offsets()
-    brokers.waiting.await_fact("all topics to be gone", _gone(brokers, doomed))
-    brokers.waiting.await_fact("brokers to have nothing left of them", brokers.state.membership())
+    brokers.waiting.await_state("all topics to be gone", _gone(brokers, doomed))
+    brokers.waiting.await_state(
+        "all brokers to have dropped their replicas", brokers.state.membership()
+    )
 
 
 def _gone(brokers: Brokers, doomed: Mapping[str, UUID | None]) -> Probe:
@@ -49,4 +51,6 @@ def _gone(brokers: Brokers, doomed: Mapping[str, UUID | None]) -> Probe:
 def _require_deletion(brokers: Brokers) -> None:
     for handle in brokers.running():
         if not handle.require_broker().spec.config.flag("delete.topic.enable"):
-            raise EmbedKafkaError("with delete.topic.enable=false no topic can be deleted")
+            raise EmbedKafkaError(
+                "the cluster cannot be reset: delete.topic.enable=false keeps its topics"
+            )

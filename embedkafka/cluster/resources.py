@@ -1,12 +1,11 @@
-"""What a started cluster holds: threads, ports, files. All of it is let go, however it ends.
+"""The threads, ports and files of a started cluster. All are released, however the program ends.
 
-`close()` is the good end. A program that ends without it is closed by `atexit`, and a cluster that
-nothing refers to any more by the garbage collector. What a killed process leaves in the temporary
-directory is removed by the next one (`runtime.temporary`). No signal is caught here: that is the
-program's affair.
+Normally `close()` releases them. If a program ends without it, `atexit` does; if nothing refers to
+a cluster any more, the garbage collector does. The next process removes the temporary files that a
+killed one left (`runtime.temporary`). This module catches no signals: that is up to the program.
 
-Owner: the process that made it; `_closing` lets one thread at a time close it. `_live` holds those
-that are open, and is changed by single operations only.
+Owner: the process that made them; `_closing` lets one thread at a time close them. `_live` holds
+those that are open; only single, atomic operations change it.
 Not here: how brokers end (`brokers`).
 """
 
@@ -32,10 +31,10 @@ NOT_RUNNING = (
 
 
 class ClusterResources:
-    """The possessions of one cluster, from its start to `close`."""
+    """What one cluster holds from its start to `close`."""
 
     def __init__(self, *, keep: bool, failures: Failures) -> None:
-        """`keep` says that somebody else wants the data; else it is not worth putting in order."""
+        """With `keep` the data outlives the cluster, so the brokers leave it in order."""
         self.owner = Owner()
         self.brokers: Brokers | None = None
         self._keep = keep
@@ -53,7 +52,7 @@ class ClusterResources:
         return self.brokers
 
     def close(self) -> None:
-        """Stops every broker and removes what it left; a second call does nothing."""
+        """Stops every broker and removes temporary files; a second call does nothing."""
         if not self.owner.is_here:
             return
         with self._closing:
@@ -67,12 +66,16 @@ class ClusterResources:
                 _live.discard(self)
 
     def abandon(self) -> None:
-        """Closes from a thread that has nothing else to do.
+        """Closes on a thread made for it.
 
-        The garbage collector runs on any thread, and that may be one of the cluster's own.
+        The garbage collector may call this on any thread, even on one of the cluster's.
         """
         if self in _live and self.owner.is_here:
-            warnings.warn("an EmbeddedKafka was not closed", ResourceWarning, stacklevel=2)
+            warnings.warn(
+                "an EmbeddedKafka was not closed: use it in a `with` statement, or call close()",
+                ResourceWarning,
+                stacklevel=2,
+            )
             start_thread("ek-abandoned", self.close, self._failures)
 
 
@@ -80,16 +83,16 @@ _live: set[ClusterResources] = set()
 
 
 def close_all() -> None:
-    """Closes every cluster of this process, which is about to end."""
+    """Closes every cluster of this process, because the process is ending."""
     for resources in list(_live):
         try:
             resources.close()
-        except Exception:  # the others must not suffer for it
+        except Exception:  # the others must be closed too
             _LOG.exception("A cluster could not be closed")
 
 
 def _nothing() -> None:
-    """Stands for an interval that was not shortened."""
+    """Does nothing: the interval was not shortened."""
 
 
 atexit.register(close_all)

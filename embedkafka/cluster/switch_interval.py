@@ -1,9 +1,9 @@
-"""How soon a broker's thread gets its turn while the test's own thread computes.
+"""Shortens Python's switch interval while a cluster runs: brokers answer a busy test sooner.
 
-CPython lets a computing thread go on for 5 ms before another one may run, and every step of a
-request waits for that turn: measured with `benchmarks/switch_interval.py`, an acknowledgement took
-5.8 ms at p50 beside a computing thread, and 1.4 ms with an interval of 1 ms. So the interval is
-shortened while a cluster runs, unless the program has chosen a shorter one itself.
+By default CPython lets a computing thread run for 5 ms before another gets its turn, and every step
+of a request waits for a turn. In `benchmarks/switch_interval.py` an acknowledgement beside a
+computing thread took 5.8 ms at p50, and 1.4 ms with an interval of 1 ms. A shorter interval that
+the program has set stays.
 
 Owner: `_lock` (leaf); the interval belongs to the process, so clusters share this state.
 """
@@ -21,10 +21,10 @@ _before = 0.0
 
 
 def shorten_interval() -> Callable[[], None]:
-    """Shortens the interval, if this is the first cluster of the process.
+    """Shortens the interval for the first cluster of the process; returns a function to undo it.
 
-    The function returned puts it back when the last cluster has called it, unless somebody else
-    has changed the interval meanwhile. Calling it again does nothing.
+    The last cluster to call that function puts the interval back, unless the program has changed
+    it since. Further calls do nothing.
     """
     global _clusters, _before
     with _lock:

@@ -1,9 +1,9 @@
-"""Waiting for facts about the cluster, with reasons when they do not come.
+"""Waits until the cluster is in some state; a timeout says what was missing.
 
 Owner: `_changed` (leaf) guards the count of changes; probes run without it.
-Invariants: nothing is polled: a fact is looked at once, and again after each change. A change that
-comes while it is looked at is not missed.
-Not here: what the facts are (`facts`).
+Invariants: nothing polls. A probe runs once, and again after each change; a change during a probe
+is not missed.
+Not here: the probes (`cluster_state`).
 """
 
 from collections.abc import Callable
@@ -13,16 +13,13 @@ from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed
 from embedkafka.runtime.locks import leaf_condition
 
 Probe = Callable[[], str | None]
-"""Looks for a fact: None when it is there, else what is there instead."""
+"""Returns None if the cluster is in the wanted state, or else what it found instead."""
 
 PATIENCE_S = 30.0
 
 
 class Waiting:
-    """Lets any number of threads wait for anything that shows in the cluster's metadata.
-
-    `describe` is asked when somebody has waited in vain.
-    """
+    """Lets any number of threads wait for a state; `describe` adds to the message of a timeout."""
 
     def __init__(self, describe: Callable[[], str]) -> None:
         self._describe = describe
@@ -31,23 +28,23 @@ class Waiting:
         self._closed = False
 
     def close(self) -> None:
-        """Nothing that is waited for will come: `ClusterClosed` for everyone who waits."""
+        """Raises `ClusterClosed` in every thread that waits, now or later."""
         self._closed = True
         self.on_change()
 
     def on_change(self) -> None:
-        """Something may have become true; from any thread, with no lock held."""
+        """Makes waiting threads probe again. Any thread may call this, holding no lock."""
         with self._changed:
             self._changes += 1
             self._changed.notify_all()
 
-    def await_fact(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
-        """Returns when `probe` finds its fact, or raises `AwaitTimeout` with what it found last."""
+    def await_state(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
+        """Returns once `probe` succeeds; raises `AwaitTimeout` with what it found last."""
         deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         while True:
             seen_changes = self._changes
             if self._closed:
-                raise ClusterClosed(f"the cluster was closed while {what} was awaited")
+                raise ClusterClosed(f"the cluster was closed during a wait for {what}")
             last_seen = probe()
             if last_seen is None:
                 return

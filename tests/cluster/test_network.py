@@ -95,7 +95,7 @@ def test_equal_sides_must_say_who_keeps_zookeeper() -> None:
 def test_a_broker_that_is_kept_from_zookeeper_cannot_start(kafka: EmbeddedKafka) -> None:
     kafka.broker(1).stop()
     kafka.partition({1}, {2, 3})
-    with pytest.raises(EmbedKafkaError, match="the partition keeps it from ZooKeeper"):
+    with pytest.raises(EmbedKafkaError, match="a network partition keeps it from ZooKeeper"):
         kafka.broker(1).start()
     kafka.heal()
     kafka.broker(1).start()

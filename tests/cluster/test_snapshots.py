@@ -380,7 +380,7 @@ def test_a_restore_that_was_killed_is_whole_or_refused(tmp_path: Path) -> None:
     assert contents(first) == before
     assert len(between) > 10
     for left in between:
-        with pytest.raises(ConfigError, match=r"a restore\(\) here did not come to its end"):
+        with pytest.raises(ConfigError, match=r"a restore\(\) here was interrupted"):
             contents(left)
     assert contents(last) == after
     assert contents(data_dir) == after

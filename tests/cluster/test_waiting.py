@@ -48,13 +48,13 @@ def test_without_any_broker_nothing_comes(kafka: EmbeddedKafka) -> None:
         handle.kill()
     with pytest.raises(AwaitTimeout, match="for a controller; last seen: controller"):
         kafka.await_controller(timeout_s=0.1)
-    with pytest.raises(AwaitTimeout, match="fully replicated; last seen: orders-0 with leader"):
+    with pytest.raises(AwaitTimeout, match="all replicas in sync; last seen: orders-0 with leader"):
         kafka.await_no_under_replicated(timeout_s=0.1)
 
 
 def test_partitions_that_do_not_exist_are_an_error_at_once(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders")
-    with pytest.raises(EmbedKafkaError, match="no partition 7 of a topic orders"):
+    with pytest.raises(EmbedKafkaError, match="topic orders has no partition 7"):
         kafka.await_leader("orders", 7)
     with pytest.raises(EmbedKafkaError, match="no partition 0 of a topic prices"):
         kafka.leader_of("prices")
