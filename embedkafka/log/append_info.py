@@ -1,4 +1,4 @@
-"""How an append ended."""
+"""The result of an append."""
 
 from typing import Final, NamedTuple
 
@@ -10,9 +10,9 @@ UNKNOWN: Final = -1
 
 
 class AppendInfo(NamedTuple):
-    """Where an append went; for a duplicate, where the original went.
+    """The offsets of an append; for a duplicate, those of the original.
 
-    `log_append_time_ms` is -1 where records keep the time of their producer.
+    `log_append_time_ms` is -1 if records keep their producer's time.
     """
 
     first_offset: int
@@ -26,7 +26,7 @@ class AppendInfo(NamedTuple):
 
 
 def duplicate_of(original: BatchMetadata, batch: Batch, log_start_offset: int) -> AppendInfo:
-    """What the producer of `batch` was told when it sent it the first time."""
+    """The result of the original append, for a producer that sent `batch` again."""
     return AppendInfo(
         original.first_offset,
         original.last_offset,
@@ -44,7 +44,7 @@ def nothing_appended(log_start_offset: int, log_end_offset: int) -> AppendInfo:
 
 
 class UnexpectedAppendOffset(ApiError):
-    """A follower was given batches that do not continue its log."""
+    """Batches for a follower do not continue its log."""
 
     def __init__(self, message: str, *, first_offset: int, last_offset: int) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)

@@ -1,9 +1,9 @@
 """The small files beside the segments, byte for byte Kafka's.
 
 Offset checkpoints (recovery point, replication, log start, cleaner) and the epoch checkpoint are
-text: a version line, a count, one entry a line. `partition.metadata` holds the topic id,
-`meta.properties` says whose directory it is, `.kafka_cleanshutdown` that it was left in order.
-Not here: when they are written (`manager`, `epoch_cache`).
+text: a version line, a count, one entry per line. `partition.metadata` holds the topic id,
+`meta.properties` names the broker, and `.kafka_cleanshutdown` marks a clean shutdown.
+Not here: when to write them (`manager`, `epoch_cache`).
 """
 
 import base64
@@ -31,17 +31,17 @@ _VERSION: Final = "0"
 
 
 class CorruptCheckpoint(EmbedKafkaError):
-    """A checkpoint file is not what Kafka writes; the message names it."""
+    """A checkpoint file is malformed; the message names it."""
 
 
 def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """One `topic partition offset` a line."""
+    """Writes one `topic partition offset` per line."""
     lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()]
     _write(files, path, lines)
 
 
 def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
-    """The offsets in the checkpoint; none when the file is missing or empty."""
+    """The offsets in the checkpoint; none if the file is missing or empty."""
     offsets: dict[TopicPartition, int] = {}
     for line in _read(files, path):
         try:
@@ -53,7 +53,7 @@ def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
 
 
 def write_epochs(files: Files, path: Path, entries: Iterable[tuple[int, int]]) -> None:
-    """One `epoch start-offset` a line."""
+    """Writes one `epoch start-offset` per line."""
     _write(files, path, [f"{epoch} {start_offset}" for epoch, start_offset in entries])
 
 
@@ -76,7 +76,7 @@ def write_topic_id(files: Files, directory: Path, topic_id: uuid.UUID) -> None:
 
 
 def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
-    """The topic id in `partition.metadata`, if there is one."""
+    """The topic id in `partition.metadata`, if the file exists."""
     path = directory / PARTITION_METADATA
     if not files.exists(path):
         return None
@@ -92,7 +92,7 @@ def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """To which broker of which cluster a log directory belongs."""
+    """The broker and the cluster that a log directory belongs to."""
 
     broker_id: int
     cluster_id: str | None = None
@@ -107,7 +107,7 @@ def write_meta_properties(files: Files, directory: Path, meta: MetaProperties) -
 
 
 def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None:
-    """What `meta.properties` says, of a ZooKeeper or a KRaft broker, if there is one."""
+    """The `meta.properties` of a ZooKeeper or KRaft broker, if the file exists."""
     path = directory / META_PROPERTIES
     if not files.exists(path):
         return None

@@ -1,9 +1,9 @@
-"""A log as the cleaner finds it, reads it, and gets compacted segments into it.
+"""The cleaner's access to a log: what to compact, the batches, and swapping in new segments.
 
-Owner: the log's lock, taken in every call; between two of them the log may change.
-Invariants: segments are replaced only if they are still in the log, and it was not truncated since
-they were looked at.
-Not here: what is compacted, and when (`cleaner`).
+Owner: the log's lock, taken in every call; the log may change between calls.
+Invariants: segments are replaced only if they are still in the log, and the log was not truncated
+since the cleaner looked at them.
+Not here: what to compact, and when (`cleaner`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from embedkafka.runtime.values import dataclass
 
 
 class SegmentToClean(NamedTuple):
-    """A segment and what decides whether it may be compacted."""
+    """A segment, with the facts that decide whether it may be compacted."""
 
     segment: Segment
     base_offset: int
@@ -33,10 +33,10 @@ class SegmentToClean(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningView:
-    """All segments but the active one, and the marks that hold for them.
+    """All segments but the active one, and the log's offsets.
 
-    `truncations` counts them; a segment made from this view is of use only if there was none since.
-    `lowest_truncation` is how far down they went, for what was clean there is not any more.
+    `truncations` counts them: a segment compacted from this view is valid only if the count has not
+    changed. `lowest_truncation` is the lowest offset they cut to: beyond it, nothing is clean.
     """
 
     segments: Sequence[SegmentToClean]
@@ -49,14 +49,14 @@ class CleaningView:
 
 
 class CleanableLog:
-    """What the cleaner may do with one log: `log.cleanable`."""
+    """The cleaner's operations on one log: `log.cleanable`."""
 
     def __init__(self, guard: LogGuard, contents: LogContents) -> None:
         self._guard = guard
         self._contents = contents
 
     def view(self) -> CleaningView:
-        """What the cleaner has to know, as of now."""
+        """The current state of the log."""
         return self._guard.run(self._view)
 
     def _view(self) -> CleaningView:
@@ -72,13 +72,13 @@ class CleanableLog:
         )
 
     def aborted_transactions(self) -> Sequence[AbortedTransaction]:
-        """All that the transaction indexes know of."""
+        """All transactions in the transaction indexes."""
         return self._guard.run(
             lambda: [txn for segment in self._contents.local.segments for txn in segment.txn_index]
         )
 
     def find_batches(self, segment: Segment) -> Iterator[Batch] | None:
-        """The batches of `segment`, to be read without the lock, if it is still in the log."""
+        """The batches of `segment`, for reading without the lock, if it is still in the log."""
 
         def find() -> Iterator[Batch] | None:
             is_there = self._contents.local.segments.has_all((segment,))
@@ -97,9 +97,9 @@ class CleanableLog:
         return self._guard.run(make)
 
     def replace(self, new: Segment, old: Sequence[Segment], *, truncations: int) -> bool:
-        """Puts a compacted segment in the place of those it was made from.
+        """Replaces the original segments with the compacted one.
 
-        False, and nothing is done, when the log was truncated or some of them are gone meanwhile.
+        Does nothing and returns False if the log was truncated or some of them are gone.
         """
         contents = self._contents
 
@@ -114,7 +114,7 @@ class CleanableLog:
         return self._guard.run(replace)
 
     def forget_truncations(self, truncations: int) -> None:
-        """What was truncated up to the given count has been compacted again."""
+        """Notes that compaction has covered the truncations up to the given count."""
         with self._guard.lock:
             if truncations == self._contents.truncations:
                 self._contents.lowest_truncation = MAX_OFFSET

@@ -1,18 +1,18 @@
 """Compaction of logs: picks the dirtiest one, rewrites its segments, swaps them in.
 
-The dirty part of a log begins where the last compaction ended (`cleaner-offset-checkpoint`) and
-ends before the active segment, the last stable offset, and what is younger than
+The dirty part of a log begins where the last compaction ended (`cleaner-offset-checkpoint`). It
+ends before the active segment, the last stable offset, and records younger than
 `min.compaction.lag.ms`. A log is compacted when its dirty part is a large enough share of it, or
 older than `max.compaction.lag.ms`.
 
-Compaction goes in steps, so that it can be throttled without holding up its thread: it is a
-generator of the bytes that it has read or written.
+Compaction proceeds in steps, so that throttling does not block its thread: it is a generator that
+yields the bytes it has read or written.
 
-Owner: the thread that takes the steps of `clean` owns that pass; several may be under way.
-`_lock` (leaf) guards checkpoints, and which logs are being cleaned or cannot be. `_writing` lets
-one thread at a time write a checkpoint file: a topic may be deleted while another is compacted.
-Invariants: segments are read without the log's lock and replaced under it, and only if they are
-still what was read; a failure leaves the log as it was, and it is not tried again.
+Owner: the thread that takes the steps of `clean` owns that pass; several passes may run at once.
+`_lock` (leaf) guards checkpoints, and the sets of logs being cleaned and uncleanable. `_writing`
+lets one thread at a time write a checkpoint file: a topic may be deleted during a compaction.
+Invariants: segments are read without the log's lock and replaced under it, and only if they have
+not changed; a failed log stays unchanged and is not tried again.
 Not here: which records stay (`compaction`), and threads (`cleaner_threads`).
 """
 
@@ -42,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 
 CLEANER_CHECKPOINT_RANK: Final = 27
 
-# What an entry takes in Kafka's map, so that its buffer size means the same number of keys here.
+# The size of an entry in Kafka's map, so that a buffer size means the same number of keys here.
 _BYTES_PER_KEY: Final = 24
 _WRITE_SIZE: Final = 1024 * 1024
 _MAX_OFFSETS: Final = 0x7FFFFFFF
@@ -61,7 +61,7 @@ class CleanerConfig:
 
     @property
     def max_keys(self) -> int:
-        """How many keys one thread may remember."""
+        """The number of keys one thread may remember."""
         return max(int(self._slots * self.log_cleaner_io_buffer_load_factor), 1)
 
     @property
@@ -72,7 +72,7 @@ class CleanerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToClean:
-    """A log, where its dirty part begins, and where the part begins that may not be cleaned yet."""
+    """A log, the start of its dirty part, and the start of the part not yet cleanable."""
 
     log: Log
     view: CleaningView
@@ -104,7 +104,7 @@ class LogToClean:
 
 
 class Cleaner:
-    """Compacts the logs that `find_logs` tells of, one after the other."""
+    """Compacts the logs that `find_logs` returns, one after the other."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Cleaner:
         self._clock = clock
         self._files = files
         self.config = config
-        """May be replaced at any time; the next pass obeys it."""
+        """May be replaced at any time; the next pass uses it."""
         self._on_storage_error = on_storage_error
         self._lock = ranked_lock("cleaner", LEAF_RANK)
         self._writing = ranked_lock("cleaner checkpoint", CLEANER_CHECKPOINT_RANK)
@@ -128,23 +128,23 @@ class Cleaner:
         self._uncleanable: set[Log] = set()
 
     def load_checkpoint(self, directory: Path) -> None:
-        """Reads up to where the logs of a directory were compacted."""
+        """Reads the offsets up to which the logs of a directory were compacted."""
         try:
             offsets = checkpoints.read_offsets(
                 self._files, directory / checkpoints.CLEANER_CHECKPOINT
             )
         except CorruptCheckpoint as corrupt:
-            _LOG.warning("Compaction starts anew: %s", corrupt)
+            _LOG.warning("Compaction starts from the beginning: %s", corrupt)
             offsets = {}
         with self._lock:
             self._checkpoints[directory] = offsets
 
     def forget(self, log: Log) -> None:
-        """The log is deleted: another one of that name begins with nothing clean."""
+        """Forgets a deleted log: the next one of that name starts all dirty."""
         self.forget_in(log.directory.parent, log)
 
     def forget_in(self, directory: Path, log: Log) -> None:
-        """The log has left `directory`; in another one it begins with nothing clean."""
+        """Forgets a log that has left `directory`; elsewhere it starts all dirty."""
         with self._lock:
             offsets = self._checkpoints.get(directory, {})
             was_known = offsets.pop(log.topic_partition, None) is not None
@@ -154,12 +154,12 @@ class Cleaner:
 
     @property
     def uncleanable(self) -> frozenset[TopicPartition]:
-        """The partitions that could not be compacted, and are not tried again."""
+        """The partitions whose compaction failed; they are not tried again."""
         with self._lock:
             return frozenset(log.topic_partition for log in self._uncleanable)
 
     def find_filthiest(self) -> LogToClean | None:
-        """The log that compaction should take next, if any is dirty enough."""
+        """The log to compact next, if any is dirty enough."""
         with self._lock:
             left_out = self._under_way | self._uncleanable
         candidates = [
@@ -177,12 +177,12 @@ class Cleaner:
                 return
 
     def clean_filthiest(self) -> bool:
-        """Compacts one log; whether one was, so that it is worth looking for another."""
+        """Compacts one log; returns whether to look for another."""
         chosen = self.find_filthiest()
         return chosen is not None and _run(self._try_clean(chosen))
 
     def _try_clean(self, chosen: LogToClean) -> "Steps[bool]":
-        """Whether it is worth looking for another log; raises what is our own fault."""
+        """Compacts a log; returns whether to look for another. Raises what our bugs raise."""
         log = chosen.log
         with self._lock:
             if log in self._under_way:
@@ -191,11 +191,13 @@ class Cleaner:
         try:
             end_offset = yield from self._clean(chosen)
         except _LogChanged:
-            _LOG.info("%s has changed while it was being compacted", log.topic_partition)
+            _LOG.info("%s changed while it was being compacted", log.topic_partition)
             return False
         except ApiError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                return log.is_closed  # else it has told of its disk; another time, perhaps
+                return (
+                    log.is_closed
+                )  # else it has reported its disk; perhaps the next pass succeeds
             self._note_uncleanable(log, error)
             return True
         except OSError as error:
@@ -224,7 +226,7 @@ class Cleaner:
         except ApiError as error:
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 self._note_uncleanable(log, error)
-            return None  # the log was closed, or its disk failed, which it has told already
+            return None  # the log was closed, or has reported its failed disk
         except Exception as error:
             self._note_uncleanable(log, error)
             raise
@@ -256,7 +258,7 @@ class Cleaner:
     # -- cleaning
 
     def _clean(self, chosen: LogToClean) -> "Steps[int]":
-        """Rewrites the log; the offset up to which it is clean now."""
+        """Rewrites the log; returns the offset up to which it is now clean."""
         log = chosen.log
         aborted = log.cleanable.aborted_transactions()
         offsets = yield from self._map_offsets(chosen, aborted)
@@ -285,9 +287,9 @@ class Cleaner:
     def _map_offsets(
         self, chosen: LogToClean, aborted: Sequence[AbortedTransaction]
     ) -> "Steps[OffsetMap]":
-        """The newest offset of each key, from the first dirty offset as far as there is room.
+        """The newest offset of each key, from the first dirty offset as far as the map has room.
 
-        There is always room for one batch: without progress the log would be tried for ever.
+        There is always room for one batch: without progress the cleaner would try forever.
         """
         offsets = OffsetMap(self.config.max_keys)
         transactions = CleanedTransactions(aborted)
@@ -303,7 +305,7 @@ class Cleaner:
                 if batch.last_offset >= start_offset:
                     offsets.latest_offset = batch.last_offset
                 yield batch.size_in_bytes
-            # Offsets that are missing at the end of a segment are clean as well.
+            # Offsets missing at the end of a segment are clean as well.
             offsets.latest_offset = part.end_offset - 1
         return offsets
 
@@ -313,7 +315,7 @@ class Cleaner:
         directory = cleaned.log.directory.parent
         with self._lock:
             if cleaned.log.is_closed:
-                return  # deleted just now: another log of that name begins with nothing clean
+                return  # just deleted: the next log of that name starts all dirty
             offsets = self._checkpoints.setdefault(directory, {})
             offsets[cleaned.log.topic_partition] = end_offset
         cleaned.log.cleanable.forget_truncations(cleaned.view.truncations)
@@ -346,13 +348,13 @@ def _run(steps: Steps[T]) -> T:
 
 
 class _LogChanged(Exception):
-    """Segments that were read are not in the log any more."""
+    """Segments that were read are no longer in the log."""
 
 
 def group_by_size(
     segments: Sequence[SegmentToClean], config: LogConfig
 ) -> list[list[SegmentToClean]]:
-    """Runs of segments that together are no larger than one segment may be."""
+    """Runs of segments that together fit into one segment."""
     groups: list[list[SegmentToClean]] = []
     size = 0
     for segment in segments:
@@ -372,7 +374,7 @@ def group_by_size(
 def _first_uncleanable(
     view: CleaningView, config: LogConfig, first_dirty_offset: int, now_ms: int
 ) -> int:
-    """Where the first segment begins that must be left alone."""
+    """The base offset of the first segment that must not be cleaned."""
     youngest = now_ms - max(config.min_compaction_lag_ms, 0)
     for segment in view.segments:
         is_too_young = (
@@ -386,7 +388,7 @@ def _first_uncleanable(
 
 
 def _is_overdue(candidate: LogToClean, now_ms: int) -> bool:
-    """Whether something dirty is older than `max.compaction.lag.ms` allows."""
+    """Whether dirty records are older than `max.compaction.lag.ms` allows."""
     latest_start = now_ms - max(candidate.log.config.max_compaction_lag_ms, 0)
     return any(0 < part.first_timestamp < latest_start for part in candidate.dirty_segments)
 
@@ -397,7 +399,7 @@ def _rewrite(
     compaction: Compaction,
     transactions: CleanedTransactions,
 ) -> "Steps[Segment]":
-    """A new segment with what is left of the old ones."""
+    """Writes a new segment with the retained records of the old ones."""
     new = log.cleanable.new_segment(old[0].base_offset)
     try:
         pending = bytearray()
@@ -414,7 +416,7 @@ def _rewrite(
             new.txn_index.append(txn)
         transactions.retained.clear()
         new.retire()
-    except BaseException:  # also when nobody takes the next step any more
+    except BaseException:  # also when the generator is closed
         new.remove()
         raise
     return new

@@ -1,11 +1,11 @@
-"""Who compacts, and how fast: `log.cleaner.threads` threads that keep to one rate together.
+"""The threads of compaction: `log.cleaner.threads` of them share one rate limit.
 
-A look around every `log.cleaner.backoff.ms` wakes one more of them if there is work for it. Each
-compacts one log after the other until none is dirty enough. They have threads to themselves,
-because a large log takes long, and what else a broker does in the background must not wait for it.
+Every `log.cleaner.backoff.ms` a check wakes one more thread if there is work for it. Each compacts
+one log after the other until none is dirty enough. Compaction has separate threads because a large
+log takes long, and the broker's other background work must not wait.
 
 Owner: `_lock` (leaf) guards the rate; a worker's pass belongs to its thread.
-Not here: which log comes next, and what becomes of it (`cleaner`).
+Not here: choosing and compacting a log (`cleaner`).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from embedkafka.runtime.scheduler import Scheduler
 
 
 class CleanerThreads:
-    """Has the logs of `cleaner` compacted. `new_tasks` makes a thread, when it is first needed."""
+    """Runs `cleaner` on threads, which `new_tasks` makes when they are first needed."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CleanerThreads:
         self.is_stopped = False
 
     def wake(self) -> None:
-        """Sets one more worker to work, if there is something to do and one is idle."""
+        """Starts an idle worker if there is work for it."""
         if self._cleaner.find_filthiest() is None:
             return
         for number in range(self._config.log_cleaner_threads):
@@ -51,17 +51,17 @@ class CleanerThreads:
                 return
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """Obeys other settings: at the next look around, and for the rate at once."""
+        """Applies other settings: the rate at once, the rest at the next check."""
         self._config = config
         with self._lock:
             self._throttle.set_rate(config.log_cleaner_io_max_bytes_per_second)
 
     def stop(self) -> None:
-        """Lets the workers end at their next step."""
+        """Makes the workers end at their next step."""
         self.is_stopped = True
 
     def close(self) -> None:
-        """Removes what passes have left half done; their threads are gone, or are this one."""
+        """Removes the unfinished files of passes, whose threads have ended or are this one."""
         self.stop()
         for worker in self._workers:
             worker.close()
@@ -73,7 +73,7 @@ class CleanerThreads:
 
 
 class _Worker:
-    """One thread and the pass that it is at."""
+    """One thread and its current pass."""
 
     def __init__(self, crew: CleanerThreads, cleaner: Cleaner, tasks: Scheduler) -> None:
         self._crew = crew
@@ -108,7 +108,7 @@ class _Worker:
                     self._go_on_in(pause_ms)
                     return
         except Exception:
-            # The log that failed is not tried again, and the others are no worse for it.
+            # The failed log is not tried again; continue with the others.
             self.begin()
             raise
         self._pass = None

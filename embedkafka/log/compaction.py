@@ -1,12 +1,12 @@
-"""What compaction keeps of a batch: decisions only.
+"""Decides which records of a batch compaction keeps.
 
-The newest record of each key stays. A record without a value (a tombstone) also stays, until its
+The newest record of each key stays. A record without a value (a tombstone) also stays until its
 batch's delete horizon: `delete.retention.ms` after the first compaction that kept it (KIP-534).
-Records of aborted transactions go; the marker of a transaction stays as long as any of its records,
-and then until its own delete horizon. A producer's last batch stays, empty if need be, for its
-sequence number is what duplicates are told by.
+Records of aborted transactions go. The marker of a transaction stays as long as any of its records,
+and then until its delete horizon. A producer's last batch stays, empty if necessary, because its
+sequence number reveals duplicates.
 
-Owner: nobody; `CleanedTransactions` belongs to one pass over a log.
+Owner: none; `CleanedTransactions` belongs to one pass over a log.
 Not here: files (`cleaner`).
 """
 
@@ -42,9 +42,9 @@ class OffsetMap:
         return self._offsets.get(key, -1)
 
     def put(self, batch: Batch, start_offset: int, *, is_first: bool = False) -> bool:
-        """Takes in the keys of `batch` from `start_offset` on; False when there is no room.
+        """Adds the keys of `batch` from `start_offset` on; returns False if there is no room.
 
-        The first batch finds room whatever its size.
+        There is always room for the first batch.
         """
         for record in batch.heads():
             if record.key is not None and record.offset >= start_offset:
@@ -55,18 +55,18 @@ class OffsetMap:
 
 
 class CleanedTransactions:
-    """Which transactions are open at the point that a pass over the log has reached."""
+    """The transactions that are open at the current point of a pass over the log."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._to_come = sorted(aborted, key=lambda txn: txn.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._seen_aborted: set[int] = set()
         self._committed: set[int] = set()
-        # Aborted transactions of which something is left, for the index of the new segment.
+        # Aborted transactions with records left, for the index of the new segment.
         self.retained: list[AbortedTransaction] = []
 
     def is_aborted(self, batch: Batch) -> bool:
-        """Whether `batch` belongs to a transaction that was aborted."""
+        """Whether `batch` belongs to an aborted transaction."""
         self._advance_to(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -77,7 +77,7 @@ class CleanedTransactions:
         return False
 
     def is_last_of_its_transaction(self, marker: RecordBatch) -> bool:
-        """Whether nothing but `marker` is left of its transaction."""
+        """Whether only `marker` is left of its transaction."""
         self._advance_to(marker.last_offset)
         record = first_record(marker)
         if record is None:
@@ -104,7 +104,7 @@ class CleanedTransactions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """All that decides about a record: the map, the time, and who may still need the batch."""
+    """The rules for one pass: the offset map, the time, and which batches are still needed."""
 
     offsets: OffsetMap
     now_ms: int
@@ -113,7 +113,7 @@ class Compaction:
     end_offset: int
 
     def clean(self, batch: Batch, transactions: CleanedTransactions) -> BytesLike | None:
-        """What takes the place of `batch`: itself, a smaller batch, an empty one, or None."""
+        """The replacement of `batch`: itself, a smaller batch, an empty one, or None."""
         if isinstance(batch, LegacyBatch):
             return self._clean_legacy(batch)
         if batch.is_control:
@@ -158,7 +158,7 @@ class Compaction:
         return rebuild_batch(batch, kept, delete_horizon=horizon)
 
     def _emptied(self, batch: RecordBatch) -> BytesLike | None:
-        """Nothing, unless the header itself is needed: for a producer, or for the log end."""
+        """None, or an empty batch if a producer or the log end needs the header."""
         if not self._is_last_of_producer(batch) and batch.next_offset != self.end_offset:
             return None
         return build_batch_at(
@@ -184,7 +184,7 @@ class Compaction:
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
     def _clean_legacy(self, batch: LegacyBatch) -> BytesLike | None:
-        """Message sets have no delete horizon, so that their tombstones stay."""
+        """Message sets have no delete horizon, so their tombstones stay."""
         keeps = [self._keeps(head, batch) for head in batch.heads()]
         if all(keeps):
             return batch.buffer

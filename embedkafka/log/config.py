@@ -1,4 +1,4 @@
-"""The topic-level settings that a log obeys."""
+"""The topic-level settings of a log."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
@@ -11,7 +11,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Kafka's topic configs under their own names, with Kafka's defaults."""
+    """Kafka's topic configs, under Kafka's names and with Kafka's defaults."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_type: str = "producer"
@@ -45,11 +45,11 @@ class LogConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """From Kafka's names and typed values; names that no log obeys are passed over.
+        """Reads Kafka's names and typed values; ignores names that do not concern logs.
 
         `cleanup.policy` may be the text `compact,delete` or a list of its parts.
         """
-        # Values are of many types, checked by whoever parsed the settings.
+        # The parser of the settings has checked the types of the values.
         chosen: dict[str, Any] = {
             name: settings[key] for key, name in _NAMES.items() if key in settings
         }
@@ -67,7 +67,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How old a segment may grow: compaction, which spares the active one, must get at it."""
+        """The greatest age of the active segment; compaction cannot touch it before it is rolled."""
         if self.compacts and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms

@@ -1,10 +1,10 @@
-"""What one log holds: segments, producers and epochs, and the offsets that bound them.
+"""The state of one log: segments, producers and epochs, and the offsets that bound them.
 
-Owner: the log's lock; `log.Log` and `cleanable.CleanableLog` call in here while they hold it.
+Owner: the log's lock; `log.Log` and `cleanable.CleanableLog` hold it when they call.
 Invariants: log start <= high watermark <= log end; the last stable offset is never above the high
-watermark; a batch counts (moves the log end) only when it is in the file whole.
-Not here: the lock, and what becomes of an OSError (`guard`); files (`local_log`); checks of what
-comes in (`validation`) and searches (`reads`).
+watermark; a batch counts (moves the log end) only once the file holds all of it.
+Not here: the lock and the handling of OSErrors (`guard`), files (`local_log`), validation of
+appends (`validation`), searches (`reads`).
 """
 
 import logging
@@ -35,7 +35,7 @@ MAX_OFFSET: Final = MAX_LONG
 
 
 class LogContents:
-    """The state of a log; every method is called under the log's lock."""
+    """The state of a log; callers hold the log's lock."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LogContents:
     # -- opening and closing
 
     def load(self, *, log_start_offset: int, recovery_point: int, is_clean: bool) -> None:
-        """Opens the directory as it is, and repairs it unless it was closed properly."""
+        """Opens an existing directory; repairs it after an unclean shutdown."""
         self._stored_topic_id = checkpoints.read_topic_id(self._files, self.local.directory)
         self.topic_id = self._stored_topic_id or self.topic_id
         loader = Loader(
@@ -102,7 +102,7 @@ class LogContents:
         self._note_first_unstable()
 
     def _store(self) -> None:
-        """Makes the first files: whose log this is, and the first segment."""
+        """Creates the first files: the topic id and the first segment."""
         self._store_topic_id()
         self.local.active.create()
         self._is_stored = True
@@ -118,7 +118,7 @@ class LogContents:
             self._store_topic_id()
 
     def flush(self, *, sync: bool) -> None:
-        """Brings every file up to date, and with `sync` onto the disk itself."""
+        """Writes every file; with `sync`, waits until they are on disk."""
         if not self._is_stored:
             return
         self.local.save(self.recovery_point, sync=sync)
@@ -127,14 +127,14 @@ class LogContents:
         self.last_flushed_ms = self._clock.now_ms()
 
     def save(self) -> None:
-        """Leaves the directory so that a copy of it can be opened without repairs."""
+        """Writes all files, so that a copy of the directory opens without repairs."""
         if self._is_stored:
             self.flush(sync=False)
             self.local.active.trim()
             self.producers.take_snapshot()
 
     def finish(self) -> None:
-        """Leaves the directory in order: complete indexes, and all that is known written down."""
+        """Writes complete indexes and all other files, for a clean shutdown."""
         if self._is_stored:
             self.local.active.retire()
         self.save()
@@ -147,9 +147,9 @@ class LogContents:
         self.producers.move(directory)
 
     def move_into(self, future: "LogContents", directory: Path, *, doomed: Path) -> None:
-        """Goes on with the files of a complete copy, in `directory`, and leaves its own `doomed`.
+        """Switches to the files of a complete copy in `directory`; moves the old ones to `doomed`.
 
-        What is known of producers and epochs stays known.
+        The state of producers and epochs stays.
         """
         former, self.local = self.local, future.local
         self.local.config = self.config
@@ -157,7 +157,7 @@ class LogContents:
         self._is_stored = future._is_stored
         self._stored_topic_id = future._stored_topic_id
         self.recovery_point = min(self.recovery_point, future.recovery_point)
-        self.truncations += 1  # what is being compacted is of no use any more
+        self.truncations += 1  # a compaction in progress is now useless
         self.epochs.rewrite(directory)
         self.producers.settle_in(
             directory,
@@ -174,7 +174,7 @@ class LogContents:
         first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
         expected = self.log_end_offset
         if first_offset < expected <= last_offset and self.log_start_offset == expected:
-            # An empty log that starts in the middle of a batch, which comes whole.
+            # The log is empty and starts in the middle of a batch, which arrives complete.
             self.truncate_fully_and_start_at(first_offset)
             expected = first_offset
         for batch in batches:
@@ -203,7 +203,7 @@ class LogContents:
         now_ms: int,
         append_time: int,
     ) -> AppendInfo:
-        """Writes batches that have their offsets, unless an idempotent producer repeats itself."""
+        """Writes batches with assigned offsets, unless an idempotent producer repeats itself."""
         checked = self.producers.check(batches, origin)
         if checked.duplicate is not None:
             return duplicate_of(checked.duplicate, batches[0], self.log_start_offset)
@@ -251,7 +251,7 @@ class LogContents:
                 self.epochs.assign(epoch, batch.base_offset)
 
     def _undo_append(self, segment: Segment, first_offset: int, now_ms: int) -> None:
-        """Makes the log what it was; a disk that refuses even that is told of by the caller."""
+        """Undoes a failed append; if the disk refuses even that, the caller reports it."""
         for undo in (
             segment.drop_tail,
             lambda: segment.truncate_to(first_offset, now_ms),
@@ -263,7 +263,7 @@ class LogContents:
                 _LOG.warning("Could not undo an append to %s: %s", self.topic_partition, error)
 
     def roll(self, next_offset: int) -> Segment:
-        """Starts a new segment, unless the active one is empty and begins there."""
+        """Starts a new segment, unless the active one is empty and starts at that offset."""
         active = self.local.active
         next_offset = max(next_offset, self.log_end_offset)
         if active.size == 0 and active.base_offset == next_offset:
@@ -276,7 +276,7 @@ class LogContents:
         return segment
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
-        """Notes where an epoch begins; in a log without files there is nothing to disagree on."""
+        """Notes the start of an epoch; a log without files keeps it in memory."""
         self.epochs.assign(epoch, offset)
         if self._is_stored:
             self.epochs.save()
@@ -306,7 +306,7 @@ class LogContents:
     # -- truncation and retention
 
     def truncate_to(self, offset: int) -> bool:
-        """Drops every record from `offset` on; whether there were any."""
+        """Drops every record from `offset` on; returns whether there were any."""
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(self.log_end_offset)
             return False
@@ -334,12 +334,12 @@ class LogContents:
             now_ms=self._clock.now_ms(),
         )
         self.high_watermark = min(self.high_watermark, offset)
-        # Replayed transactions count as not replicated, though their markers may well be.
+        # Replayed transactions count as not replicated, although their markers may be.
         self.producers.on_high_watermark(self.high_watermark)
         self._note_first_unstable()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drops everything; the log then begins and ends at `offset`."""
+        """Drops all records; the log then starts and ends at `offset`."""
         self._note_truncation(offset)
         _LOG.info("Truncating %s fully, to start at offset %d", self.topic_partition, offset)
         if not self._is_stored:
@@ -354,7 +354,7 @@ class LogContents:
         self._note_first_unstable()
 
     def delete_old_segments(self) -> int:
-        """Deletes what retention lets go; how many segments that were."""
+        """Deletes the segments that retention releases; returns their number."""
         segments = tuple(self.local.segments)
         expired = find_expired(
             self.local.views(self.log_end_offset),

@@ -1,11 +1,11 @@
-"""Copies of log directories, for which next to nothing is copied.
+"""Copies log directories, mostly by hard links.
 
-A file that is never changed in place gets a second name instead: all indexes but that of
-transactions, snapshots of producers and checkpoints, which are replaced as a whole, and segments
-that are not written to any more. Should such a segment be truncated, it first leaves the file to
-the copy (`Files.unshare`). The active segment and the transaction indexes are copied.
+Files that never change in place are linked: all indexes but the transaction index, producer
+snapshots and checkpoints, which are replaced as a whole, and closed segments. Before such a segment
+is truncated, it leaves the file to the copy (`Files.unshare`). The active segment and the
+transaction indexes are copied.
 
-Owner: nobody; whoever calls sees to it that the source does not change meanwhile.
+Owner: none; the caller keeps the source from changing.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ from embedkafka.log.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from embedkafka.runtime.files import LOCK_FILE, Files
 from embedkafka.runtime.ids import TopicPartition
 
-#: What somebody is about to remove, or has not finished.
+#: Files that are being removed, or are not finished.
 _PASSING: Final = (".deleted", ".cleaned", ".swap", ".tmp")
-#: The same in a broker's directory, and its lock, which is no part of the data.
+#: The same in a broker's directory, and its lock, which is not data.
 _NOT_COPIED: Final = ("-delete", LOCK_FILE)
 
 
@@ -38,7 +38,7 @@ class CopiedLog(NamedTuple):
 
 
 def copy_log(files: Files, source: Path, target: Path) -> None:
-    """Makes `target` the directory of a log that can be opened by itself."""
+    """Makes `target` a log directory that can be opened separately."""
     files.make_directory(target)
     names = [name for name in files.names(source) if not name.endswith(_PASSING)]
     active = max((name for name in names if name.endswith(LOG_SUFFIX)), default=None)
@@ -52,7 +52,7 @@ def copy_log(files: Files, source: Path, target: Path) -> None:
 def write_copied_offsets(
     files: Files, target: Path, copied: Mapping[TopicPartition, CopiedLog]
 ) -> None:
-    """Writes the checkpoints of copied logs, and that the directory was left in order."""
+    """Writes the checkpoints of copied logs and the mark of a clean shutdown."""
     for name, offsets in (
         (RECOVERY_POINT_CHECKPOINT, {tp: log.log_end_offset for tp, log in copied.items()}),
         (REPLICATION_CHECKPOINT, {tp: log.high_watermark for tp, log in copied.items()}),
@@ -63,9 +63,9 @@ def write_copied_offsets(
 
 
 def copy_log_dir(files: Files, source: Path, target: Path) -> None:
-    """Makes `target` a copy of the directory of a broker; neither may be in use.
+    """Makes `target` a copy of a broker's directory; neither may be in use.
 
-    Logs without records are left as they are if they have not changed since they were copied.
+    Skips logs without records that have not changed since they were copied.
     """
     files.make_directory(target)
     wanted = [name for name in files.names(source) if not name.endswith(_NOT_COPIED)]
@@ -83,7 +83,7 @@ def copy_log_dir(files: Files, source: Path, target: Path) -> None:
 
 
 def _is_same_log(files: Files, source: Path, target: Path) -> bool:
-    """Whether both are logs without records, and equal; others are copied sooner than compared."""
+    """Whether both are equal logs without records; copying others is quicker than comparing."""
     if not source.is_dir():
         return False
     names = files.names(source)

@@ -1,7 +1,7 @@
-"""What is in the files of a log, one finding after the other, for people and tools to read.
+"""Lists the contents of log files, one finding at a time, for people and tools.
 
-Nothing is opened for writing and nothing is repaired: what cannot be read is told as a `Problem`.
-Owner: nobody; the functions read files, each one whole.
+It opens nothing for writing and repairs nothing; it reports unreadable parts as `Problem`s.
+Owner: none; the functions read whole files.
 Not here: how findings are shown, and what records of internal topics mean (`cluster.dump`).
 """
 
@@ -32,7 +32,7 @@ OFFSET_CHECKPOINTS: Final = (
     checkpoints.CLEANER_CHECKPOINT,
 )
 
-#: A partition's directory, also while it is deleted or moved; the suffix has an id of its own.
+#: A partition's directory, also during a deletion or a move, when it has an id and a suffix.
 _PARTITION: Final = re.compile(r"(.+)-(\d+)(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
 _SEGMENT_FILE: Final = re.compile(r"(\d{20})(?:_\d+_\d+)?(\.[a-z]+)(?:\.(?:deleted|cleaned|swap))?")
 _OFFSET_ENTRY: Final = Struct(">ii")
@@ -40,7 +40,7 @@ _TIME_ENTRY: Final = Struct(">qi")
 
 Meaning = Mapping[str, object]
 Explain = Callable[[str, Record], Meaning | None]
-"""What a record of a topic means, for those topics whose records mean something to Kafka."""
+"""The meaning of a record in an internal topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,14 @@ class FileFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFound:
-    """One entry of an index, a snapshot of producers or a checkpoint, by its fields."""
+    """One entry of an index, a producer snapshot or a checkpoint, as named fields."""
 
     fields: Mapping[str, int | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFound:
-    """The head of a batch, or an outer message of magic 0 or 1."""
+    """The header of a batch, or an outer message of magic 0 or 1."""
 
     base_offset: int
     last_offset: int
@@ -103,7 +103,7 @@ class BatchFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFound:
-    """A record; `meaning` is what it says to Kafka itself."""
+    """A record; `meaning` is its meaning to Kafka."""
 
     offset: int
     timestamp: int
@@ -115,7 +115,7 @@ class RecordFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is not as it should be, and where."""
+    """A fault, and its place."""
 
     path: str
     reason: str
@@ -127,7 +127,7 @@ Finding = (
 
 
 def dump(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
-    """All that is in a file, the directory of a replica, of a broker, or one above those."""
+    """The contents of a file, or of the directory of a replica, a broker or a cluster."""
     if not files.exists(path):
         yield Problem(path=str(path), reason="there is no such file or directory")
     elif not path.is_dir():
@@ -137,7 +137,7 @@ def dump(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose replica lies, lay or will lie in a directory of this name."""
+    """The partition of a directory name, also of a deleted or future replica."""
     match = _PARTITION.fullmatch(name)
     return None if match is None else TopicPartition(match[1], int(match[2]))
 
@@ -249,7 +249,7 @@ def _time_entries(data: bytes, base_offset: int) -> Iterator[Finding]:
 
 
 def _entries(data: bytes, entry: Struct) -> Iterator[tuple[int, ...]]:
-    """The entries up to the zeros with which a running Kafka fills its indexes."""
+    """The entries before the zeros with which a running Kafka preallocates its indexes."""
     if len(data) % entry.size:
         raise CorruptIndex(f"{len(data)} bytes are not a multiple of {entry.size}")
     used = len(data.rstrip(b"\0"))
@@ -285,7 +285,7 @@ def _batches(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
 
 
 def _batch(batch: Batch, position: int, topic: str, explain: Explain) -> Iterator[Finding | str]:
-    """The batch and its records; a string says what is wrong with them."""
+    """The batch and its records; a string describes what is wrong."""
     is_valid = batch.is_valid()
     try:
         yield _head(batch, position, is_valid=is_valid)

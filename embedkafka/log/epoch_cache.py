@@ -1,8 +1,8 @@
-"""Leader epochs and the offset at which each began, as a log saw them (KIP-101, KIP-279).
+"""A log's leader epochs and their start offsets (KIP-101, KIP-279).
 
 Owner: `Log._lock`.
-Invariants: epochs and start offsets both rise. `leader-epoch-checkpoint` may lag behind, but not
-past the recovery point: what it lacks is found again in the batches that recovery reads.
+Invariants: epochs and start offsets both rise. `leader-epoch-checkpoint` covers at least the part
+below the recovery point; recovery finds later epochs in the batches it reads.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """The largest epoch not above the one asked for, and where it ended; -1 when unknown."""
+    """The largest epoch up to the requested one, and its end offset; -1 if unknown."""
 
     epoch: int
     end_offset: int
@@ -33,7 +33,7 @@ UNDEFINED: Final = EpochEndOffset(NO_LEADER_EPOCH, NO_OFFSET)
 
 
 class EpochCache:
-    """The epochs of one log, kept in memory and in its checkpoint file."""
+    """The epochs of one log, in memory and in its checkpoint file."""
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
@@ -43,13 +43,13 @@ class EpochCache:
         self.latest_epoch = NO_LEADER_EPOCH
 
     def load(self) -> None:
-        """Reads the checkpoint; entries that go back are dropped."""
+        """Reads the checkpoint; drops entries that contradict a later one."""
         for epoch, start_offset in read_epochs(self._files, self._path):
             self._hold(_appended(self._entries, EpochEntry(epoch, start_offset)))
         self._is_saved = True
 
     def save(self) -> None:
-        """Brings the checkpoint up to date."""
+        """Writes the checkpoint if it is out of date."""
         if not self._is_saved:
             write_epochs(self._files, self._path, self._entries)
             self._is_saved = True
@@ -59,7 +59,7 @@ class EpochCache:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` begins at `start_offset`, unless it is already under way."""
+        """Notes that `epoch` starts at `start_offset`, unless it has already started."""
         if epoch == self.latest_epoch and start_offset >= self._entries[-1].start_offset:
             return
         assert epoch >= 0, f"epoch {epoch} at offset {start_offset}"
@@ -67,7 +67,7 @@ class EpochCache:
         self._hold(_appended(self._entries, EpochEntry(epoch, start_offset)))
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where the log of a leader and that of a follower, last in `epoch`, may part."""
+        """The offset up to which a follower whose last epoch is `epoch` may agree with this log."""
         if epoch == NO_LEADER_EPOCH:
             return UNDEFINED
         if epoch == self.latest_epoch:
@@ -79,18 +79,18 @@ class EpochCache:
         return EpochEndOffset(floor, self._entries[higher].start_offset)
 
     def find_epoch_at(self, offset: int) -> int | None:
-        """The epoch in which the record at `offset` was written."""
+        """The epoch of the record at `offset`."""
         slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[slot - 1].epoch if slot else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forgets epochs that began at or past `end_offset`."""
+        """Drops epochs that start at or past `end_offset`."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         if len(kept) < len(self._entries):
             self._hold(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forgets epochs that ended before `start_offset`; the one it is in then begins there."""
+        """Drops epochs that end before `start_offset`; its epoch then starts there."""
         slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
         if slot > 1 or (slot and self._entries[0].start_offset < start_offset):
             first = EpochEntry(self._entries[slot - 1].epoch, start_offset)
@@ -101,11 +101,11 @@ class EpochCache:
             self._hold([])
 
     def move(self, directory: Path) -> None:
-        """Goes on in another directory, to which the file was moved."""
+        """Switches to another directory, to which the file was moved."""
         self._path = directory / EPOCH_CHECKPOINT
 
     def rewrite(self, directory: Path) -> None:
-        """Goes on in another directory, whatever checkpoint is there."""
+        """Switches to another directory and overwrites its checkpoint."""
         self.move(directory)
         self._is_saved = False
         self.save()
@@ -117,7 +117,7 @@ class EpochCache:
 
 
 def _appended(entries: list[EpochEntry], entry: EpochEntry) -> list[EpochEntry]:
-    """`entries` with `entry` at the end, without those at its end that contradict it."""
+    """`entries` plus `entry`, without earlier entries that contradict it."""
     end = len(entries)
     while end and (
         entries[end - 1].epoch >= entry.epoch or entries[end - 1].start_offset >= entry.start_offset

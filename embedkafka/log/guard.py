@@ -1,8 +1,7 @@
-"""One thread at a time, an open log, and a disk that works: what every call of a log needs.
+"""Guards every call of a log: takes the lock, refuses a closed log, reports disk failures.
 
-Owner: nobody but the `Log` it belongs to, and `CleanableLog`, the cleaner's way into it.
-Invariants: an OSError never leaves a log; it becomes KAFKA_STORAGE_ERROR, and whoever watches the
-disk has heard of it by then.
+Owner: the `Log` it belongs to, and `CleanableLog`, the cleaner's access to it.
+Invariants: an OSError never leaves a log; it becomes KAFKA_STORAGE_ERROR after it was reported.
 """
 
 import logging
@@ -50,7 +49,7 @@ class LogGuard:
             )
 
     def storage_error(self, error: OSError) -> ApiError:
-        """Tells whoever watches the disk, and what to tell the client."""
+        """Reports a disk failure, and returns the error for the client."""
         _LOG.error("Disk failure in the log of %s: %s", self._topic_partition, error)
         if self.on_storage_error is not None and is_disk_failure(error):
             self.on_storage_error(error)

@@ -1,12 +1,11 @@
-"""The file behind an index: entries of a fixed size, kept in memory, written when it is due.
+"""The file of an index: entries of a fixed size, kept in memory and written late.
 
-The entries of a segment that is written to stay in memory; its file is empty at first, and brought
-up to date when the segment is rolled, flushed or closed. A segment that is only read loads its file
-on first use. After a crash the loader rebuilds what was not written, as Kafka does with indexes it
-cannot trust.
+The entries of the active segment stay in memory. Its file is empty at first, and is written when
+the segment is rolled, flushed or closed. Other segments load the file on first use. After a crash
+the loader rebuilds missing entries, as Kafka does with indexes it cannot trust.
 
 Owner: the segment, under its `Log._lock`.
-Not here: what an entry means (`offset_index`, `time_index`).
+Not here: the meaning of an entry (`offset_index`, `time_index`).
 """
 
 from pathlib import Path
@@ -15,7 +14,7 @@ from embedkafka.runtime.files import Files
 
 
 class IndexFile:
-    """Where the entries of one index are stored."""
+    """The stored entries of one index."""
 
     __slots__ = ("_entry_size", "_files", "_is_written", "path")
 
@@ -26,7 +25,7 @@ class IndexFile:
         self._is_written = False
 
     def load(self) -> bytes:
-        """The stored entries; bytes that make no whole entry raise `CorruptIndex`."""
+        """The stored entries; raises `CorruptIndex` if the last one is incomplete."""
         data = self._files.read(self.path) if self._files.exists(self.path) else b""
         if len(data) % self._entry_size:
             raise CorruptIndex(
@@ -36,7 +35,7 @@ class IndexFile:
         return data
 
     def create(self) -> None:
-        """Makes an empty file: Kafka's tools read no segment without its indexes."""
+        """Creates an empty file: Kafka's tools read no segment without its indexes."""
         try:
             self._files.create(self.path)
         except FileExistsError:
@@ -44,7 +43,7 @@ class IndexFile:
         self._is_written = True
 
     def save(self, data: bytes) -> None:
-        """Makes `data` the content, unless it already is."""
+        """Writes `data`, unless the file is up to date."""
         if not self._is_written:
             self._files.replace(self.path, data)
             self._is_written = True
@@ -54,7 +53,7 @@ class IndexFile:
         self._is_written = False
 
     def move(self, path: Path) -> None:
-        """Renames the file, if it was ever written, and goes on under the new name."""
+        """Renames the file if it exists, and continues under the new name."""
         if self._files.exists(self.path):
             self._files.rename(self.path, path)
         self.path = path
@@ -64,4 +63,4 @@ class IndexFile:
 
 
 class CorruptIndex(Exception):
-    """The index contradicts itself or its segment; it has to be rebuilt."""
+    """The index contradicts itself or its segment, and must be rebuilt."""

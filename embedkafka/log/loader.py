@@ -1,11 +1,11 @@
-"""Opens the directory of a log: what was left half done is undone, what is damaged is repaired.
+"""Opens a log directory: undoes unfinished work and repairs damage.
 
-Leftovers of deletions and of interrupted compactions go, finished compactions take their place.
-After an unclean shutdown every batch past the recovery point is checked: the log ends before the
-first one that is not valid. Indexes that are missing, short or wrong are rebuilt from the batches,
-and so are producer state and epochs.
+It removes leftovers of deletions and of interrupted compactions, and puts finished compactions in
+place. After an unclean shutdown it checks every batch past the recovery point: the log ends before
+the first invalid one. It rebuilds missing, short or wrong indexes from the batches, as well as
+producer state and epochs.
 
-Owner: nobody; a log is loaded before anybody else can see it.
+Owner: the loading thread; no other thread sees the log yet.
 """
 
 import logging
@@ -37,7 +37,7 @@ _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedLog:
-    """A log as it was found, or made; one that is not stored has no segment file yet."""
+    """A loaded or new log; it has no segment file unless `is_stored`."""
 
     segments: Sequence[Segment]
     log_start_offset: int
@@ -67,7 +67,7 @@ class Loader:
         self._now_ms = now_ms
 
     def load(self, *, log_start_offset: int, recovery_point: int, is_clean: bool) -> LoadedLog:
-        """The log between the given checkpoints; `is_clean` after a proper shutdown."""
+        """Loads the log with the given checkpoints; `is_clean` after a clean shutdown."""
         self._finish_swaps()
         self._epochs.load()
         segments = self._load_segments()
@@ -83,7 +83,7 @@ class Loader:
         end_offset = _next_offset(segments[-1]) if segments else log_start_offset
         if end_offset < log_start_offset:
             _LOG.error(
-                "%s ends at %d, before its log start offset %d; its segments are removed",
+                "%s ends at %d, before its log start offset %d; removing its segments",
                 self._directory,
                 end_offset,
                 log_start_offset,
@@ -111,7 +111,7 @@ class Loader:
     # -- leftovers
 
     def _finish_swaps(self) -> None:
-        """Removes what was to be deleted or not finished; puts finished replacements in place."""
+        """Removes deleted and unfinished files; puts finished replacements in place."""
         names = self._files.names(self._directory)
         unfinished = [_base_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
         limit = min(unfinished, default=None)
@@ -120,7 +120,7 @@ class Loader:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
                 self._remove(name)
             elif name.endswith(SWAP_SUFFIX):
-                # A replacement whose siblings are not finished is not valid yet.
+                # A replacement is not valid before its siblings are finished.
                 if limit is not None and _base_offset(name) >= limit:
                     self._remove(name)
                 else:
@@ -173,9 +173,9 @@ class Loader:
         recovery_point: int,
         is_clean: bool,
     ) -> list[Segment]:
-        """Checks what may not have reached the disk, and rebuilds indexes that cannot be right.
+        """Checks batches that may not have reached the disk, and rebuilds wrong indexes.
 
-        Past the recovery point the log ends at the first bad batch.
+        Past the recovery point, the log ends at the first bad batch.
         """
         for number, segment in enumerate(segments):
             following = segments[number + 1 :]
@@ -201,7 +201,7 @@ class Loader:
     def _recover_segment(
         self, segment: Segment, segments: Sequence[Segment], log_start_offset: int
     ) -> int:
-        """Rebuilds the indexes of a segment; how many bytes of it were not valid."""
+        """Rebuilds the indexes of a segment; returns the number of invalid bytes."""
         earlier = [other for other in segments if other.base_offset < segment.base_offset]
         rebuild_producers(
             self._producers,
@@ -214,7 +214,7 @@ class Loader:
 
 
 def recover_segment(segment: Segment, epochs: EpochCache, producers: ProducerState) -> int:
-    """Reads every batch of `segment` and indexes it anew; returns the bytes cut off its end."""
+    """Reads and indexes every batch of `segment`; returns the bytes cut off its end."""
     segment.reset_indexes()
     position = 0
     next_offset = segment.base_offset
@@ -247,7 +247,7 @@ def rebuild_producers(
     *,
     now_ms: int,
 ) -> None:
-    """Brings producer state to `end_offset`: the newest snapshot before it, then the batches."""
+    """Rebuilds producer state up to `end_offset`: the last snapshot before it, then the batches."""
     was_empty = producers.is_empty and producers.map_end_offset >= end_offset
     producers.truncate_and_reload(log_start_offset, end_offset, now_ms=now_ms)
     if producers.map_end_offset < end_offset and not was_empty:

@@ -1,9 +1,9 @@
-"""The files of one log: its segments are made, rolled, replaced and deleted here.
+"""The files of one log: creates, rolls, replaces and deletes its segments.
 
 Owner: `Log._lock`.
-Invariants: what is in `segments` has its files; deleted files are renamed at once and removed
-later, so that a crash leaves nothing that looks like a segment.
-Not here: offsets that mean something to others (`log`), and repairs (`loader`).
+Invariants: everything in `segments` has files; deleted files are renamed at once and removed later,
+so that a crash leaves no half-deleted segment.
+Not here: the log's public offsets (`log`), and repairs (`loader`).
 """
 
 from collections.abc import Callable, Sequence
@@ -53,17 +53,17 @@ class LocalLog:
         self.segments.add(segment)
 
     def start_at(self, base_offset: int) -> None:
-        """Goes on with an empty segment where none is left."""
+        """Adds an empty segment when none is left."""
         self.segments.add(self._new_segment(base_offset))
 
     def hold(self, segments: Sequence[Segment]) -> None:
-        """Goes on with segments that were loaded."""
+        """Takes over loaded segments."""
         self.segments = Segments(segments)
         for segment in segments[:-1]:
             segment.release()
 
     def open_segment(self, base_offset: int, suffix: str = "") -> Segment:
-        """A segment of the present settings; whether its files exist is up to the caller."""
+        """A segment with the current settings; the caller creates or loads its files."""
         config = self.config
         jitter_ms = 0
         if config.segment_jitter_ms:
@@ -79,7 +79,7 @@ class LocalLog:
         )
 
     def roll(self, base_offset: int) -> Segment:
-        """Starts a new segment; the active one, if it is empty, gives way to it."""
+        """Starts a new segment; replaces the active one if that is empty."""
         active = self.segments.active
         active.retire()
         segment = self._new_segment(base_offset)
@@ -96,7 +96,7 @@ class LocalLog:
         return segment
 
     def save(self, since_offset: int, *, sync: bool) -> None:
-        """Brings the files up to date from `since_offset` on, with `sync` onto the disk itself."""
+        """Writes the files from `since_offset` on; with `sync`, waits until they are on disk."""
         for segment in self.segments.since(since_offset):
             if sync:
                 segment.sync()
@@ -125,9 +125,9 @@ class LocalLog:
         self._scheduler.once(f"delete-file {self.directory.name}", delay_ms, remove_files)
 
     def replace(self, new: Segment, old: Sequence[Segment]) -> None:
-        """Puts a `.cleaned` segment in the place of those it was made from.
+        """Replaces the original segments with a `.cleaned` one.
 
-        From the first rename on, a crash leaves the finished new segment or what it is made from.
+        From the first rename on, a crash leaves the finished new segment or the original ones.
         """
         new.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
         self.segments.remove(old)
@@ -137,7 +137,7 @@ class LocalLog:
         self.segments.keep_open(new)
 
     def truncate(self, offset: int) -> Sequence[Segment]:
-        """Drops the batches from `offset` on; the segments that went as a whole."""
+        """Drops the batches from `offset` on; returns the segments that were deleted whole."""
         later = [segment for segment in self.segments if segment.base_offset > offset]
         if later:
             self.delete(later)
@@ -152,7 +152,7 @@ class LocalLog:
             segment.move(directory)
 
     def views(self, end_offset: int) -> Sequence[SegmentView]:
-        """The segments as retention sees them."""
+        """The segments as values, for retention."""
         segments = tuple(self.segments)
         ends = [following.base_offset for _, following in pairwise(segments)] + [end_offset]
         return [

@@ -1,8 +1,8 @@
-"""One replica's log, as everybody else sees it: appended to, read, truncated, by many threads.
+"""One replica's log, which many threads append to, read and truncate.
 
-Owner: `Log._lock` (rank 30), its guard's, guards everything; the offsets may be read without it.
-Not here: what a log consists of and how it changes (`contents`); leaders, followers and
-acknowledgements (`replica`); compaction (`cleaner`); which logs there are (`manager`).
+Owner: `Log._lock` (rank 30), the guard's lock, guards everything; offsets may be read without it.
+Not here: the state of a log and its changes (`contents`); leaders, followers and acknowledgements
+(`replica`); compaction (`cleaner`); the set of logs (`manager`).
 """
 
 import uuid
@@ -86,7 +86,7 @@ class Log:
         on_storage_error: Callable[[OSError], None] | None = None,
         lock_rank: int = LOG_RANK,
     ) -> None:
-        """A copy that is filled while the log's lock is held has a `lock_rank` above it."""
+        """A copy needs a higher `lock_rank`, because it is filled under the log's lock."""
         self.topic_partition = topic_partition
         self._clock = environment.clock
         self._files = environment.files
@@ -128,7 +128,7 @@ class Log:
         return self._contents.topic_id
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Names the topic, for a log that was made without its id."""
+        """Sets the topic id of a log that was created without one."""
         if self.topic_id is None:
             self._guard.run(lambda: self._contents.assign_topic_id(topic_id))
 
@@ -150,12 +150,12 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what readers of committed records may see."""
+        """The offset up to which consumers of committed records may read."""
         return self._contents.last_stable_offset
 
     @property
     def recovery_point(self) -> int:
-        """Up to where everything has been written; the rest is checked after a crash."""
+        """Everything below is on disk; after a crash the rest is checked."""
         return self._contents.recovery_point
 
     @property
@@ -164,12 +164,12 @@ class Log:
 
     @property
     def latest_epoch(self) -> int:
-        """The epoch of the last batch, or of the leader if it has begun one; -1 for none."""
+        """The epoch of the last batch, or of a leader that has started a newer one; -1 for none."""
         return self._contents.epochs.latest_epoch
 
     @property
     def first_segment_offset(self) -> int:
-        """Where the files begin; the log start may be further on."""
+        """The base offset of the first segment; the log start may be higher."""
         with self._lock:
             return self._contents.local.segments.first.base_offset
 
@@ -182,11 +182,10 @@ class Log:
     # -- opening and closing
 
     def create(self) -> None:
-        """Makes an empty log in a new directory.
+        """Creates an empty log in a new directory.
 
-        There are no files in it before the first batch: one costs up to a millisecond, and of a
-        topic's many partitions most may stay empty. Kafka makes the missing ones when it opens
-        such a directory.
+        The first batch creates the files: one costs up to a millisecond, and most of a topic's
+        partitions may stay empty. Kafka creates the missing files when it opens such a directory.
         """
         with self._lock:
             self._contents.local.begin()
@@ -194,18 +193,18 @@ class Log:
     def load(
         self, *, log_start_offset: int = 0, recovery_point: int = 0, is_clean: bool = False
     ) -> None:
-        """Opens the directory as it is, and repairs it unless it was closed properly."""
+        """Opens an existing directory; repairs it after an unclean shutdown."""
         with self._lock:
             self._contents.load(
                 log_start_offset=log_start_offset, recovery_point=recovery_point, is_clean=is_clean
             )
 
     def flush(self, *, sync: bool = False) -> None:
-        """Brings every file up to date, and with `sync` onto the disk itself."""
+        """Writes every file; with `sync`, waits until they are on disk."""
         self._guard.run(lambda: self._contents.flush(sync=sync))
 
     def close(self) -> None:
-        """Leaves the directory in order: complete indexes and a snapshot of the producers."""
+        """Closes cleanly, with complete indexes and a producer snapshot."""
         with self._lock:
             if self._guard.is_closed:
                 return
@@ -216,13 +215,13 @@ class Log:
                 self._contents.local.segments.release()
 
     def kill(self) -> None:
-        """Lets go of all files as they are, like a process that dies."""
+        """Releases all files without writing, as if the process had died."""
         with self._lock:
             self._guard.is_closed = True
             self._contents.local.segments.release()
 
     def copy_to(self, directory: Path) -> CopiedLog | None:
-        """Leaves a copy in another directory, in order as `close` would; None when it is closed."""
+        """Makes a cleanly closed copy in another directory; None if this log is closed."""
         with self._lock:
             if self._guard.is_closed:
                 return None
@@ -235,7 +234,7 @@ class Log:
             )
 
     def rename_directory(self, directory: Path) -> None:
-        """Moves the log to another name in the same log directory."""
+        """Renames the log's directory within the same log directory."""
         self._guard.run(lambda: self._contents.rename(directory))
 
     def move_into(
@@ -247,10 +246,10 @@ class Log:
         catch_up: Callable[[], None],
         on_storage_error: Callable[[OSError], None],
     ) -> None:
-        """Goes on with the files of `future`, a copy of this log, in `directory`.
+        """Switches to the files of `future`, a copy of this log, in `directory`.
 
-        `catch_up` completes the copy, now that nobody else can write. The former files are left
-        in `doomed`.
+        `catch_up` completes the copy under the lock, when no one can write. The old files move to
+        `doomed`.
         """
 
         def move() -> None:
@@ -270,10 +269,10 @@ class Log:
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
-        """Checks, numbers and writes what a client or a coordinator sent.
+        """Validates, numbers and writes records from a client or a coordinator.
 
-        Raises `ApiError` with Kafka's code, and then nothing has been appended. `records` is
-        patched in place when it can be written to.
+        If it raises `ApiError`, with Kafka's code, nothing was appended. Patches `records` in place
+        if they are writable.
         """
         contents = self._contents
         batches = read_valid_batches(records, contents.config, origin)
@@ -304,7 +303,7 @@ class Log:
             raise self._guard.storage_error(error) from error
 
     def append_as_follower(self, records: BytesLike) -> AppendInfo:
-        """Writes what the leader sent, with the leader's offsets and epochs."""
+        """Writes the leader's records, with the leader's offsets and epochs."""
         contents = self._contents
         batches = read_valid_batches(records, contents.config, AppendOrigin.REPLICATION)
         try:
@@ -327,11 +326,10 @@ class Log:
     def begin_verification(
         self, producer_id: int, *, producer_epoch: int, base_sequence: int, bumps_epochs: bool
     ) -> Verification | None:
-        """What a transaction's coordinator is to confirm before its first batch (KIP-890).
+        """The verification that a coordinator must confirm before a first batch (KIP-890).
 
-        None when it is open here already, so that there is nothing to ask. Raises
-        INVALID_PRODUCER_EPOCH for a producer with an epoch that is over. `bumps_epochs` tells of
-        one that takes a new epoch with every transaction.
+        None if the transaction is already open here. Raises INVALID_PRODUCER_EPOCH for a producer
+        with an old epoch. `bumps_epochs`: the producer takes a new epoch with every transaction.
         """
         with self._lock:
             return self._contents.producers.begin_verification(
@@ -343,7 +341,7 @@ class Log:
             )
 
     def confirm_verification(self, verification: Verification, producer_epoch: int) -> None:
-        """Takes the coordinator's word, unless a batch or a marker was written meanwhile."""
+        """Notes the coordinator's confirmation, unless a batch or marker was written since."""
         with self._lock:
             self._contents.producers.confirm_verification(verification, producer_epoch)
 
@@ -352,7 +350,7 @@ class Log:
             return self._contents.producers.active_producers()
 
     def expire_producers_after(self, silence_ms: int) -> None:
-        """How long a producer may be silent before `remove_expired_producers` forgets it."""
+        """Sets how long a producer may be idle before `remove_expired_producers` drops it."""
         with self._lock:
             self._contents.producers.expiration_ms = silence_ms
 
@@ -374,10 +372,10 @@ class Log:
         isolation: FetchIsolation = FetchIsolation.LOG_END,
         min_one_message: bool = True,
     ) -> FetchDataInfo:
-        """The batches from the one that holds `start_offset` on, as a range of one file.
+        """The batches from the one with `start_offset` on, as a range of one file.
 
-        With `min_one_message` the first batch comes whole even if it is larger than `max_bytes`.
-        Raises OFFSET_OUT_OF_RANGE before the log start and past the log end.
+        With `min_one_message`, returns the first batch even if it exceeds `max_bytes`. Raises
+        OFFSET_OUT_OF_RANGE below the log start and past the log end.
         """
         contents = self._contents
         try:
@@ -399,7 +397,7 @@ class Log:
             raise self._guard.storage_error(error) from error
 
     def end_offset_for(self, isolation: FetchIsolation) -> int:
-        """The end of the log as a reader with this isolation sees it."""
+        """The end of the log for a reader with this isolation."""
         if isolation is FetchIsolation.LOG_END:
             return self._contents.log_end_offset
         if isolation is FetchIsolation.HIGH_WATERMARK:
@@ -415,7 +413,7 @@ class Log:
         )
 
     def offset_metadata(self, isolation: FetchIsolation) -> LogOffsetMetadata:
-        """Up to where a reader may see, and where that lies: for counting the bytes to it."""
+        """The end of the log for a reader, with its position, to count the bytes before it."""
         return self._guard.run(
             lambda: locate(
                 self._contents.local.segments, self.end_offset_for(isolation), self.log_end_offset
@@ -423,7 +421,7 @@ class Log:
         )
 
     def search_timestamp(self, timestamp: int) -> TimestampSearch:
-        """The search for the first record at or past the log start, from `timestamp` on."""
+        """A search for the first record, at or past the log start, not older than `timestamp`."""
 
         def next_batch(start_offset: int) -> Batch | None:
             return self._guard.run(
@@ -435,12 +433,12 @@ class Log:
         return TimestampSearch(next_batch, timestamp, self.log_start_offset)
 
     def search_max_timestamp(self) -> TimestampSearch | None:
-        """The search for the first record with the largest timestamp (KIP-734), if any has one."""
+        """A search for the first record with the largest timestamp (KIP-734), if any has one."""
         timestamp = self._guard.run(lambda: largest_timestamp(self._contents.local.segments))
         return None if timestamp < 0 else self.search_timestamp(timestamp)
 
     def find_segment_offsets(self, timestamp: int) -> list[int]:
-        """Where segments not younger than `timestamp` begin, and the log end; newest first."""
+        """The base offsets of segments up to `timestamp`, and the log end; newest first."""
         return self._guard.run(
             lambda: find_segment_offsets(
                 self._contents.local.segments,
@@ -452,12 +450,12 @@ class Log:
         )
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """The largest epoch up to `epoch` and where it ends; (-1, -1) when there is none."""
+        """The largest epoch up to `epoch` and its end offset; (-1, -1) if there is none."""
         with self._lock:
             return self._contents.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch in which the record at `offset` was written, or -1."""
+        """The epoch of the record at `offset`, or -1."""
         with self._lock:
             epoch = self._contents.epochs.find_epoch_at(offset)
             return UNKNOWN if epoch is None else epoch
@@ -465,14 +463,14 @@ class Log:
     # -- marks, truncation and retention
 
     def update_high_watermark(self, offset: int) -> int:
-        """Sets the high watermark, within the log; the value it has now."""
+        """Sets the high watermark, clamped to the log, and returns it."""
         with self._lock:
             return self._contents.update_high_watermark(offset)
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Moves the log start forward to `offset`; whether it moved.
+        """Moves the log start forward to `offset`; returns whether it moved.
 
-        Records below it can no longer be read; their segments go with the next retention check.
+        Records below it become unreadable; the next retention check deletes their segments.
         """
         with self._lock:
             if offset > self.high_watermark:
@@ -485,19 +483,19 @@ class Log:
             return self._contents.increment_log_start(offset)
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
-        """Notes that a leader of `epoch` begins at `offset`, before it appends anything."""
+        """Notes that the leader of `epoch` starts at `offset`, before it appends."""
         self._guard.run(lambda: self._contents.assign_epoch_start(epoch, offset))
 
     def truncate_to(self, offset: int) -> bool:
-        """Drops every record from `offset` on; whether there were any."""
+        """Drops every record from `offset` on; returns whether there were any."""
         if offset < 0:
             raise ValueError(f"cannot truncate {self.topic_partition} to offset {offset}")
         return self._guard.run(lambda: self._contents.truncate_to(offset))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drops everything; the log then begins and ends at `offset`."""
+        """Drops all records; the log then starts and ends at `offset`."""
         self._guard.run(lambda: self._contents.truncate_fully_and_start_at(offset))
 
     def delete_old_segments(self) -> int:
-        """Deletes what retention lets go; how many segments that were."""
+        """Deletes the segments that retention releases; returns their number."""
         return self._guard.run(self._contents.delete_old_segments)

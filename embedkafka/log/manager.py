@@ -1,10 +1,10 @@
 """The logs of one broker, in one or several log directories.
 
-Owner: `LogManager._lock` (leaf) guards which logs and directories there are; nothing is called
-while it is held. `_creation` (rank 25) is held while a log is made, `_checkpointing` (rank 26)
-while a checkpoint file is written. Each log guards itself.
-Invariants: a partition has at most one log; a directory that fails takes only its own logs away.
-Not here: what to do about lost logs; the broker is told through `on_dir_failure`.
+Owner: `LogManager._lock` (leaf) guards the sets of logs and directories; no call is made under it.
+`_creation` (rank 25) is held while a log is created, `_checkpointing` (rank 26) while a checkpoint
+file is written. Each log guards itself.
+Invariants: a partition has at most one log; a failing directory loses only its own logs.
+Not here: reactions to lost logs; `on_dir_failure` tells the broker.
 """
 
 import logging
@@ -41,7 +41,7 @@ CREATION_RANK: Final = 25
 CHECKPOINT_RANK: Final = 26
 NEVER_MS: Final = MAX_LONG
 
-# The log of a KRaft controller is not one of a topic.
+# The log of a KRaft controller belongs to no topic.
 _LOG_DIRECTORY: Final = re.compile(r"(?!__cluster_metadata-)(.+)-(\d+)")
 
 DirFailureListener = Callable[[Path, Sequence[TopicPartition]], None]
@@ -49,24 +49,23 @@ DirFailureListener = Callable[[Path, Sequence[TopicPartition]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogManagerConfig:
-    """The broker's settings for keeping logs, under Kafka's names."""
+    """The broker's settings for its logs, under Kafka's names."""
 
     log_retention_check_interval_ms: int = 5 * 60 * 1000
     log_flush_scheduler_interval_ms: int = NEVER_MS
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
-    log_initial_task_delay_ms: int = NEVER_MS  # but not more than the period
+    log_initial_task_delay_ms: int = NEVER_MS  # but at most the period
     producer_id_expiration_check_interval_ms: int = 600_000
     producers: ProducerStateConfig = field(default_factory=ProducerStateConfig)
 
 
 class LogManager:
-    """Finds, makes, keeps and deletes logs.
+    """Finds, creates, maintains and deletes logs.
 
-    Compaction runs on threads that `new_cleaner_tasks` makes, or on the common one; the caller
-    ends them between `stop_cleaning` and `shutdown` or `kill`. `on_dir_failure` is called by the
-    thread that met the failure, which may hold a partition's lock: it must hand the news on and
-    return.
+    Compaction runs on threads that `new_cleaner_tasks` makes, or on the scheduler's. The caller
+    ends them between `stop_cleaning` and `shutdown` or `kill`. The thread that meets a disk failure
+    calls `on_dir_failure` and may hold a partition's lock, so the callback must only pass it on.
     """
 
     def __init__(
@@ -117,9 +116,9 @@ class LogManager:
     # -- life
 
     def claim(self, meta: MetaProperties) -> None:
-        """Locks the directories and marks them as those of one broker; refuses those of another.
+        """Locks the directories and marks them with the broker's id; refuses another broker's.
 
-        Raises `DirectoryInUse` while another broker uses one, be it Apache Kafka's.
+        Raises `DirectoryInUse` while another broker, ours or Apache Kafka's, uses one.
         """
         for directory in self.live_directories:
             try:
@@ -142,7 +141,7 @@ class LogManager:
         return found or meta
 
     def startup(self) -> None:
-        """Opens every log found in the directories, and from then on keeps them in order."""
+        """Opens every log in the directories, and starts periodic maintenance."""
         left_moves: list[tuple[Path, bool]] = []
         for directory in self.live_directories:
             try:
@@ -156,11 +155,11 @@ class LogManager:
         self._start_tasks()
 
     def stop_cleaning(self) -> None:
-        """Lets the threads of compaction end soon, whatever they are at."""
+        """Makes the compaction threads end soon."""
         self._cleaner_threads.stop()
 
     def shutdown(self) -> None:
-        """Closes every log properly, so that the next start need not check them."""
+        """Closes every log cleanly, so that the next start need not check them."""
         self._stop_tasks()
         self._moves.close(clean=True)
         for directory in self.live_directories:
@@ -171,12 +170,12 @@ class LogManager:
                 self._write_checkpoints(directory, logs)
                 self._files.replace(directory / checkpoints.CLEAN_SHUTDOWN, b"")
             except OSError as error:
-                _LOG.error("Log directory %s was not closed properly: %s", directory, error)
+                _LOG.error("Log directory %s was not closed cleanly: %s", directory, error)
                 self.fail_directory(directory, error)
         self._let_go()
 
     def kill(self) -> None:
-        """Lets go of every file as it is, like a process that dies."""
+        """Releases every file without writing, as if the process had died."""
         self._stop_tasks()
         self._moves.close(clean=False)
         for log in self.all_logs():
@@ -184,10 +183,9 @@ class LogManager:
         self._let_go()
 
     def copy_to(self, root: Path) -> None:
-        """Leaves copies of the directories under `root`, in order as `shutdown` leaves them.
+        """Copies the directories to `root`, as if after a clean shutdown.
 
-        Each log is copied at a moment of its own. Raises OSError, and the logs here stay as good
-        as they are.
+        Each log is copied at a different moment. An OSError does not affect the original logs.
         """
         for directory in self.live_directories:
             target = root / directory.name
@@ -219,9 +217,9 @@ class LogManager:
         *,
         directory: Path | None = None,
     ) -> Log:
-        """The partition's log; a new one in `directory`, or in the emptiest, if there is none.
+        """The partition's log; creates it in `directory`, or in the emptiest one.
 
-        Raises KAFKA_STORAGE_ERROR when there is no directory to make it in.
+        Raises KAFKA_STORAGE_ERROR if no directory is available.
         """
         log = self.find(topic_partition)
         if log is None:
@@ -234,13 +232,13 @@ class LogManager:
         return log
 
     def delete_async(self, topic_partition: TopicPartition) -> None:
-        """Takes the log away at once, and its files after `file.delete.delay.ms`."""
+        """Removes the log at once, and its files after `file.delete.delay.ms`."""
         log = self._take_away(topic_partition, DELETE_SUFFIX)
         if log is not None:
             self._remove_later(log.directory, log.config.file_delete_delay_ms)
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Takes the log away and leaves its files, under a name by which no log is found."""
+        """Removes the log and keeps its files, under a name that is no log's."""
         self._take_away(topic_partition, STRAY_SUFFIX)
 
     def _take_away(self, topic_partition: TopicPartition, suffix: str) -> Log | None:
@@ -250,14 +248,14 @@ class LogManager:
         if log is not None:
             log.rename_directory(self._path_aside(log, suffix))
             log.kill()
-            self._cleaner.forget(log)  # last, for a pass that ends just now notes what it has done
+            self._cleaner.forget(log)  # last, because a pass that just ends notes its result
         return log
 
     def move(self, topic_partition: TopicPartition, directory: Path) -> None:
-        """Begins to move a replica to another of the directories; ends a move to elsewhere.
+        """Starts to move a replica to another directory; cancels a move to elsewhere.
 
-        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, or REPLICA_NOT_AVAILABLE when there is no
-        such log yet: it will be made there.
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, or REPLICA_NOT_AVAILABLE if the log does not
+        exist yet: it will be created there.
         """
         if directory not in self.directories:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{directory} is no log directory")
@@ -278,7 +276,7 @@ class LogManager:
         self._moves.begin(log, directory)
 
     def moving(self) -> Sequence[Log]:
-        """The copies of replicas that move, as far as they are."""
+        """The unfinished copies of moving replicas."""
         return self._moves.futures()
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
@@ -287,7 +285,7 @@ class LogManager:
                 log.update_config(config)
 
     def reconfigure(self, config: LogManagerConfig, cleaner_config: CleanerConfig) -> None:
-        """Obeys other settings from now on. Of `config`, the periods hold from the next start."""
+        """Applies other settings from now on, but periods only from the next start."""
         self.config = config
         for log in self.all_logs():
             log.expire_producers_after(config.producers.expiration_ms)
@@ -307,9 +305,9 @@ class LogManager:
             return [path for path in self.directories if path not in self._offline]
 
     def fail_directory(self, directory: Path, error: OSError) -> None:
-        """Takes a directory out of use, with the logs in it, if it is its disk that failed."""
+        """Takes a directory and its logs offline if its disk failed."""
         if not is_disk_failure(error):
-            _LOG.error("Log directory %s stays in use: %s", directory, error)
+            _LOG.error("Log directory %s stays online: %s", directory, error)
             return
         with self._lock:
             if directory in self._offline:
@@ -325,14 +323,14 @@ class LogManager:
         if self._on_dir_failure is not None:
             self._on_dir_failure(directory, [log.topic_partition for log in lost])
 
-    # -- upkeep, called by the scheduler and by whoever wants it done now
+    # -- maintenance, called by the scheduler and by tests
 
     def apply_retention(self) -> None:
-        """Deletes segments that are too old, too many or behind the log start."""
+        """Deletes segments that are too old, too many or below the log start."""
         self._for_each_log(lambda log: log.delete_old_segments())
 
     def flush_due_logs(self) -> None:
-        """Syncs the logs whose `flush.ms` has passed since the last time."""
+        """Syncs the logs whose last sync is more than `flush.ms` ago."""
         now_ms = self._clock.now_ms()
         self._for_each_log(
             lambda log: (
@@ -343,7 +341,7 @@ class LogManager:
         )
 
     def expire_producers(self) -> None:
-        """Forgets idempotent producers that have been silent for long."""
+        """Drops idempotent producers that have been idle for too long."""
         self._for_each_log(lambda log: log.remove_expired_producers())
 
     def checkpoint_recovery_points(self) -> None:
@@ -355,20 +353,20 @@ class LogManager:
     def checkpoint_high_watermarks(self) -> None:
         self._checkpoint_all(checkpoints.REPLICATION_CHECKPOINT, _high_watermark)
 
-    # -- loading and making
+    # -- loading and creating
 
     def _begin_without(self, directory: Path, error: OSError) -> None:
-        """Leaves out a directory that cannot be used; no start at all for want of descriptors."""
+        """Starts without a failed directory; raises if descriptors ran out."""
         if not is_disk_failure(error):
             raise error
         self.fail_directory(directory, error)
 
     def _load_directory(self, directory: Path) -> Sequence[tuple[Path, bool]]:
-        """Opens the logs; returns where copies for a move are, and whether they are in order."""
+        """Opens the logs; returns the paths of unfinished moves, each with whether it is clean."""
         self._files.make_directory(directory)
         clean_mark = directory / checkpoints.CLEAN_SHUTDOWN
         is_clean = self._files.exists(clean_mark)
-        # Gone before anything is loaded: a crash from here on is a crash.
+        # Removed before loading: from here on, a crash is an unclean shutdown.
         self._files.remove(clean_mark)
         self._cleaner.load_checkpoint(directory)
         recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT_CHECKPOINT)
@@ -425,7 +423,7 @@ class LogManager:
             self.fail_directory(directory, error)
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"the log of {topic_partition} cannot be made in {directory}: {error}",
+                f"the log of {topic_partition} cannot be created in {directory}: {error}",
             ) from error
         with self._lock:
             self._logs[topic_partition] = log
@@ -447,7 +445,7 @@ class LogManager:
         )
 
     def _place(self, topic_partition: TopicPartition) -> Path:
-        """Where a new log belongs: where somebody wants to have it, or where there are fewest."""
+        """The directory of a new log: the requested one, or the one with the fewest logs."""
         preferred = self._preferred.pop(topic_partition, None)
         if preferred is not None and preferred in self.live_directories:
             return preferred
@@ -464,7 +462,7 @@ class LogManager:
         if not directories:
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"no log directory is in use: {self._describe_offline()}",
+                f"no log directory is online: {self._describe_offline()}",
             )
         return directories
 
@@ -507,7 +505,7 @@ class LogManager:
 
         self._scheduler.once(f"delete-log {directory.name}", delay_ms, remove)
 
-    # -- upkeep
+    # -- maintenance
 
     def _start_tasks(self) -> None:
         config = self.config
@@ -530,8 +528,8 @@ class LogManager:
                 self.expire_producers,
             ),
         )
-        # Kafka waits for the initial delay even where the period is shorter; a test that asks for
-        # a short period does not mean that.
+        # Kafka waits for the initial delay even if the period is shorter; a test that sets a short
+        # period does not want that.
         self._tasks = [
             self._scheduler.every(
                 name, period_ms, run, delay_ms=min(config.log_initial_task_delay_ms, period_ms)
@@ -561,8 +559,8 @@ class LogManager:
             try:
                 act(log)
             except ApiError as error:
-                # The log was closed meanwhile, or its disk failed, which it has told already.
-                _LOG.info("Upkeep of %s was cut short: %s", log.topic_partition, error)
+                # The log has been closed, or has reported its failed disk.
+                _LOG.info("Maintenance of %s was cut short: %s", log.topic_partition, error)
 
     def _checkpoint_all(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
         for directory in self.live_directories:
@@ -586,7 +584,7 @@ class LogManager:
         logs: Sequence[Log],
         offset_of: Callable[[Log], int | None],
     ) -> None:
-        # The background thread may be at it when the broker stops: they would share one file.
+        # When the broker stops, the background thread may be writing the same file.
         with self._checkpointing:
             offsets = {log.topic_partition: offset_of(log) for log in logs}
             known = {tp: offset for tp, offset in offsets.items() if offset is not None}
@@ -628,5 +626,5 @@ def _high_watermark(log: Log) -> int:
 
 
 def _moved_log_start(log: Log) -> int | None:
-    """The log start, unless the first segment already tells it."""
+    """The log start, unless the first segment starts there."""
     return log.log_start_offset if log.log_start_offset > log.first_segment_offset else None

@@ -1,13 +1,13 @@
-"""Replicas on their way from one log directory of the broker to another (KIP-113).
+"""Moves replicas between the broker's log directories (KIP-113).
 
-A copy grows beside the other logs, in a directory `<topic>-<partition>.<id>-future`, a chunk at a
-time, by the rules of followers: it is truncated to where its epochs leave the log, and gets the
-batches that follow. When it has nearly all, the log goes on with the files of the copy, and its
-former ones are removed. Everybody else holds the same `Log` as before.
+A copy grows in a directory `<topic>-<partition>.<id>-future`, a chunk at a time, by the rules of
+followers: it is truncated where its epochs diverge from the log, and gets the batches that follow.
+When it is nearly complete, the log switches to the copy's files and its old ones are removed. All
+other code keeps the same `Log`.
 
 Owner: `_lock` (leaf) guards the map; the copies belong to the background thread.
-Invariants: a partition has one copy at most; a copy that stayed behind a restart grows on.
-Not here: which directories there are (`manager`).
+Invariants: a partition has at most one copy; a restart continues an unfinished copy.
+Not here: the set of directories (`manager`).
 """
 
 import re
@@ -31,7 +31,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 class Move:
-    """One replica that moves: its log, and the copy that will replace its files."""
+    """A moving replica: its log, and the copy that will replace its files."""
 
     __slots__ = ("error", "future", "log")
 
@@ -41,7 +41,7 @@ class Move:
         self.error: OSError | None = None
 
     def note(self, error: OSError) -> None:
-        """The copy's disk has failed: told of when no lock is held."""
+        """Notes that the copy's disk failed, to report it without a lock."""
         self.error = error
 
     @property
@@ -54,14 +54,14 @@ class Move:
 
 
 class Disks(Protocol):
-    """What moves need of the manager."""
+    """The manager, as seen by moves."""
 
     def open_future(self, path: Path, move: Move) -> Log:
-        """A log in the directory `path`, with the settings of the one that moves."""
+        """A log in the directory `path`, with the settings of the moving log."""
         ...
 
     def retire(self, path: Path, log: Log) -> None:
-        """Removes a directory that is not needed any more for `log`, some time later."""
+        """Removes a directory that `log` no longer needs, after a delay."""
         ...
 
     def on_moved(self, log: Log, source: Path) -> None:
@@ -82,7 +82,7 @@ class Moves:
         self._moves: dict[TopicPartition, Move] = {}
 
     def begin(self, log: Log, directory: Path) -> None:
-        """Starts to move `log`, unless it is under way to `directory` already."""
+        """Starts to move `log`, unless it is already moving to `directory`."""
         name = f"{log.topic_partition}.{self._random.getrandbits(128):032x}{FUTURE_SUFFIX}"
         if len(name) > MAX_FILE_NAME:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")
@@ -101,7 +101,7 @@ class Moves:
         self._go_on(move, future)
 
     def resume(self, log: Log, path: Path, *, is_clean: bool) -> None:
-        """Goes on with a copy that a former life of this broker left at `path`."""
+        """Continues a copy that an earlier run of this broker left at `path`."""
         move = Move(log)
         future = self._disks.open_future(path, move)
         future.load(is_clean=is_clean)
@@ -110,7 +110,7 @@ class Moves:
         self._go_on(move, future)
 
     def cancel(self, topic_partition: TopicPartition, *, unless: Path | None = None) -> None:
-        """Gives a move up, unless it goes to the directory `unless`."""
+        """Cancels a move, unless it goes to the directory `unless`."""
         with self._lock:
             move = self._moves.get(topic_partition)
             if move is None or (unless is not None and move.target == unless):
@@ -119,7 +119,7 @@ class Moves:
         self._discard(move)
 
     def lose(self, directory: Path) -> None:
-        """Gives up the moves into a directory that has failed, and those out of it."""
+        """Cancels the moves into and out of a failed directory."""
         with self._lock:
             lost = [
                 move
@@ -133,12 +133,12 @@ class Moves:
                 move.future.kill()
 
     def futures(self) -> Sequence[Log]:
-        """The copies, as far as they are."""
+        """The unfinished copies."""
         with self._lock:
             return [move.future for move in self._moves.values() if move.future is not None]
 
     def close(self, *, clean: bool) -> None:
-        """Leaves the copies where they are, for the next life."""
+        """Closes the copies, which the next start continues."""
         with self._lock:
             moves = list(self._moves.values())
             self._moves.clear()
@@ -160,10 +160,10 @@ class Moves:
             return
         try:
             if move.log.directory.parent == move.target:
-                self.cancel(move.topic_partition)  # an earlier move has brought it there
+                self.cancel(move.topic_partition)  # an earlier move has put it there
             elif copy_chunk(move.log, future):
                 self._go_on(move)
-            elif self._end(move):  # nobody can cancel it any more
+            elif self._end(move):  # from now on it cannot be cancelled
                 self._finish(move, future)
         except ApiError:
             self._give_up(move, future)
@@ -183,7 +183,7 @@ class Moves:
         self._disks.on_moved(log, source.parent)
 
     def _give_up(self, move: Move, future: Log) -> None:
-        """The log was closed, or a disk has failed; that of the copy is told of here."""
+        """Handles a closed log or a failed disk; reports the disk of the copy."""
         self._end(move)
         if move.error is not None:
             future.kill()
@@ -200,7 +200,7 @@ class Moves:
         return self._moves.get(move.topic_partition) is move
 
     def _end(self, move: Move) -> bool:
-        """Forgets a move; whether it was still under way."""
+        """Forgets a move; returns whether it was still in progress."""
         with self._lock:
             if not self._is_under_way(move):
                 return False
@@ -209,13 +209,13 @@ class Moves:
 
 
 def find_future_partition(directory_name: str) -> TopicPartition | None:
-    """The partition whose copy lies in a directory of this name."""
+    """The partition of a copy's directory name."""
     match = _FUTURE_DIRECTORY.fullmatch(directory_name)
     return None if match is None else TopicPartition(match[1], int(match[2]))
 
 
 def copy_chunk(log: Log, future: Log) -> bool:
-    """Brings the copy nearer to the log; False when a chunk was enough to reach its end."""
+    """Copies a chunk; returns False if that reached the end of the log."""
     _align(log, future)
     data = log.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, isolation=FetchIsolation.LOG_END)
     if isinstance(data.records, FileRegion):
@@ -229,7 +229,7 @@ def _catch_up(log: Log, future: Log) -> None:
 
 
 def _align(log: Log, future: Log) -> None:
-    """Drops from the copy what the log does not have, or has no more."""
+    """Drops records from the copy that the log does not have."""
     epoch = future.latest_epoch
     if epoch >= 0:
         end_offset = log.end_offset_for_epoch(epoch).end_offset

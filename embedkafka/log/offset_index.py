@@ -1,7 +1,7 @@
-"""Offsets to file positions: one entry for about every `index.interval.bytes` of log.
+"""Maps offsets to file positions: about one entry for every `index.interval.bytes` of log.
 
 An entry is 8 bytes: the offset relative to the segment's base, and the position of the batch that
-ends with that offset. Both fit one 64-bit integer, so that the file is a plain array of those.
+ends with that offset. Both fit into one 64-bit integer, so the file is a plain array of those.
 
 Owner: the segment, under its `Log._lock`.
 """
@@ -20,7 +20,7 @@ _POSITION_MASK: Final = 0xFFFFFFFF
 
 
 class OffsetPosition(NamedTuple):
-    """A batch's last offset and where the batch starts."""
+    """A batch's last offset and position."""
 
     offset: int
     position: int
@@ -38,7 +38,7 @@ class OffsetIndex:
         self._entries: array[int] | None = None
 
     def create(self) -> None:
-        """Starts empty, whatever a file of that name holds."""
+        """Starts empty, even if a file of that name has entries."""
         self._entries = array("q")
         self.file.touch()
 
@@ -59,10 +59,10 @@ class OffsetIndex:
         self.file.touch()
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or before `offset`; the start of the segment when there is none."""
-        # A plain search of the whole. Kafka begins with the last 8 KiB, warm pages of its memory
-        # map; of 100,000 entries in memory that saves 4 % near the end and costs 50 % elsewhere
-        # (0.75 and 1.1 us here, `benchmarks/index_search.py`), and near the end a segment finds
+        """The last entry at or before `offset`; the start of the segment if there is none."""
+        # Search all entries. Kafka searches the last 8 KiB first, the warm pages of its memory
+        # map. With 100,000 entries in memory that saves 4 % near the end and costs 50 % elsewhere
+        # (0.75 and 1.1 us, `benchmarks/index_search.py`), and near the end a segment finds
         # batches without its index.
         entries = self._loaded()
         slot = bisect_right(entries, (offset - self.base_offset) << 32 | _POSITION_MASK) - 1
@@ -90,13 +90,13 @@ class OffsetIndex:
         self.file.touch()
 
     def check(self) -> None:
-        """Raises `CorruptIndex` when the stored entries cannot be right."""
+        """Raises `CorruptIndex` if the stored entries cannot be right."""
         entries = self._loaded()
         if entries and (entries[-1] < 0 or (len(entries) > 1 and entries[-1] <= entries[-2])):
             raise CorruptIndex(f"{self.file.path}: the last entry is not the greatest")
 
     def save(self) -> None:
-        """Brings the file up to date."""
+        """Writes the file if it is out of date."""
         if self._entries is not None:
             self.file.save(_swapped(self._entries).tobytes())
 
@@ -113,7 +113,7 @@ class OffsetIndex:
 
 
 def _swapped(entries: "array[int]") -> "array[int]":
-    """A copy of `entries` from the file's big-endian order to the machine's, or back."""
+    """A copy of `entries`, converted between big-endian and the machine's byte order."""
     copy = entries[:]
     if sys.byteorder == "little":
         copy.byteswap()

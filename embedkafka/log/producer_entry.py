@@ -1,11 +1,11 @@
 """One idempotent or transactional producer in one log, and the rules for its next batch (KIP-98).
 
-A producer's batches are numbered without gaps within an epoch. The last five are remembered: a
-batch sent again is known by its sequence numbers, and anything else that does not continue is out
-of order. An older epoch than the last is that of a zombie.
+A producer numbers its batches without gaps within an epoch. A log remembers the last five: their
+sequence numbers reveal a batch sent again, and any other gap is out of order. An epoch older than
+the last belongs to a zombie.
 
 Owner: `Log._lock`.
-Invariants: a `ProducerAppend` changes nothing but itself; `ProducerState` makes it visible once its
+Invariants: a `ProducerAppend` changes only itself; `ProducerState` makes it visible once its
 batches are in the log.
 """
 
@@ -32,7 +32,7 @@ _MAX_SEQUENCE: Final = 0x7FFFFFFF
 
 
 class AppendOrigin(Enum):
-    """Who wrote the batches: what is checked depends on how far they are trusted."""
+    """The sender of batches, which decides what to check."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -41,7 +41,7 @@ class AppendOrigin(Enum):
 
 
 class BatchMetadata(NamedTuple):
-    """What is remembered of a batch, to know it again."""
+    """The part of a batch that we remember, to recognise duplicates."""
 
     last_sequence: int
     last_offset: int
@@ -99,7 +99,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The same batch among the last five."""
+        """The same batch, if it is among the last five."""
         if batch.producer_epoch != self.producer_epoch:
             return None
         last_sequence = batch.last_sequence
@@ -109,14 +109,14 @@ class ProducerEntry:
         return None
 
     def move_to_epoch(self, producer_epoch: int) -> None:
-        """A new epoch starts with new sequences."""
+        """Starts a new epoch, with new sequence numbers."""
         if producer_epoch != self.producer_epoch:
             self.batches.clear()
             self.producer_epoch = producer_epoch
 
 
 class ProducerAppend:
-    """One producer's batches in one append, checked against what is known of that producer.
+    """One producer's batches in one append, checked against that producer's state.
 
     `marker_epoch` is the epoch of the last batch if that is a marker.
     """
@@ -147,7 +147,7 @@ class ProducerAppend:
         self.updated.current_txn_first_offset = self._known.current_txn_first_offset
 
     def append(self, batch: RecordBatch) -> CompletedTxn | None:
-        """Checks and takes in one batch; the transaction that it ends, if it is a marker."""
+        """Checks and adds one batch; returns the transaction that it ends, if it is a marker."""
         if not batch.is_control:
             self._append_data(batch)
             return None
@@ -202,7 +202,7 @@ class ProducerAppend:
         updated.coordinator_epoch = marker.coordinator_epoch
         updated.last_timestamp = timestamp
         updated.current_txn_first_offset = None
-        # A marker may come without data: then there is nothing for the transaction index.
+        # A marker without data needs no entry in the transaction index.
         if first_offset is None:
             return None
         is_aborted = marker.control_type is ControlType.ABORT
@@ -217,15 +217,15 @@ class ProducerAppend:
             f"epoch {self.updated.producer_epoch}"
         )
         if self._origin is AppendOrigin.REPLICATION:
-            _LOG.warning("%s", message)  # the leader accepted it, so the follower must
+            _LOG.warning("%s", message)  # the leader has accepted it, so the follower must
         else:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
 
     def _check_bump(self, producer_epoch: int, offset: int) -> None:
         """Refuses the late marker of the transaction before the open one (KIP-1228).
 
-        Where each transaction has its epoch, a marker has the next one. Without an open transaction
-        it may be a marker that was sent twice; and there is no epoch after the greatest.
+        If each transaction has a new epoch, its marker has the next one. Without an open
+        transaction it may be a marker sent twice; and no epoch follows the greatest.
         """
         updated = self.updated
         if (
@@ -256,7 +256,7 @@ class ProducerAppend:
     def _check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
         updated, known = self.updated, self._known
         if producer_epoch != updated.producer_epoch:
-            # With no epoch on record, any sequence will do: retention may have removed the
+            # Without a known epoch, accept any sequence: retention may have removed the
             # producer's earlier batches (KIP-360).
             if first_sequence != 0 and updated.producer_epoch != NO_PRODUCER_EPOCH:
                 raise self._out_of_order(f"new epoch {producer_epoch}", first_sequence, offset)

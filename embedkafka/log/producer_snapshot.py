@@ -1,7 +1,7 @@
 """Producer state on disk: `<offset>.snapshot`, one file for each segment's base offset.
 
-The file is a version, a CRC32C of what follows, a count, and entries of 46 bytes.
-Owner: nobody; the functions read and write whole files.
+The file is a version, a CRC32C of the rest, a count, and entries of 46 bytes.
+Owner: none; the functions read and write whole files.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ SUFFIX: Final = ".snapshot"
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer; of its batches a snapshot keeps the last one only."""
+    """One producer; a snapshot keeps only its last batch."""
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +34,7 @@ class SnapshotEntry(NamedTuple):
 
 
 class CorruptSnapshot(Exception):
-    """The snapshot cannot be used; an older one, or the log itself, will do."""
+    """The snapshot is unusable; an older one, or the log itself, replaces it."""
 
 
 def write_snapshot(files: Files, path: Path, entries: Iterable[SnapshotEntry]) -> None:
@@ -45,7 +45,7 @@ def write_snapshot(files: Files, path: Path, entries: Iterable[SnapshotEntry]) -
 
 
 def read_snapshot(files: Files, path: Path) -> Sequence[SnapshotEntry]:
-    """The entries, or `CorruptSnapshot`."""
+    """The entries; raises `CorruptSnapshot`."""
     data = files.read(path)
     if len(data) < _HEADER.size:
         raise CorruptSnapshot(f"{path} has {len(data)} bytes only")

@@ -1,12 +1,12 @@
-"""What a log knows of its idempotent and transactional producers (KIP-98).
+"""A log's state of its idempotent and transactional producers (KIP-98).
 
-From this a log tells a duplicate from a new batch and from a gap, and knows the first offset that
-readers of committed records must not see yet. The state up to an offset is written to a snapshot
-when a segment is rolled, and rebuilt from there.
+It tells duplicates, new batches and gaps apart, and gives the first offset that consumers of
+committed records must not see yet. Rolling a segment writes a snapshot of the state, from which
+loading rebuilds it.
 
 Owner: `Log._lock`.
-Invariants: `check` changes nothing; `commit` takes over what it found, once the batches are in the
-log. `_ongoing` is in the order of first offsets.
+Invariants: `check` changes nothing; `commit` applies its result once the batches are in the log.
+`_ongoing` is in the order of first offsets.
 Not here: the rules for one producer (`producer_entry`), the snapshot's format
 (`producer_snapshot`), reading batches back (`loader`).
 """
@@ -44,7 +44,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LastRecord(NamedTuple):
-    """The last batch of an active producer; without data, its epoch says which marker it is."""
+    """The last batch of an active producer; without data, its epoch identifies the marker."""
 
     last_data_offset: int | None
     producer_epoch: int
@@ -52,7 +52,7 @@ class LastRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
-    """A producer as DescribeProducers shows it."""
+    """A producer in the form of DescribeProducers."""
 
     producer_id: int
     producer_epoch: int
@@ -63,7 +63,7 @@ class ActiveProducer:
 
 
 class CheckedProducers(NamedTuple):
-    """What an append would change; or, for a batch that a client sent again, the original."""
+    """The changes of an append; or, for a batch sent again, the original."""
 
     appends: Sequence[ProducerAppend] = ()
     completed: Sequence[CompletedTxn] = ()
@@ -115,7 +115,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of a transaction that is open, or whose marker is not replicated."""
+        """The first offset of a transaction that is open or whose marker is not yet replicated."""
         ongoing = next(iter(self._ongoing), None)
         if not self._unreplicated:
             return ongoing
@@ -146,7 +146,7 @@ class ProducerState:
         ]
 
     def last_records(self) -> dict[int, LastRecord]:
-        """By producer id what compaction must leave for sequences to be checked."""
+        """By producer id, the record that compaction must keep for sequence checks."""
         return {
             entry.producer_id: LastRecord(
                 entry.batches[-1].last_offset if entry.batches else None, entry.producer_epoch
@@ -165,9 +165,9 @@ class ProducerState:
         bumps_epochs: bool,
         now_ms: int,
     ) -> Verification | None:
-        """What the coordinator is to confirm before the producer may begin a transaction here.
+        """The verification that the coordinator must confirm before a transaction may start here.
 
-        None when it is open already, so that there is nothing to ask.
+        None if the transaction is already open.
         """
         self._refuse_zombie(producer_id, producer_epoch)
         if self.has_open_transaction(producer_id, producer_epoch):
@@ -184,9 +184,9 @@ class ProducerState:
         self._verifications.confirm(verification, producer_epoch)
 
     def check(self, batches: Iterable[Batch], origin: AppendOrigin) -> CheckedProducers:
-        """Applies the rules to batches that have their offsets; raises `ApiError` for a breach.
+        """Applies the rules to batches with assigned offsets; raises `ApiError` for a breach.
 
-        Clients' batches are compared with the last five of their producer first.
+        Compares clients' batches with the last five of their producer first.
         """
         appends: dict[int, ProducerAppend] = {}
         completed: list[CompletedTxn] = []
@@ -213,7 +213,7 @@ class ProducerState:
     def _check_transaction(
         self, batch: RecordBatch, origin: AppendOrigin, known: ProducerEntry | None
     ) -> None:
-        """Lets a batch begin a transaction only if its coordinator knows of it (KIP-890)."""
+        """Lets a batch start a transaction only if its coordinator has confirmed it (KIP-890)."""
         if self.has_open_transaction(batch.producer_id, batch.producer_epoch):
             return
         self._refuse_zombie(batch.producer_id, batch.producer_epoch)
@@ -235,11 +235,11 @@ class ProducerState:
             )
 
     def index_entries(self, checked: CheckedProducers) -> list[AbortedTransaction]:
-        """What the transaction index has to say of transactions that are being aborted."""
+        """The transaction index entries for transactions that this append aborts."""
         entries: list[AbortedTransaction] = []
         if not checked.completed:
             return entries
-        # A follower takes many batches at once: what they begin is open when what they end ends.
+        # A follower appends many batches at once, so these may also start transactions.
         ongoing = {**self._ongoing, **_started(checked)}
         for txn in checked.completed:
             if txn.is_aborted:
@@ -251,7 +251,7 @@ class ProducerState:
         return entries
 
     def commit(self, checked: CheckedProducers) -> None:
-        """Takes over what `check` found."""
+        """Applies the result of `check`."""
         for append in checked.appends:
             self._update(append)
         self._ongoing.update(_started(checked))
@@ -273,13 +273,13 @@ class ProducerState:
             self._verifications.end(updated.producer_id, marker_epoch=appended.marker_epoch)
 
     def _complete(self, completed: CompletedTxn) -> None:
-        """Moves a transaction from open to ended, though its marker may not be replicated yet."""
+        """Moves a transaction from open to ended; its marker may not be replicated yet."""
         if self._ongoing.pop(completed.first_offset, None) is None:
             raise ValueError(f"{completed} of {self._partition} was not open")
         self._unreplicated[completed.first_offset] = completed
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Forgets ended transactions whose markers are below the high watermark."""
+        """Drops ended transactions whose markers are below the high watermark."""
         if self._unreplicated:
             self._unreplicated = {
                 first_offset: txn
@@ -288,14 +288,14 @@ class ProducerState:
             }
 
     def on_log_start(self, log_start_offset: int) -> None:
-        """Follows a log start that has moved past what this state covers."""
+        """Adjusts to a log start past the offset that this state covers."""
         self.on_high_watermark(log_start_offset)
         if self.map_end_offset < log_start_offset:
             self.map_end_offset = log_start_offset
         self._last_snapshot_offset = self._snapshots[-1] if self._snapshots else log_start_offset
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forgets producers that have been silent too long and have no transaction open."""
+        """Drops producers that have been idle too long and have no open transaction."""
         for entry in [entry for entry in self._entries.values() if self._expired(entry, now_ms)]:
             del self._entries[entry.producer_id]
         self._verifications.remove_older(now_ms - self.expiration_ms)
@@ -309,7 +309,7 @@ class ProducerState:
     # -- snapshots
 
     def take_snapshot(self) -> None:
-        """Writes the state as of `map_end_offset`, unless that is on disk already."""
+        """Writes the state as of `map_end_offset`, unless it is already on disk."""
         if self.map_end_offset <= self._last_snapshot_offset:
             return
         offset = self.map_end_offset
@@ -320,10 +320,10 @@ class ProducerState:
         self._last_snapshot_offset = offset
 
     def find_snapshots(self, names: Iterable[str], segment_offsets: Iterable[int]) -> None:
-        """Finds the snapshot files of a log; strays are removed.
+        """Finds the snapshot files of a log; removes strays.
 
-        A snapshot belongs to a segment's base offset; besides those only the newest is kept,
-        which a clean shutdown takes at the log end.
+        A snapshot belongs to a segment's base offset. Besides those, only the newest stays, which a
+        clean shutdown writes at the log end.
         """
         offsets = sorted(
             int(name.removesuffix(SUFFIX))
@@ -342,7 +342,7 @@ class ProducerState:
     def truncate_and_reload(
         self, log_start_offset: int, log_end_offset: int, *, now_ms: int
     ) -> None:
-        """Goes back to the newest snapshot within the given offsets."""
+        """Returns to the newest snapshot within the given offsets."""
         for offset in list(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self._remove_snapshot(offset)
@@ -366,13 +366,13 @@ class ProducerState:
                 self._remove_snapshot(offset)
 
     def move(self, directory: Path) -> None:
-        """Goes on in another directory, to which the files were moved."""
+        """Switches to another directory, to which the files were moved."""
         self._directory = directory
 
     def settle_in(
         self, directory: Path, names: Iterable[str], segment_offsets: Iterable[int]
     ) -> None:
-        """Goes on in the directory of a copy, which has snapshots of its own."""
+        """Switches to the directory of a copy, which has other snapshots."""
         self.move(directory)
         self.find_snapshots(names, segment_offsets)
         self._last_snapshot_offset = 0
@@ -416,7 +416,7 @@ class ProducerState:
 
 
 def _started(checked: CheckedProducers) -> dict[int, OngoingTxn]:
-    """The transactions that begin, by their first offsets and in that order."""
+    """The transactions that start, in the order of their first offsets."""
     if len(checked.appends) == 1:
         return {txn.first_offset: txn for txn in checked.appends[0].started}
     started = [txn for append in checked.appends for txn in append.started]
@@ -424,7 +424,7 @@ def _started(checked: CheckedProducers) -> dict[int, OngoingTxn]:
 
 
 def _last_stable_offset_after(completed: CompletedTxn, ongoing: Iterable[int]) -> int:
-    """As of the marker: what a follower has in the same fetch may begin only after it."""
+    """The value at the marker: transactions of the same fetch may start after it."""
     after = completed.last_offset + 1
     others = (first_offset for first_offset in ongoing if first_offset != completed.first_offset)
     return min(next(others, after), after)

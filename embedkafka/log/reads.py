@@ -1,8 +1,7 @@
-"""Reading a log: by offset, within what a reader may see, and by timestamp.
+"""Reads a log by offset, within the reader's limit, and by timestamp.
 
-Owner: nobody; the functions are called under `Log._lock` and change nothing but which files are
-open.
-Not here: which offsets a reader may ask for (`log`).
+Owner: none; callers hold `Log._lock`, and the functions change nothing but which files are open.
+Not here: the offsets that a reader may request (`log`).
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ _READ_COMMITTED: Final = 1
 
 
 class FetchIsolation(Enum):
-    """Up to where a reader may see: followers, consumers, consumers of committed records."""
+    """How far a reader may see: a follower, a consumer, a consumer of committed records."""
 
     LOG_END = "log_end"
     HIGH_WATERMARK = "high_watermark"
@@ -31,12 +30,12 @@ class FetchIsolation(Enum):
 
     @classmethod
     def for_consumer(cls, isolation_level: int) -> "FetchIsolation":
-        """A consumer's `isolation.level` as requests carry it."""
+        """A consumer's `isolation.level` in requests."""
         return cls.TXN_COMMITTED if isolation_level == _READ_COMMITTED else cls.HIGH_WATERMARK
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset and where it lies: two of them in one segment tell the bytes between them."""
+    """An offset and its position: two in one segment give the bytes between them."""
 
     offset: int
     segment_base_offset: int
@@ -44,7 +43,7 @@ class LogOffsetMetadata(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """What a read found; the aborted transactions only for readers of committed records."""
+    """The result of a read; aborted transactions only for readers of committed records."""
 
     records: Records
     fetch_offset: LogOffsetMetadata
@@ -70,13 +69,13 @@ def read_segments(
     min_one_message: bool,
     isolation: FetchIsolation,
 ) -> FetchDataInfo:
-    """The batches from the one that holds `start_offset`, up to `limit`, of one segment."""
+    """The batches of one segment, from the one with `start_offset` up to `limit`."""
     is_committed = isolation is FetchIsolation.TXN_COMMITTED
     nothing_aborted: Sequence[AbortedTransaction] | None = () if is_committed else None
     segment = segments.find_floor(start_offset) if start_offset < limit else None
     found = None if segment is None else segment.find_batch(start_offset)
     while segment is not None and found is None:
-        # All that was left of this segment has been compacted away.
+        # Compaction has removed the rest of this segment.
         segment = segments.find_next(segment)
         found = None if segment is None else segment.find_batch(start_offset)
     if segment is None or found is None:
@@ -99,7 +98,7 @@ def read_segments(
 
 
 def locate(segments: Segments, offset: int, end_offset: int) -> LogOffsetMetadata:
-    """Where `offset` lies, or would."""
+    """The position of `offset`, or where it would be."""
     segment = segments.find_floor(offset)
     assert segment is not None, f"{offset} is before the first segment"
     found = None if offset >= end_offset else segment.find_batch(offset)
@@ -126,9 +125,9 @@ def largest_timestamp(segments: Segments) -> int:
 def find_segment_offsets(
     segments: Segments, timestamp: int, *, log_start_offset: int, end_offset: int, now_ms: int
 ) -> list[int]:
-    """Where segments not younger than `timestamp` begin, and the log end, the newest first.
+    """The base offsets of segments up to `timestamp`, and the log end; newest first.
 
-    A segment is as old as its latest record, where Kafka looks at the time of its file.
+    We take the age of a segment from its latest record; Kafka takes it from the file.
     """
     starts = [
         (max(segment.base_offset, log_start_offset), segment.largest_timestamp)
@@ -142,7 +141,7 @@ def find_segment_offsets(
 
 
 def _position_limit(segment: Segment, limit: int, end_offset: int) -> int:
-    """The position in `segment` at which offset `limit` would begin."""
+    """The position of offset `limit` in `segment`."""
     found = None if limit >= end_offset else segment.find_batch(limit)
     return segment.size if found is None else found.position
 
@@ -155,7 +154,7 @@ def _collect_aborted(
     size: int,
     end_offset: int,
 ) -> Sequence[AbortedTransaction]:
-    """The aborted transactions that overlap with the `size` bytes from `start`."""
+    """The aborted transactions that overlap the `size` bytes from `start`."""
     upper_bound = segment.find_upper_bound_offset(
         OffsetPosition(start_offset, start.position), size
     )

@@ -1,7 +1,7 @@
-"""Which segments are too old, too many, or behind the log start.
+"""Finds segments that are too old, too many, or below the log start.
 
-Pure: segments as values in, a number of segments out. Segments go from the front only, never
-at or past the high watermark, and an empty active segment stays.
+Pure: takes segments as values and returns a number of segments. Segments go only from the front,
+never at or past the high watermark, and an empty active segment stays.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from embedkafka.runtime.values import dataclass
 
 
 class SegmentView(NamedTuple):
-    """What retention has to know of a segment."""
+    """A segment, as retention sees it."""
 
     base_offset: int
     end_offset: int
@@ -23,7 +23,7 @@ class SegmentView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """How many segments from the front have to go, and why."""
+    """The number of segments to delete from the front, and the reason."""
 
     count: int
     reason: str
@@ -40,7 +40,7 @@ def find_expired(
     high_watermark: int,
     now_ms: int,
 ) -> Expired:
-    """The longest run of segments at the front that one of the rules lets go."""
+    """The longest run of segments at the front that one of the rules releases."""
     rules: list[tuple[str, Callable[[SegmentView], bool]]] = [
         (
             f"log start offset {log_start_offset} breach",

@@ -1,9 +1,9 @@
 """One segment of a log: a file of batches and its three indexes.
 
 Owner: `Log._lock`.
-Invariants: batches lie in the order of their offsets, `size` counts whole batches only, and bytes
-beyond it (a write that failed half way) are not part of the log.
-Not here: which segment to use and when to start another (`log`); repairs after a crash (`loader`).
+Invariants: batches are in the order of their offsets; `size` counts only complete batches, and
+bytes beyond it (from a failed write) are not part of the log.
+Not here: choosing and rolling segments (`log`), repairs after a crash (`loader`).
 """
 
 from array import array
@@ -33,7 +33,7 @@ _READ_SIZE: Final = 1024 * 1024
 _SEARCH_READ_SIZE: Final = 8 * 1024
 _RECENT_BATCHES: Final = 1024
 
-# Base offset (in a message set the last one), length, epoch, magic; in magic 2 also the delta.
+# Base offset (in a message set the last), length, epoch, magic; in magic 2 also the delta.
 _HEADER_TO_MAGIC: Final = Struct(">qi4xb")
 _INT32: Final = Struct(">i")
 _DELTA_POSITION: Final = 23
@@ -41,7 +41,7 @@ _SEARCHED_BYTES: Final = _DELTA_POSITION + 4
 
 
 class BatchPosition(NamedTuple):
-    """Where a batch lies, and its last offset."""
+    """A batch's position and last offset."""
 
     last_offset: int
     position: int
@@ -93,8 +93,8 @@ class Segment:
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._indexes_are_full: bool | None = None
-        # The last batches appended, so that readers at the end of the log need no search on disk.
-        # They hold every batch past `_recent_after`.
+        # The last appended batches, so that readers at the end of the log need no search on disk:
+        # every batch past `_recent_after`.
         self._recent_after: int | None = None
         self._recent_offsets: array[int] = array("q")
         self._recent_positions: array[int] = array("q")
@@ -105,9 +105,9 @@ class Segment:
     # -- life
 
     def create(self) -> None:
-        """Starts with empty files, and takes the place of whatever had their names.
+        """Creates empty files, and replaces any of the same names.
 
-        The indexes come first, so that there is never a log file without them.
+        The indexes come first, so that no log file is ever without them.
         """
         self.begin()
         self.offset_index.file.create()
@@ -131,7 +131,7 @@ class Segment:
         self._recent_after = self.base_offset - 1
 
     def load(self) -> None:
-        """Takes over an existing file; its indexes are read when they are needed."""
+        """Takes over an existing file; reads its indexes when needed."""
         self.size = self._files.size(self.path)
 
     @property
@@ -141,16 +141,16 @@ class Segment:
         return self._file
 
     def release(self) -> None:
-        """Lets the file be closed until it is needed again; readers under way keep it open."""
+        """Closes the file until it is needed again; current readers keep it open."""
         self._file = None
 
     def _own_file(self) -> None:
-        """Leaves a file that a copy of the log shares to that copy; it must not change."""
+        """Leaves a shared file to the copy of the log, and continues with a private one."""
         if self._files.unshare(self.path):
             self.release()
 
     def retire(self) -> None:
-        """Completes the indexes of a segment that will not be appended to."""
+        """Completes the indexes when the last batch has been appended."""
         if self.size:
             largest = self.max_timestamp
             if largest.timestamp >= 0:
@@ -159,7 +159,7 @@ class Segment:
         self.trim()
 
     def trim(self) -> None:
-        """Gives back what `preallocate` took beyond the batches."""
+        """Frees the space that `preallocate` reserved beyond the batches."""
         if self._is_preallocated:
             self.file.truncate(self.size)
             self._is_preallocated = False
@@ -169,7 +169,7 @@ class Segment:
         self.time_index.save()
 
     def sync(self) -> None:
-        """Puts everything on the disk itself."""
+        """Syncs all files to disk."""
         self.file.sync()
         self.save_indexes()
         self.txn_index.sync()
@@ -200,7 +200,7 @@ class Segment:
     # -- appending
 
     def append(self, data: BytesLike, batches: Sequence[Batch]) -> None:
-        """Writes `batches`, whose bytes are `data`, at the end. After an OSError nothing counts."""
+        """Appends `batches`, whose bytes are `data`. After an OSError, none of them counts."""
         position = self.size
         largest = self.max_timestamp
         self.file.write(data, position)
@@ -234,11 +234,11 @@ class Segment:
         del self._recent_positions[:_RECENT_BATCHES]
 
     def drop_tail(self) -> None:
-        """Cuts off what a failed write may have left beyond the last whole batch."""
+        """Cuts off the remains of a failed write after the last complete batch."""
         self.file.truncate(self.size)
 
     def fits(self, last_offset: int) -> bool:
-        """Whether an offset can be told relative to this segment's base."""
+        """Whether an offset fits as a delta from this segment's base."""
         return 0 <= last_offset - self.base_offset <= _MAX_RELATIVE_OFFSET
 
     def should_roll(
@@ -259,7 +259,7 @@ class Segment:
         return waited_ms > config.max_segment_ms - self._jitter_ms
 
     def _waited_for_roll(self, max_timestamp: int, now_ms: int) -> int:
-        """By the records' time from the first batch on; by the clock when they have none."""
+        """The segment's age by its records' timestamps, or by the clock if they have none."""
         first_timestamp = self.first_timestamp
         if first_timestamp >= 0:
             return max_timestamp - first_timestamp
@@ -277,14 +277,14 @@ class Segment:
 
     @property
     def max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp, and the last offset of the batch that has it."""
+        """The largest timestamp, and the last offset of its batch."""
         if self._max_timestamp is None:
             self._max_timestamp = self._read_max_timestamp()
         return self._max_timestamp
 
     @property
     def largest_timestamp(self) -> int:
-        """`max_timestamp`, or for records without one the time at which the segment was opened."""
+        """`max_timestamp`, or the time of opening if the records have none."""
         timestamp = self.max_timestamp.timestamp
         return timestamp if timestamp >= 0 else self.created_ms
 
@@ -301,7 +301,7 @@ class Segment:
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
         """The batches from `position`, which must be the start of one, up to `end`.
 
-        The file is held to the end, whatever happens to the segment meanwhile.
+        Holds the file until the end, even if the segment is closed or deleted.
         """
         end = self.size if end is None else end
         if position >= end:
@@ -340,9 +340,9 @@ class Segment:
     def read(
         self, start: BatchPosition, *, max_bytes: int, max_position: int, min_one_message: bool
     ) -> FileRegion | None:
-        """The bytes from `start` on, within both limits, but never a part of the first batch only.
+        """The bytes from `start` on, within both limits, but never only a part of the first batch.
 
-        With `min_one_message` a first batch that is too large comes whole, else nothing comes.
+        With `min_one_message`, a first batch that is too large comes whole; otherwise nothing.
         """
         if max_bytes < start.size:
             if not min_one_message:
@@ -352,7 +352,7 @@ class Segment:
         return FileRegion(self.file, start.position, size) if size > 0 else None
 
     def find_upper_bound_offset(self, start: OffsetPosition, size: int) -> int | None:
-        """An offset past everything within `size` bytes from `start`, or None for the end."""
+        """An offset past all batches in the `size` bytes from `start`, or None for the end."""
         found = self.offset_index.find_upper_bound(start, size)
         return None if found is None else found.offset
 
@@ -395,7 +395,7 @@ class Segment:
         del self._recent_positions[:]
 
     def index_batch(self, batch: Batch, position: int) -> None:
-        """Notes in the indexes a batch that is already in the file."""
+        """Indexes a batch that is already in the file."""
         last_offset = batch.last_offset
         largest = self.max_timestamp
         if batch.max_timestamp > largest.timestamp:
@@ -405,7 +405,7 @@ class Segment:
         self._bytes_since_index_entry += batch.size_in_bytes
 
     def cut(self, size: int) -> None:
-        """Keeps the first `size` bytes only."""
+        """Keeps only the first `size` bytes."""
         self._own_file()
         self.file.truncate(size)
         self.size = size

@@ -1,8 +1,8 @@
 """The segments of one log, in the order of their base offsets.
 
 Owner: `Log._lock`.
-Invariants: base offsets differ; the last segment is the active one; of the others only a few have
-their file open, so that many small segments do not use up the process's descriptors.
+Invariants: base offsets differ; the last segment is the active one; only a few others have their
+file open, so that many small segments do not use up the process's descriptors.
 """
 
 from bisect import bisect_right
@@ -42,7 +42,7 @@ class Segments:
         return set(self._segments).issuperset(segments)
 
     def find_floor(self, offset: int) -> Segment | None:
-        """The segment that would hold `offset`: the last one that does not begin after it."""
+        """The segment for `offset`: the last one that does not start after it."""
         if offset >= self._bases[-1]:
             return self.active
         slot = bisect_right(self._bases, offset) - 1
@@ -60,12 +60,12 @@ class Segments:
         self._hold(sorted([*self._segments, segment], key=lambda segment: segment.base_offset))
 
     def remove(self, segments: Iterable[Segment]) -> None:
-        """Takes segments out; whoever removes all of them adds another before anything else."""
+        """Removes segments; after removing all of them, the caller must add another at once."""
         gone = set(segments)
         self._hold([segment for segment in self._segments if segment not in gone])
 
     def keep_open(self, segment: Segment) -> None:
-        """Lets a segment that is only read keep its file open, and another one close it."""
+        """Keeps the file of a closed segment open, and closes another one's."""
         if segment is self.active or segment in self._open_inactive:
             return
         self._open_inactive.append(segment)
@@ -75,7 +75,7 @@ class Segments:
                 oldest.release()
 
     def release(self) -> None:
-        """Lets every file be closed."""
+        """Closes every file."""
         self._open_inactive.clear()
         for segment in self._segments:
             segment.release()

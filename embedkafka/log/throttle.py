@@ -1,6 +1,6 @@
-"""How long to pause so that work keeps to a rate, as Kafka's cleaner does.
+"""Computes pauses that keep work within a rate, as Kafka's cleaner does.
 
-Pure: what was done and the time in, a pause out. The rate is looked at every 300 ms.
+Pure: takes the work done and the time, and returns a pause. It checks the rate every 300 ms.
 """
 
 from typing import Final
@@ -19,15 +19,15 @@ class Throttle:
         self._bytes = 0
 
     def set_rate(self, bytes_per_second: float) -> None:
-        """Holds from the next look at the rate."""
+        """Takes effect at the next check of the rate."""
         self._bytes_per_ms = bytes_per_second / 1000
 
     def observe(self, count: int, now_ms: float) -> float:
-        """Adds `count` bytes; the milliseconds to wait before the next ones."""
+        """Adds `count` bytes; returns the milliseconds to wait before the next ones."""
         self._bytes += count
         elapsed_ms = now_ms - self._begun_ms
         if elapsed_ms < 0:
-            return -elapsed_ms  # another thread is in its pause, which is for all of them
+            return -elapsed_ms  # another thread is pausing, on behalf of all
         if elapsed_ms < _CHECK_INTERVAL_MS:
             return 0.0
         pause_ms = max(self._bytes / self._bytes_per_ms - elapsed_ms, 0.0)

@@ -1,6 +1,6 @@
-"""Timestamps to offsets: entries whose timestamps and offsets both rise.
+"""Maps timestamps to offsets: entries whose timestamps and offsets both rise.
 
-An entry (T, O) is 12 bytes and says that no record up to offset O has a timestamp above T.
+An entry (T, O) is 12 bytes and means that no record up to offset O has a timestamp above T.
 
 Owner: the segment, under its `Log._lock`.
 """
@@ -21,7 +21,7 @@ _ENTRY: Final = Struct(">qi")
 
 
 class TimestampOffset(NamedTuple):
-    """The greatest timestamp so far and the last offset of the batch that has it."""
+    """The greatest timestamp so far and the last offset of its batch."""
 
     timestamp: int
     offset: int
@@ -40,7 +40,7 @@ class TimeIndex:
         self._offsets: array[int] = array("i")
 
     def create(self) -> None:
-        """Starts empty, whatever a file of that name holds."""
+        """Starts empty, even if a file of that name has entries."""
         self._timestamps, self._offsets = array("q"), array("i")
         self.file.touch()
 
@@ -49,11 +49,11 @@ class TimeIndex:
 
     @property
     def is_full(self) -> bool:
-        # One slot is kept for the entry that is added when the segment is rolled.
+        # One slot is reserved for the entry added when the segment is rolled.
         return len(self._loaded()) >= self._max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry if its timestamp is above all before."""
+        """Adds an entry if its timestamp is above all earlier ones."""
         timestamps = self._loaded()
         if timestamps and timestamp <= timestamps[-1]:
             return
@@ -65,7 +65,7 @@ class TimeIndex:
         self.file.touch()
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or before `timestamp`; the start of the segment when there is none."""
+        """The last entry at or before `timestamp`; the start of the segment if there is none."""
         return self._entry(bisect_right(self._loaded(), timestamp) - 1)
 
     def last(self) -> TimestampOffset:
@@ -80,7 +80,7 @@ class TimeIndex:
         self.file.touch()
 
     def check(self) -> None:
-        """Raises `CorruptIndex` when the stored entries cannot be right."""
+        """Raises `CorruptIndex` if the stored entries cannot be right."""
         timestamps = self._loaded()
         if not timestamps:
             return
@@ -90,7 +90,7 @@ class TimeIndex:
             raise CorruptIndex(f"{self.file.path}: the last offset is before the segment's base")
 
     def save(self) -> None:
-        """Brings the file up to date."""
+        """Writes the file if it is out of date."""
         if self._timestamps is not None:
             entries = zip(self._timestamps, self._offsets, strict=True)
             count = len(self._timestamps)

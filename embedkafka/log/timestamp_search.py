@@ -1,7 +1,7 @@
-"""The search for the first record from a timestamp on.
+"""Searches for the first record from a timestamp on.
 
-The log finds the batch by its indexes and headers, under its lock. Looking into the batch needs no
-lock, and may take long: a compressed batch has to be inflated. The caller picks the thread for it.
+The log finds the batch by its indexes and headers, under its lock. The search in the batch needs no
+lock and may take long, because it inflates a compressed batch. The caller picks its thread.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from embedkafka.records.batch import Batch
 from embedkafka.records.compression import Compression
 
 _QUICK_BYTES: Final = 4096
-"""Compressed batches up to this size are inflated in a blink."""
+"""Compressed batches up to this size inflate quickly."""
 
 
 class TimestampAndOffset(NamedTuple):
@@ -23,7 +23,7 @@ class TimestampAndOffset(NamedTuple):
 
 
 class TimestampSearch:
-    """Looks for `timestamp` in the batches that `next_batch` gives, from an offset on."""
+    """Looks for `timestamp` in the batches that `next_batch` returns, from an offset on."""
 
     def __init__(
         self, next_batch: Callable[[int], Batch | None], timestamp: int, start_offset: int
@@ -51,6 +51,6 @@ class TimestampSearch:
                     return TimestampAndOffset(
                         record.timestamp, record.offset, batch.partition_leader_epoch
                     )
-            # The records that made the batch a candidate lie before the log start.
+            # The batch's records with that timestamp are below the log start.
             batch = self._next_batch(batch.last_offset + 1)
         return None

@@ -1,7 +1,7 @@
-"""The aborted transactions of one segment, for consumers that read committed records only.
+"""The aborted transactions of one segment, for consumers of committed records.
 
-The file is a sequence of entries of 34 bytes, in the order of their abort markers; it exists only
-when a transaction was aborted within the segment.
+The file is a sequence of entries of 34 bytes, in the order of their abort markers. It exists only
+if the segment has an abort marker.
 
 Owner: the segment, under its `Log._lock`.
 """
@@ -20,7 +20,7 @@ _VERSION: Final = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was aborted, and the last stable offset as its marker was written."""
+    """An aborted transaction, and the last stable offset when its marker was written."""
 
     producer_id: int
     first_offset: int
@@ -29,7 +29,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class CollectedTxns(NamedTuple):
-    """Aborted transactions in a range; complete when no later segment can add to them."""
+    """Aborted transactions in a range; complete if no later segment can add to them."""
 
     transactions: Sequence[AbortedTransaction]
     is_complete: bool
@@ -47,7 +47,7 @@ class TransactionIndex:
         self._entries: list[AbortedTransaction] | None = None
 
     def create(self) -> None:
-        """Starts empty, whatever a file of that name holds."""
+        """Starts empty, even if a file of that name has entries."""
         self._entries = []
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
@@ -89,7 +89,7 @@ class TransactionIndex:
         self._entries = []
 
     def check(self) -> None:
-        """Raises `CorruptIndex` when the stored entries cannot be right."""
+        """Raises `CorruptIndex` if the stored entries cannot be right."""
         for txn in self._loaded():
             if txn.last_offset < self.base_offset:
                 raise CorruptIndex(f"{self.path}: {txn} ends before the segment's base offset")
@@ -99,7 +99,7 @@ class TransactionIndex:
             self._files.open(self.path).sync()
 
     def move(self, path: Path) -> None:
-        """Renames the file, if there is one, and goes on under the new name."""
+        """Renames the file if it exists, and continues under the new name."""
         if self._files.exists(self.path):
             self._files.rename(self.path, path)
         self.path = path

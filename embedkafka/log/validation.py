@@ -1,14 +1,14 @@
-"""Which batches a leader accepts, and what it stamps on them before they are stored.
+"""Checks batches that a leader appends, and assigns their offsets and epoch.
 
-A batch of magic 2 whose codec stays is patched in place. A client's records are walked over: are
-there as many as the header says, is each one well formed, does each have a key on a compacted topic
-and none a timestamp out of bounds? Everything else (message sets of magic 0 and 1, another codec)
-is rebuilt as one batch of magic 2.
+A batch of magic 2 that keeps its codec is patched in place. We walk over a client's records: is
+their number that of the header, is each well formed, does each have a key on a compacted topic, are
+all timestamps within bounds? Everything else (message sets of magic 0 and 1, another codec) is
+rebuilt as one batch of magic 2.
 
-Kafka inflates a client's batch to any size. Here one that inflates to more than 64 MiB, or 16 times
-`max.message.bytes` if that is more, is MESSAGE_TOO_LARGE, upon which producers split it.
+Kafka inflates a client's batch to any size. Here a batch that inflates to more than 64 MiB, or 16
+times `max.message.bytes` if that is more, is MESSAGE_TOO_LARGE, and the producer splits it.
 
-Owner: nobody; these are functions of bytes, settings and the time.
+Owner: none; these are functions of bytes, settings and the time.
 Not here: sequences of idempotent producers (`producer_state`), and segment sizes (`log`).
 """
 
@@ -52,14 +52,14 @@ _CODECS: Final = {
 
 
 class RecordError(NamedTuple):
-    """Why one record of a batch made the whole batch fail (KIP-467)."""
+    """The reason why one record failed its whole batch (KIP-467)."""
 
     batch_index: int
     message: str | None
 
 
 class RecordsRejected(ApiError):
-    """A batch was refused for the sake of some of its records."""
+    """A batch was refused because of some of its records."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[RecordError]) -> None:
         super().__init__(code, message)
@@ -67,7 +67,7 @@ class RecordsRejected(ApiError):
 
 
 class Validated(NamedTuple):
-    """Batches of magic 2 with their offsets and epoch, ready to be written."""
+    """Batches of magic 2 with assigned offsets and epoch, ready to be written."""
 
     buffer: BytesLike
     batches: Sequence[RecordBatch]
@@ -77,10 +77,10 @@ class Validated(NamedTuple):
 def read_valid_batches(
     records: BytesLike, config: LogConfig, origin: AppendOrigin
 ) -> Sequence[Batch]:
-    """The whole batches of an append, each with the right checksum and a size that is allowed.
+    """The complete batches of an append, with correct checksums and legal sizes.
 
-    Bytes of a partial batch at the end are dropped. Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, or
-    INVALID_RECORD when a client numbers its records, or sends no whole batch.
+    Drops a partial batch at the end. Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, or INVALID_RECORD
+    if a client numbers its records or sends no complete batch.
     """
     batches = list(read_batches(records))
     from_client = origin is AppendOrigin.CLIENT
@@ -110,7 +110,7 @@ def assign_offsets(
 ) -> Validated:
     """Checks the batches of a leader's append by Kafka's rules and numbers their records.
 
-    The buffer of the batches is patched in place when it can be written to.
+    Patches the buffer of the batches in place if it is writable.
     """
     first = batches[0]
     if origin is AppendOrigin.CLIENT:
@@ -120,7 +120,7 @@ def assign_offsets(
     if origin is AppendOrigin.CLIENT:
         _check_codecs(batches)
     source = _source_codec(batches)
-    # Markers stay as they are: their coordinator is not the one whose codec was configured.
+    # Markers keep their codec: the topic's setting is for producers, not for coordinators.
     target = source if first.is_control else _CODECS.get(config.compression_type, source)
     in_place = first.magic == 2 and target is source
     _check_records(batches, config, origin, partition, now_ms, in_place=in_place)
@@ -143,7 +143,7 @@ def assign_offsets(
 
 
 def check_fits_segment(size: int, config: LogConfig, partition: TopicPartition) -> None:
-    """Refuses what not even an empty segment could hold."""
+    """Refuses an append that even an empty segment could not hold."""
     if size > config.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -198,7 +198,7 @@ def _check_records(
     *,
     in_place: bool,
 ) -> None:
-    """Per-record rules; what each record says is read only if one of them may be broken."""
+    """Rules for each record; reads records only if one of the rules may be broken."""
     from_client = origin is AppendOrigin.CLIENT
     needs_keys = config.compacts and from_client
     latest = now_ms + config.message_timestamp_after_max_ms
@@ -219,12 +219,12 @@ def _check_records(
 
 
 def _walk(batch: Batch, config: LogConfig, *, in_place: bool) -> bool:
-    """Checks the records, and the header's greatest timestamp; whether all of them have keys."""
+    """Checks the records and the header's greatest timestamp; returns whether all have keys."""
     limit = max(_MIN_INFLATED_LIMIT, _MAX_INFLATION * config.max_message_bytes)
     try:
         if not isinstance(batch, RecordBatch):
             batch.check_inflation(limit=limit)
-            return False  # message sets are few; each of their records will be looked at
+            return False  # message sets are rare; every record will be examined
         checked = batch.check_records(limit=limit, in_place=in_place)
     except CannotDecompress as error:
         raise _unreadable(error) from error
@@ -286,7 +286,7 @@ def _raise_record_errors(errors: Sequence[tuple[ErrorCode, RecordError]]) -> Non
 
 
 def _source_codec(batches: Sequence[Batch]) -> Compression:
-    """The codec of the last compressed batch, which Kafka takes for all of them."""
+    """The codec of the last compressed batch, which Kafka applies to all of them."""
     for batch in reversed(batches):
         if batch.compression is not Compression.NONE:
             return batch.compression
@@ -303,7 +303,7 @@ def _level(codec: Compression, config: LogConfig) -> int | None:
 
 
 def _writable(batches: Sequence[Batch]) -> list[RecordBatch]:
-    """The batches, copied if their buffer cannot be patched."""
+    """The batches, copied if their buffer is read-only."""
     v2 = [batch for batch in batches if isinstance(batch, RecordBatch)]
     if not v2[0].buffer.readonly:
         return v2
@@ -359,7 +359,7 @@ def _too_large(size: int, limit: int) -> ApiError:
 
 
 def _unreadable(error: CannotDecompress) -> ApiError:
-    """What Kafka says of it: the exception of a codec's library is none of its own."""
+    """Kafka's answer: UNKNOWN_SERVER_ERROR, because a codec library's exception has no code."""
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
 
 

@@ -1,12 +1,12 @@
-"""Transactions whose coordinator is being asked whether they are open, before their first write.
+"""Verifies with the coordinator that a transaction is open, before its first write.
 
-Without this a late batch of a transaction that has ended could open it again, with nobody left to
-end it (KIP-890). Whoever appends begins a verification, asks the coordinator, and confirms it; then
-the log takes the batch. A marker or a first batch in between makes the verification worthless,
-however late the coordinator's answer comes.
+Otherwise a late batch of an ended transaction could open it again, and nothing would ever end it
+(KIP-890). The appending thread starts a verification, asks the coordinator, and confirms it; then
+the log accepts the batch. A marker or a first batch in between ends the verification, however late
+the coordinator's answer arrives.
 
 Owner: `Log._lock`, through `ProducerState`.
-Not here: the question itself, which may go to another broker.
+Not here: the request, which may go to another broker.
 """
 
 from typing import Final
@@ -18,9 +18,9 @@ _UNCONFIRMED: Final = -1
 
 
 class Verification:
-    """One question about a producer's transaction; only the one under way opens the log.
+    """One request about a producer's transaction; only the current one can be confirmed.
 
-    `bumps_epochs` tells of a producer that takes a new epoch with every transaction.
+    `bumps_epochs`: the producer takes a new epoch with every transaction.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Verification:
         self.confirmed_epoch = _UNCONFIRMED
 
     def note(self, producer_epoch: int, base_sequence: int) -> None:
-        """Another batch waits for the same answer."""
+        """Adds a batch that waits for the same answer."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch, self.lowest_sequence = producer_epoch, base_sequence
         elif producer_epoch == self.producer_epoch:
@@ -57,7 +57,7 @@ class Verification:
 
 
 class Verifications:
-    """The verifications under way in one log, at most one for each producer."""
+    """The current verifications of one log, at most one per producer."""
 
     __slots__ = ("_by_producer",)
 
@@ -84,7 +84,7 @@ class Verifications:
         return known
 
     def confirm(self, verification: Verification, producer_epoch: int) -> None:
-        """The coordinator vouches for the epoch; too late if the verification is over."""
+        """Notes that the coordinator has confirmed the epoch, unless the verification has ended."""
         if self._by_producer.get(verification.producer_id) is verification:
             verification.confirmed_epoch = producer_epoch
 
@@ -98,10 +98,10 @@ class Verifications:
             )
 
     def check_sequence(self, batch: RecordBatch, *, is_first: bool) -> None:
-        """Raises OUT_OF_ORDER_SEQUENCE_NUMBER unless the batch is the one that begins.
+        """Raises OUT_OF_ORDER_SEQUENCE_NUMBER unless the batch starts the transaction.
 
-        That is the lowest of those that wait; and for a new epoch with each transaction, the very
-        first, for then the log need not have heard of the producer (`is_first`) to know it.
+        That is the waiting batch with the lowest sequence. If each transaction has a new epoch and
+        the log does not know the producer yet (`is_first`), the sequence must be 0.
         """
         known = self._by_producer.get(batch.producer_id)
         if known is None:
@@ -115,10 +115,10 @@ class Verifications:
             )
 
     def end(self, producer_id: int, *, marker_epoch: int | None) -> None:
-        """A batch, or the marker of a transaction, has been written.
+        """Ends the verification when a batch, or the marker of a transaction, has been written.
 
-        Where every transaction has its epoch, the marker has that of the next one: a verification
-        of that epoch is for the next transaction, and goes on.
+        If every transaction has a new epoch, the marker has the next one: a verification for that
+        epoch belongs to the next transaction, and continues.
         """
         known = self._by_producer.get(producer_id)
         if known is None or (known.bumps_epochs and known.producer_epoch == marker_epoch):

@@ -166,7 +166,7 @@ class KafkaZk:
         return int(data), stat.version
 
     def register_controller_and_increment_epoch(self, broker_id: int) -> tuple[int, int]:
-        """Becomes controller, with the new epoch and its zk version, or raises `ControllerMoved`."""
+        """Becomes controller: the new epoch and its zk version; may raise `ControllerMoved`."""
         epoch, version = self.controller_epoch()
         mine = payloads.encode_controller(broker_id, self._clock.now_ms())
         ops: list[Op] = [
