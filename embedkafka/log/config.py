@@ -67,7 +67,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """The greatest age of the active segment; compaction cannot touch it before it is rolled."""
+        """The greatest age of the active segment; compaction waits until it is rolled."""
         if self.compacts and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms

@@ -115,7 +115,7 @@ class _Work:
         self.done = threading.Event()
         self.failure: BaseException | None = None
         self._run = run
-        self._turn = threading.Lock()  # `run` or `is_cancelled` takes it, for good
+        self._turn = threading.Lock()  # `run` or `is_cancelled` takes it and keeps it
 
     def run(self) -> None:
         if not self._turn.acquire(blocking=False):
