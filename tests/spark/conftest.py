@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(config: Any, items: list[pytest.Item]) -> None
 
 
 @pytest.fixture
-def admin(kafka: EmbeddedKafka) -> AdminClient:
+def admin(kafka: EmbeddedKafka) -> Any:
     """A stock admin client, for what topic handles do not offer."""
     from confluent_kafka.admin import AdminClient
 
@@ -38,7 +38,7 @@ def start_query(spark: Any, tmp_path: Path) -> Iterator[Any]:
     """Starts a query into a table in memory; `query.rows()` are the rows so far."""
     queries = []
 
-    def start(frame: bytes, *, trigger: Any = None, output_mode: str = "append") -> Any:
+    def start(frame: Any, *, trigger: Any = None, output_mode: str = "append") -> Any:
         name = f"table_{uuid.uuid4().hex}"
         writer = frame.writeStream.format("memory").queryName(name).outputMode(output_mode)
         query = (writer.trigger(**trigger) if trigger else writer).start()

@@ -15,7 +15,7 @@ def read(spark: Any, options: Any) -> Any:
     return spark.read.format("kafka").options(**options).load()
 
 
-def values(frame: bytes) -> Any:
+def values(frame: Any) -> Any:
     return sorted(row.value.decode() for row in frame.select("value").collect())
 
 

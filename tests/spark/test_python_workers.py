@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from embedkafka import EmbeddedKafka
 from embedkafka.spark.frames import run_available_now, stream
 
 PATIENCE_S = 240
