@@ -14,7 +14,7 @@ AVOIDED = re.compile(
     re.IGNORECASE,
 )
 
-CLEANED: set[str] = {"server"}
+CLEANED: set[str] = {"coordinator", "group", "server", "txn"}
 """Packages whose prose holds to the rule. This list only grows."""
 
 QUOTED = {"server/config/docs.py"}
