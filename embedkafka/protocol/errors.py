@@ -40,10 +40,7 @@ class ErrorCode(IntEnum):
     COORDINATOR_LOAD_IN_PROGRESS = 14, "the coordinator is still loading", True
     COORDINATOR_NOT_AVAILABLE = 15, "there is no coordinator at the moment", True
     NOT_COORDINATOR = 16, "another broker coordinates this", True
-    INVALID_TOPIC_EXCEPTION = (
-        17,
-        "the topic name is not valid, or the topic may not be used this way",
-    )
+    INVALID_TOPIC_EXCEPTION = 17, "the topic name is not valid, or the topic is not for this use"
     RECORD_LIST_TOO_LARGE = 18, "the batches do not fit in one segment"
     NOT_ENOUGH_REPLICAS = 19, "fewer replicas are in sync than required; nothing written", True
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, "written, but fewer replicas are in sync now", True

@@ -77,7 +77,7 @@ def _joined(thread: threading.Thread, seconds: float) -> bool:
 def _whereabouts(thread: threading.Thread, seconds: float) -> str:
     frame = sys._current_frames().get(thread.ident or 0)
     stack = "".join(traceback.format_stack(frame)) if frame else "  (it has just ended)\n"
-    return f"{thread.name} was to end, and after {seconds:g} s is still at\n{stack}"
+    return f"{thread.name} did not end within {seconds:g} s and is still at\n{stack}"
 
 
 def run_whole(name: str, run: Callable[[], None], *, hurry: Callable[[], None]) -> None:

@@ -143,7 +143,7 @@ def test_serve_ends_with_its_stdin_though_a_handler_does_not(tmp_path: Path) -> 
         _, errors = serve.communicate(timeout=PATIENCE_S)
         client.wait(PATIENCE_S)
     assert serve.returncode == 1
-    assert "ek-b1-processor-0 was to end" in errors
+    assert "ek-b1-processor-0 did not end" in errors
     assert list(tmp_path.glob("embedkafka-*")) == []
 
 
@@ -156,4 +156,4 @@ def test_up_ends_though_a_handler_does_not(tmp_path: Path) -> None:
         timeout=PATIENCE_S,
     )
     assert up.returncode == 1
-    assert "ek-b1-processor-0 was to end" in up.stderr
+    assert "ek-b1-processor-0 did not end" in up.stderr

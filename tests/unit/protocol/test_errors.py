@@ -35,5 +35,5 @@ def test_every_error_has_a_message() -> None:
 def test_an_api_error_says_more_than_its_code() -> None:
     plain = ApiError(ErrorCode.REQUEST_TIMED_OUT)
     assert plain.code is ErrorCode.REQUEST_TIMED_OUT
-    assert str(plain) == "REQUEST_TIMED_OUT: the request was not done in time"
+    assert str(plain) == "REQUEST_TIMED_OUT: the request did not complete in time"
     assert str(ApiError(ErrorCode.INVALID_CONFIG, "no such key")) == "INVALID_CONFIG: no such key"
