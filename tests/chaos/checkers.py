@@ -27,7 +27,7 @@ def read_log(directory: Path) -> str:
     return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
 
 
-def find_logs(root: Path, topic: str, partition: Any) -> dict[Any, Any]:
+def find_logs(root: Path, topic: str, partition: int) -> dict[Any, Any]:
     """The directories of a partition, by broker."""
     return {
         int(path.parent.name.removeprefix("broker-")): path
@@ -36,7 +36,7 @@ def find_logs(root: Path, topic: str, partition: Any) -> dict[Any, Any]:
 
 
 def check_replicas(
-    world: Any, topic: str, partition: Any, info: Any, high_watermark: int, *, compacted: Any
+    world: Any, topic: str, partition: int, info: Any, high_watermark: int, *, compacted: Any
 ) -> Any:
     """All replicas are the same, byte for byte, and end where the partition ends; the leader's."""
     logs = find_logs(world.cluster.log_dirs, topic, partition)
@@ -115,7 +115,7 @@ def values_of(batches: Any) -> list[tuple[Any, bytes]]:
 
 
 def check_acknowledged(
-    world: Any, topic: str, partition: Any, found: list[int], *, ordered: Any
+    world: Any, topic: str, partition: int, found: list[int], *, ordered: Any
 ) -> None:
     """What was acknowledged is there once, at its offset; each producer's records in order.
 
@@ -157,7 +157,7 @@ def check_acknowledged(
         last[life] = int(number)
 
 
-def check_compacted(world: Any, topic: str, partition: Any, batches: Any) -> None:
+def check_compacted(world: Any, topic: str, partition: int, batches: Any) -> None:
     """The last value of each key is the last that was acknowledged, or one sent later."""
     found = last_values(batches)
     lineage = world.history.lineages[topic]
@@ -181,7 +181,7 @@ def check_compacted(world: Any, topic: str, partition: Any, batches: Any) -> Non
             world.complain(f"{topic}-{partition}: {key!r} is {value!r}, which must be gone")
 
 
-def check_seen(world: Any, reader: Any, partition: Any, found: list[int]) -> None:
+def check_seen(world: Any, reader: Any, partition: int, found: list[int]) -> None:
     """What a consumer saw along the way is what is there."""
     saw = reader.seen[partition]
     if saw != found[: len(saw)] or len(saw) < len(found):

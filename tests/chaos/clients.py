@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -63,7 +64,7 @@ def bounded(call: Any, *arguments: Any, timeout_s: float = HANG_S) -> Any:
 class _Client:
     """A thread that takes turns until it is stopped. One that fails is a complaint."""
 
-    def __init__(self, world: Any, name: str, rng: Any) -> None:
+    def __init__(self, world: Any, name: str, rng: Random) -> None:
         self.name = name
         self._world = world
         self._rng = rng
@@ -113,7 +114,7 @@ class _Client:
         raise GaveUp(refusal.args[0])
 
     def _check_commits(
-        self, group: str, topic: str, partition: Any, offset: int, since: Any
+        self, group: str, topic: str, partition: int, offset: int, since: Any
     ) -> None:
         """A group begins no partition before what it had committed by the tick `since`."""
         self._world.note(f"{self.name} begins {topic}-{partition} at {offset}")
@@ -165,7 +166,7 @@ class Member(_Client):
     """
 
     def __init__(
-        self, world: Any, name: str, rng: Any, topic: str, group: str, protocol: str, seen: Any
+        self, world: Any, name: str, rng: Random, topic: str, group: str, protocol: str, seen: Any
     ) -> None:
         super().__init__(world, name, rng)
         self._topic, self._group, self._protocol = topic, group, protocol
@@ -258,7 +259,7 @@ class Worker(_Client):
     successor of the same name; some of the dead wake up, and try to commit.
     """
 
-    def __init__(self, world: Any, name: str, rng: Any, group: str, protocol: str) -> None:
+    def __init__(self, world: Any, name: str, rng: Random, group: str, protocol: str) -> None:
         super().__init__(world, name, rng)
         self._group_id, self._protocol = group, protocol
         self._producer = None

@@ -16,12 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def chaos_seed(pytestconfig: Any) -> Any:
+def chaos_seed(pytestconfig: pytest.Config) -> Any:
     # The options are not there when a run starts elsewhere and comes by here.
     given = pytestconfig.getoption("chaos_seed", None)
     return random.SystemRandom().randrange(1, 10**6) if given is None else given
 
 
 @pytest.fixture(scope="session")
-def chaos_rounds(pytestconfig: Any) -> Any:
+def chaos_rounds(pytestconfig: pytest.Config) -> Any:
     return pytestconfig.getoption("chaos_rounds", DEFAULT_ROUNDS)

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from embedkafka.net.client import BrokerClient
@@ -113,18 +114,18 @@ class Wire:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         return self.call(address, request, METADATA_VERSION)
 
-    def place(self, topic: str, partition: Any) -> Any:
+    def place(self, topic: str, partition: int) -> Any:
         """Who leads a partition; `Refused` when nobody is known to."""
         known = self._places.get((topic, partition))
         return known or self._look_up(topic, partition)
 
-    def forget(self, topic: str, partition: Any) -> None:
+    def forget(self, topic: str, partition: int) -> None:
         """What was known of a leader has not served; its epoch stays known."""
         known = self._places.pop((topic, partition), None)
         if known is not None and not self._naive:
             self._places["epoch", known.topic_id, partition] = known.epoch
 
-    def _look_up(self, topic: str, partition: Any) -> Place:
+    def _look_up(self, topic: str, partition: int) -> Place:
         answer = self.metadata([topic])
         (found,) = answer.topics
         if found.error_code:
@@ -149,7 +150,7 @@ class Wire:
                 return f"{broker.host}:{broker.port}"
         raise Refused(ErrorCode.NOT_CONTROLLER)
 
-    def end_offset(self, topic: str, partition: Any, *, committed: bool = False) -> Any:
+    def end_offset(self, topic: str, partition: int, *, committed: bool = False) -> Any:
         """The high watermark, or with `committed` the last stable offset."""
         place = self.place(topic, partition)
         wanted = ListOffsetsRequest.Topic.Partition(
@@ -170,7 +171,7 @@ class Wire:
     def fetch(
         self,
         topic: str,
-        partition: Any,
+        partition: int,
         offset: int,
         *,
         committed: bool = False,
@@ -217,7 +218,7 @@ class ExactProducer:
         topic: str,
         partitions: Any,
         name: str,
-        rng: Any,
+        rng: Random,
         *,
         idempotent: bool = True,
         keys: int = 0,
@@ -310,7 +311,7 @@ class ExactProducer:
         name = f"{self.name}/{self._life}"
         return Wire(self._world.bootstrap, name, naive=self._naive)
 
-    def _take_turn(self, wire: Any, partition: Any) -> None:
+    def _take_turn(self, wire: Any, partition: int) -> None:
         try:
             if self.idempotent and self._id is None:
                 self._id = self._ask_for_id(wire)
@@ -328,7 +329,7 @@ class ExactProducer:
             del self._pending[partition]
             self._acknowledge(partition, records, answer.base_offset)
 
-    def _fail(self, wire: Any, partition: Any, why: Any) -> None:
+    def _fail(self, wire: Any, partition: int, why: Any) -> None:
         self._last_error[partition] = why
         wire.forget(self.topic, partition)
         if not self.idempotent:
@@ -341,7 +342,7 @@ class ExactProducer:
             raise Refused(answer.error_code)
         return answer.producer_id, answer.producer_epoch
 
-    def _make_batch(self, partition: Any) -> tuple[list[Any], Any]:
+    def _make_batch(self, partition: int) -> tuple[list[Any], Any]:
         records = []
         for _ in range(self._rng.choice([1, 1, 2, 5])):
             key = f"k{self._rng.randrange(self._keys)}".encode() if self._keys else None
@@ -365,7 +366,7 @@ class ExactProducer:
             }
         return records, build_batch([(now_ms, r.key, r.value, ()) for r in records], **settings)
 
-    def _send(self, wire: Any, partition: Any, batch: bytearray) -> Any:
+    def _send(self, wire: Any, partition: int, batch: bytearray) -> Any:
         place = wire.place(self.topic, partition)
         data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(bytearray(batch)))
         request = ProduceRequest(
@@ -384,7 +385,7 @@ class ExactProducer:
             raise Refused(answer.error_code)
         return answer
 
-    def _acknowledge(self, partition: Any, records: Any, base_offset: int) -> None:
+    def _acknowledge(self, partition: int, records: Any, base_offset: int) -> None:
         now = tick()
         with self._moved:
             for delta, record in enumerate(records):
@@ -457,7 +458,7 @@ class ExactReader:
                 self._read(wire, partition)
         wire.close()
 
-    def _read(self, wire: Any, partition: Any) -> None:
+    def _read(self, wire: Any, partition: int) -> None:
         offset = self._next[partition]
         try:
             end = wire.end_offset(self.topic, partition, committed=self.committed)
@@ -486,7 +487,7 @@ class ExactReader:
                 self._next[partition] = max(self._next[partition], next_offset)
             self._moved.notify_all()
 
-    def _take(self, partition: Any, at: int, value: Any) -> None:
+    def _take(self, partition: int, at: int, value: Any) -> None:
         if not self.committed and at != self._next[partition]:
             self._world.complain(
                 f"a consumer of {self.topic}-{partition} got {at} after {self._next[partition] - 1}"
@@ -496,7 +497,7 @@ class ExactReader:
         if self._on_record is not None:
             self._on_record(partition, at, value)
 
-    def _check_told(self, partition: Any, end: Any) -> None:
+    def _check_told(self, partition: int, end: Any) -> None:
         """The end that consumers are told never goes back (KIP-207), nor does what is stable.
 
         That is, when they ask for it. What comes with records may: a leader that has died and is

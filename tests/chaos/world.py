@@ -175,7 +175,7 @@ class World:
         self._readers.append(reader.start())
 
     def _check_txn(self, topic: str) -> Any:
-        def check(partition: Any, offset: int, value: Any) -> None:
+        def check(partition: int, offset: int, value: Any) -> None:
             name = value.decode().partition(" ")[0]
             txn = self.history.txns.get(name)
             where = f"{topic}-{partition}@{offset}"
@@ -546,7 +546,7 @@ class World:
                 checkers.check_seen(self, reader, partition, found)
         checkers.check_copies(self, sources, now[SINK], now[AUDIT])
 
-    def _read_committed(self, topic: str, partition: Any, end: Any) -> Any:
+    def _read_committed(self, topic: str, partition: int, end: Any) -> Any:
         found, offset = [], 0
         deadline = time.monotonic() + HEALING_S
         while offset < end and time.monotonic() < deadline:

@@ -16,7 +16,7 @@ from tests.wire.raw_client import RawClient
 AWAY = ["pause", "cut"]
 
 
-def leave(kafka: EmbeddedKafka, broker_id: int, how: Any) -> None:
+def leave(kafka: EmbeddedKafka, broker_id: int, how: str) -> None:
     """Until its session has expired."""
     if how == "pause":
         kafka.broker(broker_id).pause()
@@ -26,7 +26,7 @@ def leave(kafka: EmbeddedKafka, broker_id: int, how: Any) -> None:
     eventually(lambda: zk.find_broker(broker_id) is None, "its session has expired")
 
 
-def come_back(kafka: EmbeddedKafka, broker_id: int, how: Any) -> None:
+def come_back(kafka: EmbeddedKafka, broker_id: int, how: str) -> None:
     if how == "pause":
         kafka.broker(broker_id).resume()
     else:
@@ -39,7 +39,7 @@ def hosted_by(kafka: EmbeddedKafka, broker_id: int, topic: str = "orders") -> li
     return [log for log in broker.logs.all_logs() if log.topic_partition.topic == topic]
 
 
-def lose_leader(kafka: EmbeddedKafka, topic: str, how: Any) -> Any:
+def lose_leader(kafka: EmbeddedKafka, topic: str, how: str) -> Any:
     """Moves a partition away from its leader, which does not hear of it; that leader."""
     old = kafka.leader_of(topic)
     new = min({1, 2, 3} - {old})
@@ -52,7 +52,7 @@ def lose_leader(kafka: EmbeddedKafka, topic: str, how: Any) -> Any:
 
 @pytest.mark.parametrize("how", AWAY)
 def test_a_leader_that_missed_its_reassignment_drops_its_replica(
-    kafka: EmbeddedKafka, how: Any
+    kafka: EmbeddedKafka, how: str
 ) -> None:
     topic = kafka.topic("orders", replication=3)
     topic.send("before")
@@ -102,7 +102,7 @@ def test_what_is_acknowledged_after_its_return_is_kept(kafka: EmbeddedKafka) -> 
 
 @pytest.mark.parametrize("how", AWAY)
 def test_a_topic_made_again_is_whole_on_a_broker_that_missed_the_deletion(
-    kafka: EmbeddedKafka, how: Any
+    kafka: EmbeddedKafka, how: str
 ) -> None:
     kafka.topic("orders", partitions=3, replication=3).send("old")
     away = kafka.leader_of("orders")
@@ -120,7 +120,7 @@ def test_a_topic_made_again_is_whole_on_a_broker_that_missed_the_deletion(
 
 
 @pytest.mark.parametrize("how", AWAY)
-def test_reset_leaves_nothing_on_a_leader_that_missed_its_reassignment(how: Any) -> None:
+def test_reset_leaves_nothing_on_a_leader_that_missed_its_reassignment(how: str) -> None:
     topics = {"orders": TopicSpec(replication=3)}
     with EmbeddedKafka(brokers=3, topics=topics) as kafka:
         topic = kafka.existing_topic("orders")

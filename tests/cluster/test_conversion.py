@@ -2,6 +2,9 @@
 
 import random
 import threading
+from typing import Any
+
+import pytest
 
 from embedkafka import EmbeddedKafka
 from embedkafka.records.batch import RecordBatch
@@ -18,11 +21,11 @@ from tests.wire.one_partition import (
 from tests.wire.raw_client import RawClient
 
 
-def test_others_are_served_while_records_are_converted(monkeypatch):
+def test_others_are_served_while_records_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
     convert = fetch_conversion.down_convert_fetched
 
-    def convert_slowly(*args, **how):
+    def convert_slowly(*args: Any, **how: str) -> Any:
         begun.set()
         assert may_end.wait(60)
         return convert(*args, **how)
@@ -47,11 +50,13 @@ def test_others_are_served_while_records_are_converted(monkeypatch):
             assert b"first" in bytes(answers[0].responses[0].partitions[0].records)
 
 
-def test_others_are_served_while_a_batch_is_searched_by_time(monkeypatch):
+def test_others_are_served_while_a_batch_is_searched_by_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     begun, may_end = threading.Event(), threading.Event()
     heads = RecordBatch.heads
 
-    def heads_in_the_end(batch):
+    def heads_in_the_end(batch: bytearray) -> Any:
         if not begun.is_set():
             begun.set()
             assert may_end.wait(60)

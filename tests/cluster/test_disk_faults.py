@@ -134,7 +134,7 @@ def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: Path) -> list[An
     ]
 
 
-def move(client: Any, partition: Any, path: Path) -> Any:
+def move(client: Any, partition: int, path: Path) -> Any:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name="orders", partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     answer = client.call(AlterReplicaLogDirsRequest(dirs=[directory]), 2)

@@ -68,7 +68,7 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedK
     broker, led_at_end = leaving._lifecycle.require_broker(), []
     stop = broker.stop
 
-    def look_then_stop(**how: Any) -> None:
+    def look_then_stop(**how: str) -> None:
         led_at_end.extend(p for p in range(6) if kafka.leader_of("orders", p) == 2)
         stop(**how)
 

@@ -40,17 +40,17 @@ def places(handle: Any, topic: str) -> dict[Any, Any]:
     }
 
 
-def where(handle: Any, topic: str, partition: Any) -> Any:
+def where(handle: Any, topic: str, partition: int) -> Any:
     (path,) = (path for path, found in places(handle, topic).items() if (partition, False) in found)
     return path
 
 
-def elsewhere(handle: Any, topic: str, partition: Any) -> Any:
+def elsewhere(handle: Any, topic: str, partition: int) -> Any:
     (other,) = set(places(handle, topic)) - {where(handle, topic, partition)}
     return other
 
 
-def move(handle: Any, topic: str, partition: Any, path: Path) -> ErrorCode:
+def move(handle: Any, topic: str, partition: int, path: Path) -> ErrorCode:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name=topic, partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     with connect(handle) as client:
@@ -58,7 +58,7 @@ def move(handle: Any, topic: str, partition: Any, path: Path) -> ErrorCode:
     return ErrorCode(answer.results[0].partitions[0].error_code)
 
 
-def await_move(handle: Any, topic: str, partition: Any, path: Path) -> None:
+def await_move(handle: Any, topic: str, partition: int, path: Path) -> None:
     def is_there() -> Any:
         found = places(handle, topic)
         return (partition, False) in found[path] and not any(

@@ -39,7 +39,7 @@ def committed(kafka: EmbeddedKafka, group: str, topic: str) -> Any:
     return found.offset
 
 
-def texts(topic: str, **how: Any) -> list[Any]:
+def texts(topic: str, **how: str) -> list[Any]:
     return [message.text for message in topic.read(**how)]
 
 

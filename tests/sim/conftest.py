@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def sim_seeds(pytestconfig: Any) -> Any:
+def sim_seeds(pytestconfig: pytest.Config) -> Any:
     # The options are not there when a run starts elsewhere and comes by here.
     given = pytestconfig.getoption("sim_seed", None)
     first = random.SystemRandom().randrange(10**6) if given is None else given

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
 
 from embedkafka import EmbeddedKafka
 
@@ -22,19 +24,17 @@ def pytest_collection_modifyitems(config: Any, items: list[pytest.Item]) -> None
 @pytest.fixture
 def admin(kafka: EmbeddedKafka) -> Any:
     """A stock admin client, for what topic handles do not offer."""
-    from confluent_kafka.admin import AdminClient
-
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Any:
+def checkpoint(tmp_path: Path) -> Path:
     """Where one query keeps its progress."""
     return tmp_path / "checkpoint"
 
 
 @pytest.fixture
-def start_query(spark: Any, tmp_path: Path) -> Iterator[Any]:
+def start_query(spark: SparkSession, tmp_path: Path) -> Iterator[Any]:
     """Starts a query into a table in memory; `query.rows()` are the rows so far."""
     queries = []
 

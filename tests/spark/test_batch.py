@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
 from embedkafka import ConfigError, EmbeddedKafka
+from embedkafka.cluster.topic import Topic
 from embedkafka.spark.frames import topic_to_df, write_df
 
 
-def read(spark: Any, options: Any) -> Any:
+def read(spark: SparkSession, options: Any) -> Any:
     return spark.read.format("kafka").options(**options).load()
 
 
@@ -29,7 +31,7 @@ def numbered(kafka: EmbeddedKafka) -> Iterator[Any]:
     kafka.delete_topic(topic.name)
 
 
-def test_a_batch_holds_what_a_client_wrote(spark: Any, kafka: EmbeddedKafka) -> None:
+def test_a_batch_holds_what_a_client_wrote(spark: SparkSession, kafka: EmbeddedKafka) -> None:
     topic = kafka.topic(partitions=3)
     sent = [
         topic.send(f"value {n}", key=f"key {n}", timestamp_ms=1_600_000_000_000 + n)
@@ -44,7 +46,7 @@ def test_a_batch_holds_what_a_client_wrote(spark: Any, kafka: EmbeddedKafka) -> 
     assert by_value[b"value 7"].timestamp() == pytest.approx(1_600_000_000.007)
 
 
-def test_a_client_reads_what_a_batch_wrote(spark: Any, kafka_topic: Any) -> None:
+def test_a_client_reads_what_a_batch_wrote(spark: SparkSession, kafka_topic: Topic) -> None:
     rows = [(f"key {n}", f"value {n}") for n in range(100)]
     kafka_topic.write(spark.createDataFrame(rows, "key string, value string"))
     read = kafka_topic.read(100)
@@ -52,11 +54,11 @@ def test_a_client_reads_what_a_batch_wrote(spark: Any, kafka_topic: Any) -> None
     assert [m.offset for m in read] == list(range(100))
 
 
-def test_an_empty_topic_is_an_empty_batch(spark: Any, kafka_topic: Any) -> None:
+def test_an_empty_topic_is_an_empty_batch(spark: SparkSession, kafka_topic: Topic) -> None:
     assert read(spark, kafka_topic.spark_options()).collect() == []
 
 
-def test_null_keys_and_values_survive_both_ways(spark: Any, kafka: EmbeddedKafka) -> None:
+def test_null_keys_and_values_survive_both_ways(spark: SparkSession, kafka: EmbeddedKafka) -> None:
     source, sink = kafka.topic(), kafka.topic()
     pairs = [(None, b"no key"), (b"no value", None), (None, None), (b"", b"")]
     for key, value in pairs:
@@ -65,7 +67,7 @@ def test_null_keys_and_values_survive_both_ways(spark: Any, kafka: EmbeddedKafka
     assert [(m.key, m.value) for m in sink.read(4)] == pairs
 
 
-def test_headers_survive_both_ways(spark: Any, kafka: EmbeddedKafka) -> None:
+def test_headers_survive_both_ways(spark: SparkSession, kafka: EmbeddedKafka) -> None:
     source, sink = kafka.topic(), kafka.topic()
     headers = [("trace", b"1"), ("trace", b"2"), ("empty", b""), ("none", None)]
     source.send("with", headers=headers)
@@ -78,7 +80,7 @@ def test_headers_survive_both_ways(spark: Any, kafka: EmbeddedKafka) -> None:
     assert [(m.text, list(m.headers)) for m in sink.read(2)] == [("with", headers), ("without", [])]
 
 
-def test_rows_choose_their_topic_and_partition(spark: Any, kafka: EmbeddedKafka) -> None:
+def test_rows_choose_their_topic_and_partition(spark: SparkSession, kafka: EmbeddedKafka) -> None:
     first, second = kafka.topic(partitions=2), kafka.topic(partitions=2)
     rows = [(first.name, 1, "a"), (second.name, 0, "b"), (second.name, 1, "c")]
     frame = spark.createDataFrame(rows, "topic string, partition int, value string")
@@ -90,7 +92,7 @@ def test_rows_choose_their_topic_and_partition(spark: Any, kafka: EmbeddedKafka)
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_batches_are_read_by_both(
-    spark: Any, kafka_topic: Any, kafka: EmbeddedKafka, codec: str
+    spark: SparkSession, kafka_topic: Topic, kafka: EmbeddedKafka, codec: str
 ) -> None:
     frame = spark.range(2000).selectExpr("cast(id as string) as value")
     frame.write.format("kafka").options(
@@ -105,7 +107,7 @@ def test_compressed_batches_are_read_by_both(
     assert values(read(spark, kafka_topic.spark_options())) == expected
 
 
-def test_subscribe_takes_several_topics(spark: Any, kafka: EmbeddedKafka) -> None:
+def test_subscribe_takes_several_topics(spark: SparkSession, kafka: EmbeddedKafka) -> None:
     first, second = kafka.topic(), kafka.topic()
     first.send("a")
     second.send("b")
@@ -113,7 +115,9 @@ def test_subscribe_takes_several_topics(spark: Any, kafka: EmbeddedKafka) -> Non
     assert values(read(spark, options)) == ["a", "b"]
 
 
-def test_subscribe_pattern_takes_the_topics_that_match(spark: Any, kafka: EmbeddedKafka) -> None:
+def test_subscribe_pattern_takes_the_topics_that_match(
+    spark: SparkSession, kafka: EmbeddedKafka
+) -> None:
     for name in ("pattern-a", "pattern-b", "other-pattern-c"):
         kafka.topic(name).send(name)
     options = {
@@ -123,7 +127,9 @@ def test_subscribe_pattern_takes_the_topics_that_match(spark: Any, kafka: Embedd
     assert values(read(spark, options)) == ["pattern-a", "pattern-b"]
 
 
-def test_assign_takes_the_partitions_named(spark: Any, kafka: EmbeddedKafka, numbered: Any) -> None:
+def test_assign_takes_the_partitions_named(
+    spark: SparkSession, kafka: EmbeddedKafka, numbered: Any
+) -> None:
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
         "assign": json.dumps({numbered.name: [1]}),
@@ -131,7 +137,7 @@ def test_assign_takes_the_partitions_named(spark: Any, kafka: EmbeddedKafka, num
     assert values(read(spark, options)) == ["1", "3", "5", "7", "9"]
 
 
-def test_offsets_as_json_bound_a_batch(spark: Any, numbered: Any) -> None:
+def test_offsets_as_json_bound_a_batch(spark: SparkSession, numbered: Any) -> None:
     options = numbered.spark_options(
         startingOffsets=json.dumps({numbered.name: {"0": 2, "1": -2}}),
         endingOffsets=json.dumps({numbered.name: {"0": -1, "1": 2}}),
@@ -139,7 +145,7 @@ def test_offsets_as_json_bound_a_batch(spark: Any, numbered: Any) -> None:
     assert values(read(spark, options)) == ["1", "3", "4", "6", "8"]
 
 
-def test_an_offset_beyond_the_end_fails_a_batch(spark: Any, numbered: Any) -> None:
+def test_an_offset_beyond_the_end_fails_a_batch(spark: SparkSession, numbered: Any) -> None:
     options = numbered.spark_options(
         startingOffsets=json.dumps({numbered.name: {"0": 0, "1": 0}}),
         endingOffsets=json.dumps({numbered.name: {"0": 99, "1": 2}}),
@@ -149,12 +155,12 @@ def test_an_offset_beyond_the_end_fails_a_batch(spark: Any, numbered: Any) -> No
         read(spark, options).collect()
 
 
-def test_timestamps_bound_a_batch(spark: Any, numbered: Any) -> None:
+def test_timestamps_bound_a_batch(spark: SparkSession, numbered: Any) -> None:
     options = numbered.spark_options(startingTimestamp="1003000", endingTimestamp="1007000")
     assert values(read(spark, options)) == ["3", "4", "5", "6"]
 
 
-def test_timestamps_by_partition_bound_a_batch(spark: Any, numbered: Any) -> None:
+def test_timestamps_by_partition_bound_a_batch(spark: SparkSession, numbered: Any) -> None:
     options = numbered.spark_options(
         startingOffsetsByTimestamp=json.dumps({numbered.name: {"0": 1_004_000, "1": 1_000_000}}),
         endingOffsetsByTimestamp=json.dumps({numbered.name: {"0": 1_007_999, "1": 1_003_000}}),
@@ -163,7 +169,7 @@ def test_timestamps_by_partition_bound_a_batch(spark: Any, numbered: Any) -> Non
 
 
 def test_a_timestamp_after_the_last_record_fails_unless_told_to_take_the_end(
-    spark: Any, numbered: Any
+    spark: SparkSession, numbered: Any
 ) -> None:
     late = {"startingTimestamp": "9000000"}
     with pytest.raises(Exception, match=r"(?i)timestamp"):
@@ -172,7 +178,7 @@ def test_a_timestamp_after_the_last_record_fails_unless_told_to_take_the_end(
     assert values(read(spark, numbered.spark_options(**lenient))) == []
 
 
-def test_one_partition_is_read_in_parallel_ranges(spark: Any, kafka_topic: Any) -> None:
+def test_one_partition_is_read_in_parallel_ranges(spark: SparkSession, kafka_topic: Topic) -> None:
     kafka_topic.send_many(str(n) for n in range(100))
     frame = read(spark, kafka_topic.spark_options(minPartitions="5"))
     assert frame.rdd.getNumPartitions() == 5
@@ -180,7 +186,7 @@ def test_one_partition_is_read_in_parallel_ranges(spark: Any, kafka_topic: Any) 
 
 
 def test_aborted_records_are_seen_only_by_those_who_read_uncommitted(
-    spark: Any, kafka: EmbeddedKafka, kafka_topic: Any
+    spark: SparkSession, kafka: EmbeddedKafka, kafka_topic: Topic
 ) -> None:
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka_topic.name}
@@ -196,7 +202,7 @@ def test_aborted_records_are_seen_only_by_those_who_read_uncommitted(
     assert values(read(spark, kafka_topic.spark_options())) == ["dropped", "kept", "kept too"]
 
 
-def test_rows_become_json_and_json_becomes_rows(spark: Any, kafka_topic: Any) -> None:
+def test_rows_become_json_and_json_becomes_rows(spark: SparkSession, kafka_topic: Topic) -> None:
     schema = "id int, tags array<string>, place struct<x: double, y: double>"
     rows = [(1, ["a", "b"], (0.5, 1.5)), (2, [], None)]
     servers = kafka_topic.bootstrap_servers
@@ -211,14 +217,16 @@ def test_rows_become_json_and_json_becomes_rows(spark: Any, kafka_topic: Any) ->
 
 
 def test_a_key_column_that_is_not_there_is_named_with_those_that_are(
-    spark: Any, kafka_topic: Any
+    spark: SparkSession, kafka_topic: Topic
 ) -> None:
     frame = spark.createDataFrame([("a", 1)], "sku string, price int")
     with pytest.raises(ConfigError, match="no column 'id' to take keys from, only sku, price"):
         write_df(frame, kafka_topic.bootstrap_servers, kafka_topic.name, key="id")
 
 
-def test_a_topic_that_is_not_there_is_named_in_the_error(spark: Any, kafka: EmbeddedKafka) -> None:
+def test_a_topic_that_is_not_there_is_named_in_the_error(
+    spark: SparkSession, kafka: EmbeddedKafka
+) -> None:
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
         "subscribe": "no-such-topic",

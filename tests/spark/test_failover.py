@@ -1,7 +1,13 @@
 """Queries while brokers come and go, on clusters of their own."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from embedkafka import EmbeddedKafka
 from embedkafka.spark.frames import run_available_now, stream
 
 #: Spark's admin client asks a dead leader until this is over, on Apache Kafka as well; a minute
@@ -14,7 +20,9 @@ def numbers(start: Any, end: Any) -> list[str]:
 
 
 def test_a_running_query_outlives_the_leader_of_its_source(
-    spark: Any, kafka_cluster: Any, start_query: Any
+    spark: SparkSession,
+    kafka_cluster: Callable[..., EmbeddedKafka],
+    start_query: Callable[..., StreamingQuery],
 ) -> None:
     kafka = kafka_cluster(brokers=3)
     topic = kafka.topic(partitions=2, replication=3)
@@ -34,7 +42,7 @@ def test_a_running_query_outlives_the_leader_of_its_source(
 
 
 def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(
-    spark: Any, kafka_cluster: Any, checkpoint: Any
+    spark: SparkSession, kafka_cluster: Callable[..., EmbeddedKafka], checkpoint: Path
 ) -> None:
     kafka = kafka_cluster(brokers=3)
     source, sink = (kafka.topic(partitions=2, replication=3) for _ in range(2))
@@ -58,7 +66,9 @@ def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(
 
 
 def test_a_running_query_outlives_a_rolling_restart(
-    spark: Any, kafka_cluster: Any, start_query: Any
+    spark: SparkSession,
+    kafka_cluster: Callable[..., EmbeddedKafka],
+    start_query: Callable[..., StreamingQuery],
 ) -> None:
     kafka = kafka_cluster(brokers=3)
     topic = kafka.topic(replication=3)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
@@ -45,7 +46,7 @@ def marked(value: Any) -> str:
 
 
 def test_workers_run_user_code_and_disturb_nothing(
-    spark: Any, kafka: EmbeddedKafka, tmp_path: Path
+    spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     source, sink = kafka.topic(partitions=2), kafka.topic()
     source.send_many(map(str, range(20)))
@@ -59,7 +60,7 @@ def test_workers_run_user_code_and_disturb_nothing(
 
 
 def test_a_batch_function_uses_the_cluster_of_its_own_process(
-    spark: Any, kafka: EmbeddedKafka, tmp_path: Path
+    spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     source, sink = kafka.topic(), kafka.topic()
     source.send_many(map(str, range(5)))
@@ -84,7 +85,7 @@ def test_a_batch_function_uses_the_cluster_of_its_own_process(
 
 
 def test_a_child_of_multiprocessing_leaves_the_session_to_its_parent(
-    spark: Any, kafka: EmbeddedKafka
+    spark: SparkSession, kafka: EmbeddedKafka
 ) -> None:
     topic = kafka.topic()
     child = multiprocessing.get_context("fork").Process(target=os.getpid)

@@ -1,15 +1,20 @@
 """Topics as streams: checkpoints, triggers, growth and loss."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from embedkafka import EmbeddedKafka
+from embedkafka.cluster.topic import Topic
 from embedkafka.spark.frames import run_available_now, stream
 
 NOW = {"availableNow": True}
@@ -19,7 +24,7 @@ def values(query: Any) -> Any:
     return sorted(row.value for row in query.rows())
 
 
-def copy(spark: Any, source: Any, sink: Any, checkpoint: Any, **options: Any) -> Any:
+def copy(spark: SparkSession, source: Any, sink: Any, checkpoint: Path, **options: Any) -> Any:
     """One availableNow run from topic to topic."""
     frame = stream(spark, source, options=options).select("key", "value")
     return run_available_now(frame, sink, checkpoint)
@@ -30,7 +35,7 @@ def texts(topic: str, count: int | None = None) -> Any:
 
 
 def test_available_now_takes_what_is_there_and_ends(
-    spark: Any, kafka: EmbeddedKafka, start_query: Any
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
 ) -> None:
     topic = kafka.topic(partitions=3)
     topic.send_many(str(n) for n in range(50))
@@ -40,7 +45,7 @@ def test_available_now_takes_what_is_there_and_ends(
 
 
 def test_a_running_query_sees_records_as_they_come(
-    spark: Any, kafka_topic: Any, start_query: Any
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., StreamingQuery]
 ) -> None:
     query = start_query(stream(spark, kafka_topic))
     for number in range(3):
@@ -50,7 +55,7 @@ def test_a_running_query_sees_records_as_they_come(
 
 
 def test_latest_leaves_out_what_was_there_before(
-    spark: Any, kafka_topic: Any, start_query: Any
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., StreamingQuery]
 ) -> None:
     kafka_topic.send("before")
     query = start_query(stream(spark, kafka_topic, options={"startingOffsets": "latest"}))
@@ -61,7 +66,7 @@ def test_latest_leaves_out_what_was_there_before(
 
 
 def test_starting_offsets_as_json_and_by_timestamp(
-    spark: Any, kafka: EmbeddedKafka, start_query: Any
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
 ) -> None:
     topic = kafka.topic(partitions=2)
     for number in range(6):
@@ -78,7 +83,7 @@ def test_starting_offsets_as_json_and_by_timestamp(
 
 
 def test_a_restarted_query_loses_nothing_and_repeats_nothing(
-    spark: Any, kafka: EmbeddedKafka, checkpoint: Any
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
 ) -> None:
     source, sink = kafka.topic(partitions=3), kafka.topic(partitions=2)
     for start in (0, 40, 80):
@@ -90,7 +95,7 @@ def test_a_restarted_query_loses_nothing_and_repeats_nothing(
 
 
 def test_a_query_stopped_in_the_middle_goes_on_where_it_was(
-    spark: Any, kafka: EmbeddedKafka, checkpoint: Any
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
 ) -> None:
     source, sink = kafka.topic(), kafka.topic()
     source.send_many(str(n) for n in range(20))
@@ -111,7 +116,7 @@ def test_a_query_stopped_in_the_middle_goes_on_where_it_was(
 
 
 def test_max_offsets_per_trigger_bounds_every_batch(
-    spark: Any, kafka: EmbeddedKafka, start_query: Any
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
 ) -> None:
     topic = kafka.topic(partitions=2)
     topic.send_many(str(n) for n in range(50))
@@ -124,7 +129,9 @@ def test_max_offsets_per_trigger_bounds_every_batch(
     assert max(sizes) <= 20
 
 
-def test_assign_and_pattern_as_streams(spark: Any, kafka: EmbeddedKafka, start_query: Any) -> None:
+def test_assign_and_pattern_as_streams(
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+) -> None:
     first, second = kafka.topic("stream-one", partitions=2), kafka.topic("stream-two")
     for partition in (0, 1):
         first.send(f"one {partition}", partition=partition)
@@ -142,7 +149,7 @@ def test_assign_and_pattern_as_streams(spark: Any, kafka: EmbeddedKafka, start_q
 
 
 def test_a_topic_that_grows_is_read_whole(
-    spark: Any, kafka: EmbeddedKafka, start_query: Any
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
 ) -> None:
     topic = kafka.topic(partitions=1)
     topic.send("old partition")
@@ -158,7 +165,7 @@ def test_a_topic_that_grows_is_read_whole(
 
 
 def test_a_topic_that_comes_later_joins_a_pattern(
-    spark: Any, kafka: EmbeddedKafka, start_query: Any
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
 ) -> None:
     kafka.topic("late-1").send("first")
     options = {
@@ -176,7 +183,7 @@ def test_a_topic_that_comes_later_joins_a_pattern(
 
 @pytest.fixture
 def half_read(
-    spark: Any, kafka: EmbeddedKafka, admin: AdminClient, checkpoint: Any
+    spark: SparkSession, kafka: EmbeddedKafka, admin: AdminClient, checkpoint: Path
 ) -> tuple[Any, Any]:
     """A source of which records 0 to 4 were copied, and 5 to 7 then deleted before their turn."""
     from confluent_kafka import TopicPartition
@@ -192,14 +199,14 @@ def half_read(
 
 
 def test_deleted_records_fail_a_query_that_minds(
-    spark: Any, half_read: tuple[Any, Any], checkpoint: Any
+    spark: SparkSession, half_read: tuple[Any, Any], checkpoint: Path
 ) -> None:
     with pytest.raises(StreamingQueryException, match=r"(?i)some data may have been lost"):
         copy(spark, *half_read, checkpoint)
 
 
 def test_deleted_records_are_passed_over_by_a_query_that_does_not_mind(
-    spark: Any, half_read: tuple[Any, Any], checkpoint: Any
+    spark: SparkSession, half_read: tuple[Any, Any], checkpoint: Path
 ) -> None:
     source, sink = half_read
     copy(spark, source, sink, checkpoint, failOnDataLoss=False)
@@ -208,7 +215,7 @@ def test_deleted_records_are_passed_over_by_a_query_that_does_not_mind(
 
 @pytest.mark.parametrize("minds", [True, False])
 def test_a_topic_deleted_and_made_again_between_two_runs(
-    spark: Any, kafka: EmbeddedKafka, checkpoint: Any, minds: bool
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path, minds: bool
 ) -> None:
     source, sink = kafka.topic("made-again"), kafka.topic()
     source.send_many(str(n) for n in range(5))
@@ -227,7 +234,7 @@ def test_a_topic_deleted_and_made_again_between_two_runs(
 
 
 def test_a_topic_deleted_under_a_query_that_does_not_mind(
-    spark: Any, kafka: EmbeddedKafka, start_query: Any
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
 ) -> None:
     doomed, other = kafka.topic("doomed-1"), kafka.topic("doomed-2")
     doomed.send("gone soon")
@@ -247,7 +254,7 @@ def test_a_topic_deleted_under_a_query_that_does_not_mind(
 
 
 def test_two_topics_are_joined_into_a_third(
-    spark: Any, kafka: EmbeddedKafka, checkpoint: Any
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
 ) -> None:
     orders, prices, joined = kafka.topic(partitions=2), kafka.topic(), kafka.topic()
     for number, sku in enumerate(["apple", "pear", "apple", "plum"]):
@@ -267,7 +274,9 @@ def test_two_topics_are_joined_into_a_third(
     assert joined.read_json(4)[-1] == {"sku": "plum", "id": 3, "price": 7}
 
 
-def test_counts_go_on_across_a_restart(spark: Any, kafka: EmbeddedKafka, checkpoint: Any) -> None:
+def test_counts_go_on_across_a_restart(
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
+) -> None:
     words, counts = kafka.topic(partitions=2), kafka.topic()
 
     def run() -> dict[Any, Any]:
@@ -283,7 +292,7 @@ def test_counts_go_on_across_a_restart(spark: Any, kafka: EmbeddedKafka, checkpo
 
 
 def test_the_older_way_of_finding_offsets_uses_a_consumer_group(
-    spark: Any, kafka: EmbeddedKafka, start_query: Any
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
 ) -> None:
     topic = kafka.topic(partitions=2)
     topic.send_many(str(n) for n in range(10))

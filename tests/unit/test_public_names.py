@@ -18,18 +18,18 @@ PYSPARK = {"DataFrame": object, "SparkSession": object, "StructType": object}
 MADE_BY_USERS = {embedkafka.EmbeddedKafka, embedkafka.ClusterConfig, embedkafka.TopicSpec}
 
 
-def test_every_public_name_can_be_had():
+def test_every_public_name_can_be_had() -> None:
     assert set(embedkafka.__all__) == set(embedkafka._HOMES)
     for name in embedkafka.__all__:
         assert getattr(embedkafka, name).__name__ == name
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Zookeeper'"):
         _ = embedkafka.Zookeeper
 
 
-def test_importing_the_package_loads_nothing_heavy():
+def test_importing_the_package_loads_nothing_heavy() -> None:
     code = (
         "import embedkafka, sys; print(*(m for m in sys.modules if m.startswith('embedkafka.')));"
         "from embedkafka import EmbeddedKafka;"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from orders.job import ENRICHED, ORDER, PRICE, Topics, enrich, revenue, run
+from pyspark.sql import SparkSession
 
 from embedkafka import EmbeddedKafka
 
@@ -33,14 +34,14 @@ def topics(kafka: EmbeddedKafka) -> Iterator[list[Any]]:
 
 
 @pytest.fixture
-def run_job(kafka: EmbeddedKafka, spark: Any, topics: list[Any], tmp_path: Path) -> Any:
+def run_job(kafka: EmbeddedKafka, spark: SparkSession, topics: list[Any], tmp_path: Path) -> Any:
     """Runs the job once over all there is; its checkpoints last for the test."""
     orders, prices, enriched, revenue = (topic.name for topic in topics)
     names = Topics(orders=orders, prices=prices, enriched=enriched, revenue=revenue)
     return lambda: run(spark, kafka.bootstrap_servers, tmp_path, names)
 
 
-def test_an_order_takes_the_price_of_its_day(spark: Any) -> None:
+def test_an_order_takes_the_price_of_its_day(spark: SparkSession) -> None:
     at, other_day = datetime(2026, 3, 1, 12), datetime(2026, 3, 2, 12)
     orders = spark.createDataFrame([(1, "apple", 2, at), (2, "apple", 2, other_day)], ORDER)
     prices = spark.createDataFrame(
@@ -57,7 +58,7 @@ def test_an_order_takes_the_price_of_its_day(spark: Any) -> None:
     ]
 
 
-def test_revenue_adds_up_by_article(spark: Any) -> None:
+def test_revenue_adds_up_by_article(spark: SparkSession) -> None:
     rows = [(1, "apple", 2, Decimal("0.30"), Decimal("0.60"))] * 2
     (total,) = revenue(spark.createDataFrame(rows, ENRICHED)).collect()
     assert (total.orders, total.pieces, total.revenue) == (2, 4, Decimal("1.20"))

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,33 +24,33 @@ class StandIn:
     close_with: Exception | None = None
     bootstrap_servers = "127.0.0.1:1,127.0.0.1:2"
 
-    def __init__(self, **settings):
+    def __init__(self, **settings: Any) -> None:
         self.settings = settings
         self.closed = False
         StandIn.made.append(self)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self.closed = True
         if StandIn.close_with:
             raise StandIn.close_with
 
 
 @pytest.fixture(autouse=True)
-def stand_in(monkeypatch):
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     StandIn.made = []
     StandIn.close_with = None
     monkeypatch.setattr(embedkafka, "EmbeddedKafka", StandIn, raising=False)
     return StandIn
 
 
-def python(program):
+def python(program: Any) -> list[Any]:
     return ["--", sys.executable, "-c", program]
 
 
-def test_up_tells_the_command_where_the_cluster_is(capfd):
+def test_up_tells_the_command_where_the_cluster_is(capfd: pytest.CaptureFixture[str]) -> None:
     program = "import os; print(os.environ['EMBEDKAFKA_BOOTSTRAP'])"
     program += "; print(os.environ['KAFKA_BOOTSTRAP_SERVERS'])"
     assert cli.main(["up", *python(program)]) == 0
@@ -56,7 +58,7 @@ def test_up_tells_the_command_where_the_cluster_is(capfd):
     assert StandIn.made[0].closed
 
 
-def test_up_passes_every_option_to_the_cluster(tmp_path):
+def test_up_passes_every_option_to_the_cluster(tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("# a comment\nlog.retention.ms = 5\nnum.partitions: 7\n")
     options = ["--brokers", "3", "--port", "9092", "--properties", str(properties)]
@@ -72,7 +74,9 @@ def test_up_passes_every_option_to_the_cluster(tmp_path):
     assert topics == {"a": (3, 2), "b": (4, None), "c": (1, None)}
 
 
-def test_broker_passes_every_option_to_its_process(monkeypatch, tmp_path, capsys):
+def test_broker_passes_every_option_to_its_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Lone(StandIn):
         address = "127.0.0.1:9"
 
@@ -93,9 +97,11 @@ def test_broker_passes_every_option_to_its_process(monkeypatch, tmp_path, capsys
     }
 
 
-def test_a_setting_without_effect_is_one_line_on_stderr(monkeypatch, capsys):
+def test_a_setting_without_effect_is_one_line_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Checking(StandIn):
-        def __init__(self, **settings):
+        def __init__(self, **settings: Any) -> None:
             ClusterConfig(**settings)
             super().__init__(**settings)
 
@@ -109,21 +115,25 @@ def test_a_setting_without_effect_is_one_line_on_stderr(monkeypatch, capsys):
     ]
 
 
-def test_a_setting_that_must_not_be_ignored_is_misuse(monkeypatch, capsys):
+def test_a_setting_that_must_not_be_ignored_is_misuse(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(embedkafka, "EmbeddedKafka", ClusterConfig, raising=False)
     assert cli.main(["up", "--config", "authorizer.class.name=x", *python("")]) == 2
     assert "there is no authorizer" in capsys.readouterr().err
 
 
-def test_up_keeps_the_exit_code_of_the_command():
+def test_up_keeps_the_exit_code_of_the_command() -> None:
     assert cli.main(["up", *python("raise SystemExit(7)")]) == 7
 
 
-def test_up_gives_128_and_the_signal_that_ended_the_command():
+def test_up_gives_128_and_the_signal_that_ended_the_command() -> None:
     assert cli.main(["up", *python("import os; os.kill(os.getpid(), 9)")]) == 137
 
 
-def test_up_answers_as_a_shell_does_for_a_command_that_cannot_run(tmp_path, capsys):
+def test_up_answers_as_a_shell_does_for_a_command_that_cannot_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["up", "--", "no-such-command-anywhere"]) == 127
     plain = tmp_path / "plain"
     plain.write_text("")
@@ -132,13 +142,17 @@ def test_up_answers_as_a_shell_does_for_a_command_that_cannot_run(tmp_path, caps
     assert all(made.closed for made in StandIn.made)
 
 
-def test_a_broken_cluster_fails_a_command_that_went_well(capsys):
+def test_a_broken_cluster_fails_a_command_that_went_well(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     StandIn.close_with = BackgroundFailure("the fetcher died")
     assert cli.main(["up", *python("")]) == 1
     assert "the fetcher died" in capsys.readouterr().err
 
 
-def test_a_broken_cluster_does_not_hide_how_the_command_failed(capsys):
+def test_a_broken_cluster_does_not_hide_how_the_command_failed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     StandIn.close_with = BackgroundFailure("the fetcher died")
     assert cli.main(["up", *python("raise SystemExit(7)")]) == 7
     assert "the fetcher died" in capsys.readouterr().err
@@ -161,19 +175,23 @@ def test_a_broken_cluster_does_not_hide_how_the_command_failed(capsys):
         (["broker", "--zookeeper", "localhost:2181"], "--id"),
     ],
 )
-def test_misuse_ends_with_code_2_and_says_why(arguments, complaint, capsys):
+def test_misuse_ends_with_code_2_and_says_why(
+    arguments: Any, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
     assert complaint in capsys.readouterr().err
 
 
-def test_a_properties_file_that_is_not_there_is_misuse(capsys):
+def test_a_properties_file_that_is_not_there_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["up", "--properties", "/no/such/file", "--", "true"]) == 2
     assert "/no/such/file" in capsys.readouterr().err
 
 
-def test_a_properties_file_may_hold_settings_of_others(tmp_path, caplog):
+def test_a_properties_file_may_hold_settings_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("confluent.support.metrics.enable=false\nnum.partitions=7\n")
     assert cli.main(["up", "--properties", str(properties), *python("")]) == 0
@@ -181,8 +199,10 @@ def test_a_properties_file_may_hold_settings_of_others(tmp_path, caplog):
     assert "unknown broker setting confluent.support.metrics.enable" in caplog.text
 
 
-def test_settings_that_the_cluster_refuses_are_misuse(monkeypatch, capsys):
-    def refuse(**settings):
+def test_settings_that_the_cluster_refuses_are_misuse(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**settings: Any) -> None:
         raise ConfigError("no such setting: colour")
 
     monkeypatch.setattr(embedkafka, "EmbeddedKafka", refuse)
@@ -190,7 +210,9 @@ def test_settings_that_the_cluster_refuses_are_misuse(monkeypatch, capsys):
     assert "colour" in capsys.readouterr().err
 
 
-def test_spark_jars_prints_one_path_in_each_line(monkeypatch, capsys, tmp_path):
+def test_spark_jars_prints_one_path_in_each_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     from embedkafka.spark import jars
 
     found = jars.Connector(release="4.0.0", jars=(tmp_path / "a", tmp_path / "b"), found_in="x")
@@ -199,7 +221,7 @@ def test_spark_jars_prints_one_path_in_each_line(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().out.split() == [str(tmp_path / "a"), str(tmp_path / "b")]
 
 
-def test_help_needs_neither_pyspark_nor_a_client():
+def test_help_needs_neither_pyspark_nor_a_client() -> None:
     program = "import sys; from embedkafka import cli\n"
     program += "try: cli.main(['--help'])\nexcept SystemExit: pass\n"
     program += "assert not {'pyspark', 'confluent_kafka'} & set(sys.modules), 'too much'"
@@ -211,7 +233,9 @@ def test_help_needs_neither_pyspark_nor_a_client():
     assert os.linesep in done.stdout
 
 
-def test_dump_log_tells_what_is_in_a_file(tmp_path, capsys):
+def test_dump_log_tells_what_is_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     segment = tmp_path / "orders-0" / f"{0:020d}.log"
     segment.parent.mkdir()
     segment.write_bytes(build_batch([(0, b"k", b"hello", ())]))
@@ -222,14 +246,16 @@ def test_dump_log_tells_what_is_in_a_file(tmp_path, capsys):
     assert [line["kind"] for line in lines] == ["file", "batch", "record"]
 
 
-def test_dump_log_fails_when_a_log_is_damaged(tmp_path, capsys):
+def test_dump_log_fails_when_a_log_is_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     segment = tmp_path / f"{0:020d}.log"
     segment.write_bytes(b"not a batch")
     assert cli.main(["dump-log", str(segment)]) == 1
     assert "\n! " in capsys.readouterr().out
 
 
-def test_dump_log_ends_in_silence_when_its_reader_has_seen_enough(tmp_path):
+def test_dump_log_ends_in_silence_when_its_reader_has_seen_enough(tmp_path: Path) -> None:
     segment = tmp_path / f"{0:020d}.log"
     segment.write_bytes(b"".join(build_batch([(0, b"k", bytes(500), ())]) for _ in range(300)))
     command = [sys.executable, "-m", "embedkafka.cli", "dump-log", str(segment)]

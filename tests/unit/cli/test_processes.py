@@ -3,6 +3,8 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -35,10 +37,10 @@ signal.pause()
 
 
 @pytest.fixture
-def start():
+def start() -> Iterator[Any]:
     processes = []
 
-    def start(*arguments, stdin=subprocess.PIPE):
+    def start(*arguments: Any, stdin: Any = subprocess.PIPE) -> Any:
         process = subprocess.Popen(
             [sys.executable, "-c", RUNNER, *arguments],
             stdin=stdin,
@@ -56,7 +58,7 @@ def start():
         process.communicate()
 
 
-def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start):
+def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start: Any) -> None:
     process = start("serve")
     assert process.stdout.readline() == "BOOTSTRAP 127.0.0.1:1\n"
     out, err = process.communicate("these words are not for us\n", timeout=30)
@@ -66,7 +68,7 @@ def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_ends_in_good_order_on_a_signal(start, number):
+def test_serve_ends_in_good_order_on_a_signal(start: Any, number: Any) -> None:
     process = start("serve")
     process.stdout.readline()
     process.send_signal(number)
@@ -74,7 +76,7 @@ def test_serve_ends_in_good_order_on_a_signal(start, number):
     assert "closed" in process.stderr.read()
 
 
-def test_serve_with_stay_goes_on_without_stdin(start):
+def test_serve_with_stay_goes_on_without_stdin(start: Any) -> None:
     process = start("serve", "--stay", stdin=subprocess.DEVNULL)
     process.stdout.readline()
     with pytest.raises(subprocess.TimeoutExpired):
@@ -83,7 +85,7 @@ def test_serve_with_stay_goes_on_without_stdin(start):
     assert process.wait(30) == 0
 
 
-def test_serve_started_without_any_stdin_ends_at_once():
+def test_serve_started_without_any_stdin_ends_at_once() -> None:
     closed_stdin = f"exec {sys.executable} -c '{RUNNER}' serve <&-"
     done = subprocess.run(["sh", "-c", closed_stdin], capture_output=True, text=True, timeout=30)
     assert done.stdout == "BOOTSTRAP 127.0.0.1:1\n"
@@ -91,7 +93,7 @@ def test_serve_started_without_any_stdin_ends_at_once():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
-def test_up_hands_signals_to_the_command_and_waits_for_it(start, number):
+def test_up_hands_signals_to_the_command_and_waits_for_it(start: Any, number: Any) -> None:
     process = start("up", "--", sys.executable, "-c", COMMAND)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
@@ -101,14 +103,14 @@ def test_up_hands_signals_to_the_command_and_waits_for_it(start, number):
     assert process.returncode == 40
 
 
-def test_up_gives_the_command_its_own_stdin(start):
+def test_up_gives_the_command_its_own_stdin(start: Any) -> None:
     process = start("up", "--", sys.executable, "-c", "print(input())")
     out, _ = process.communicate("hello\n", timeout=30)
     assert out == "hello\n"
     assert process.returncode == 0
 
 
-def test_a_command_killed_by_a_signal_gives_128_and_its_number(start):
+def test_a_command_killed_by_a_signal_gives_128_and_its_number(start: Any) -> None:
     program = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
     process = start("up", "--", sys.executable, "-c", program)
     assert process.wait(30) == 128 + signal.SIGTERM

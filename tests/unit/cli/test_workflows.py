@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,11 @@ COMMANDS = [
 ]
 
 
-def test_there_are_commands_to_check():
+def test_there_are_commands_to_check() -> None:
     assert len(COMMANDS) == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_in_a_workflow_is_understood(command):
+def test_a_command_in_a_workflow_is_understood(command: Any) -> None:
     own, behind = cli._split_command(shlex.split(command))
     assert cli._parser().parse_args(own).run is (cli._up if behind else cli._spark_jars)

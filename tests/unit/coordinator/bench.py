@@ -4,6 +4,8 @@ import heapq
 import itertools
 import struct
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.protocol.errors import ErrorCode
@@ -11,25 +13,26 @@ from embedkafka.records.batch import RecordBatch
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import TopicPartition
 
 
 class QueueLoop:
     """Runs posted events when told to, one after another, on the test's thread."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.events = deque()
         self.is_running = False
         self.is_open = True
 
-    def post(self, event):
+    def post(self, event: Any) -> Any:
         if self.is_open:
             self.events.append(event)
         return self.is_open
 
-    def assert_inside(self):
+    def assert_inside(self) -> None:
         assert self.is_running, "state of the loop was touched from outside"
 
-    def run(self):
+    def run(self) -> None:
         self.is_running = True
         try:
             while self.events:
@@ -42,29 +45,29 @@ class ManualTimer:
     """Timers in the time of a ManualClock."""
 
     class Task:
-        def __init__(self, callback):
+        def __init__(self, callback: Callable[[], object]) -> None:
             self.callback = callback
 
-        def cancel(self):
+        def cancel(self) -> None:
             self.callback = None
 
-    def __init__(self, clock):
+    def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.heap = []
         self.order = itertools.count()
 
-    def add(self, delay_ms, callback):
+    def add(self, delay_ms: float, callback: Callable[[], object]) -> Any:
         task = self.Task(callback)
         due = self.clock.now_ms() + delay_ms
         heapq.heappush(self.heap, (due, next(self.order), task))
         return task
 
-    def next_due(self):
+    def next_due(self) -> Any:
         while self.heap and self.heap[0][2].callback is None:
             heapq.heappop(self.heap)
         return self.heap[0][0] if self.heap else None
 
-    def fire_due(self):
+    def fire_due(self) -> None:
         while (due := self.next_due()) is not None and due <= self.clock.now_ms():
             _, _, task = heapq.heappop(self.heap)
             task.callback()
@@ -73,13 +76,13 @@ class ManualTimer:
 class ListLog:
     """PartitionLogs over lists of batches."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.batches = {}
         self.end = {}
         self.held = None
         self.errors = deque()
 
-    def append(self, topic_partition, batch, on_done):
+    def append(self, topic_partition: TopicPartition, batch: bytearray, on_done: Any) -> None:
         if self.errors:
             on_done(self.errors.popleft(), -1)
             return
@@ -93,30 +96,30 @@ class ListLog:
         else:
             self.held.append(lambda: on_done(ErrorCode.NONE, base_offset))
 
-    def put(self, topic_partition, key, value):
+    def put(self, topic_partition: TopicPartition, key: Any, value: Any) -> None:
         """Appends a record that no coordinator of ours would write."""
         batch = build_batch([(0, key, value, ())])
         self.append(topic_partition, batch, lambda error, base_offset: None)
 
-    def hold(self):
+    def hold(self) -> None:
         """Keeps acknowledgements back until `release`."""
         self.held = deque()
 
-    def release(self):
+    def release(self) -> None:
         held, self.held = self.held, None
         for acknowledge in held:
             acknowledge()
 
-    def log_start_offset(self, topic_partition):
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
         return 0
 
-    def read(self, topic_partition, offset):
+    def read(self, topic_partition: TopicPartition, offset: int) -> memoryview:
         for batch in self.batches.get(topic_partition, ()):
             if RecordBatch(memoryview(batch)).last_offset >= offset:
                 return memoryview(batch)
         return memoryview(b"")
 
-    def records(self):
+    def records(self) -> list[tuple[Any, Any]]:
         """All records of all partitions, as (key, value)."""
         return [
             (record.key, record.value)
@@ -129,28 +132,28 @@ class ListLog:
 class Reply:
     """Keeps what a request is answered with, and insists on one answer."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.responses = []
 
-    def __call__(self, response):
+    def __call__(self, response: Any) -> None:
         self.responses.append(response)
         assert len(self.responses) == 1, f"answered twice: {self.responses}"
 
     @property
-    def is_waiting(self):
+    def is_waiting(self) -> bool:
         return not self.responses
 
     @property
-    def response(self):
+    def response(self) -> Any:
         assert self.responses, "not answered"
         return self.responses[0]
 
     @property
-    def error(self):
+    def error(self) -> ErrorCode:
         return ErrorCode(self.response.error_code)
 
     @property
-    def producer(self):
+    def producer(self) -> tuple[Any, Any]:
         assert self.error is ErrorCode.NONE
         return self.response.producer_id, self.response.producer_epoch
 
@@ -165,7 +168,9 @@ class Elsewhere(set):
 class Bench:
     """The parts around a service, and ways to drive it; tests add requests."""
 
-    def __init__(self, *, log=None, clock=None, elsewhere=(0,)):
+    def __init__(
+        self, *, log: Any = None, clock: ManualClock | None = None, elsewhere: tuple[int] = (0,)
+    ) -> None:
         self.clock = clock or ManualClock()
         self.loop = QueueLoop()
         self.timer = ManualTimer(self.clock)
@@ -180,7 +185,7 @@ class Bench:
             failures=self.failures,
         )
 
-    def advance(self, ms):
+    def advance(self, ms: int) -> None:
         """Moves time and delivers each timer at its own time."""
         target = self.clock.now_ms() + ms
         while (due := self.timer.next_due()) is not None and due <= target:
@@ -189,16 +194,16 @@ class Bench:
             self.loop.run()
         self.clock.advance(target - self.clock.now_ms())
 
-    def send(self, method, *args):
+    def send(self, method: str, *args: Any) -> Reply:
         reply = Reply()
         method(*args, reply)
         self.loop.run()
         return reply
 
-    def shard(self, partition=0):
+    def shard(self, partition: int = 0) -> Any:
         return self.service.coordinator._host._hosted[partition].shard
 
-    def begin_loading(self):
+    def begin_loading(self) -> Any:
         """Starts to load and stops after the first read; returns what is left to do."""
         self.service.coordinator.on_leading(0, 1)
         self.loop.is_running = True

@@ -1,4 +1,6 @@
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -8,41 +10,43 @@ from embedkafka.coordinator.arrivals import WAIT_MS, Arrivals
 class OneTimer:
     """Remembers what was set, and fires it by hand."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.tasks = []
 
-    def add(self, delay_ms, callback):
+    def add(self, delay_ms: float, callback: Callable[[], object]) -> "Task":
         task = Task(delay_ms, callback)
         self.tasks.append(task)
         return task
 
 
 class Task:
-    def __init__(self, delay_ms, callback):
+    def __init__(self, delay_ms: float, callback: Callable[[], object]) -> None:
         self.delay_ms = delay_ms
         self.callback = callback
         self.is_cancelled = False
 
-    def cancel(self):
+    def cancel(self) -> None:
         self.is_cancelled = True
 
 
 @pytest.fixture
-def timer():
+def timer() -> OneTimer:
     return OneTimer()
 
 
 @pytest.fixture
-def posted():
+def posted() -> Any:
     return deque()
 
 
 @pytest.fixture
-def arrivals(timer, posted):
+def arrivals(timer: OneTimer, posted: Any) -> Arrivals:
     return Arrivals(timer, posted.append)
 
 
-def test_an_action_runs_when_the_last_of_its_partitions_is_settled(arrivals, timer):
+def test_an_action_runs_when_the_last_of_its_partitions_is_settled(
+    arrivals: Arrivals, timer: OneTimer
+) -> None:
     done = []
     arrivals.wait({1, 2}, lambda: done.append("both"))
     arrivals.settle(1)
@@ -54,7 +58,9 @@ def test_an_action_runs_when_the_last_of_its_partitions_is_settled(arrivals, tim
     assert not arrivals.partitions
 
 
-def test_an_action_that_waits_too_long_runs_all_the_same(arrivals, timer, posted):
+def test_an_action_that_waits_too_long_runs_all_the_same(
+    arrivals: Arrivals, timer: OneTimer, posted: Any
+) -> None:
     done = []
     arrivals.wait({1}, lambda: done.append(1))
     arrivals.wait({1}, lambda: done.append(2))
@@ -67,7 +73,9 @@ def test_an_action_that_waits_too_long_runs_all_the_same(arrivals, timer, posted
     assert done == [1, 2]
 
 
-def test_a_timeout_that_was_queued_when_the_partition_settled_does_nothing(arrivals, timer, posted):
+def test_a_timeout_that_was_queued_when_the_partition_settled_does_nothing(
+    arrivals: Arrivals, timer: OneTimer, posted: Any
+) -> None:
     done = []
     arrivals.wait({1}, lambda: done.append(1))
     timer.tasks[0].callback()

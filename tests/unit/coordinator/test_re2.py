@@ -1,6 +1,7 @@
 """RE2's syntax, as Kafka 4.3 read it: every line was asked of a real broker."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -176,7 +177,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-def each(table):
+def each(table: Any) -> list[Any]:
     return [
         pytest.param(expression, result, id=repr(expression))
         for result, expressions in table.items()
@@ -185,19 +186,19 @@ def each(table):
 
 
 @pytest.mark.parametrize(("expression", "topics"), each(MATCHES))
-def test_it_matches_what_it_matches_in_kafka(expression, topics):
+def test_it_matches_what_it_matches_in_kafka(expression: Any, topics: Any) -> None:
     pattern = compile_re2(expression)
     assert " ".join(topic for topic in TOPICS if pattern.fullmatch(topic)) == topics
 
 
 @pytest.mark.parametrize(("expression", "complaint"), each(COMPLAINTS))
-def test_it_is_refused_as_in_kafka(expression, complaint):
+def test_it_is_refused_as_in_kafka(expression: Any, complaint: Any) -> None:
     with pytest.raises(InvalidExpression) as refusal:
         compile_re2(expression)
     assert str(refusal.value) == complaint
 
 
-def test_signs_of_the_whole_text_are_taken_literally_in_python_too():
+def test_signs_of_the_whole_text_are_taken_literally_in_python_too() -> None:
     assert compile_re2(r"\p{Greek}+").fullmatch("λόγος")
     assert compile_re2("[^a]").fullmatch("\n")
     assert not compile_re2("a$").fullmatch("a\n")
@@ -218,14 +219,14 @@ def test_signs_of_the_whole_text_are_taken_literally_in_python_too():
         "((a{0,9}){0,9})*b",
     ],
 )
-def test_no_expression_takes_exponential_time(expression):
+def test_no_expression_takes_exponential_time(expression: str) -> None:
     """With a matcher that tries one way after another, none of these ends in a lifetime."""
     pattern = compile_re2(expression)
     assert not pattern.fullmatch("a" * 249)
     assert pattern.fullmatch("a" * 248 + "b")
 
 
-def test_a_thousand_levels_are_read_and_more_are_refused():
+def test_a_thousand_levels_are_read_and_more_are_refused() -> None:
     assert compile_re2("(" * 1000 + "a" + ")" * 1000).fullmatch("a")
     for expression in ("(" * 1001 + "a" + ")" * 1001, "(" * 20_000, "(?i:" * 5000):
         with pytest.raises(InvalidExpression, match="expression nests too deeply"):
@@ -236,7 +237,7 @@ def test_a_thousand_levels_are_read_and_more_are_refused():
     "expression",
     ["((a{100}){100}){100}", "(a{1000}){1000}", "a" * 20_000, "a|" * 20_000, "(ab?){999}" * 10],
 )
-def test_what_grows_too_large_is_refused(expression):
+def test_what_grows_too_large_is_refused(expression: Any) -> None:
     with pytest.raises(InvalidExpression, match="expression too large"):
         compile_re2(expression)
 
@@ -244,28 +245,28 @@ def test_what_grows_too_large_is_refused(expression):
 @pytest.mark.parametrize(
     "expression", ["a{1000000000000}", "a{0,1000000000000}", f"a{{{'9' * 9000}}}"]
 )
-def test_a_count_of_any_length_is_refused_as_in_kafka(expression):
+def test_a_count_of_any_length_is_refused_as_in_kafka(expression: str) -> None:
     with pytest.raises(InvalidExpression, match="invalid repeat count"):
         compile_re2(expression)
 
 
-def test_a_count_with_leading_zeros_is_text():
+def test_a_count_with_leading_zeros_is_text() -> None:
     assert compile_re2("a{01}").fullmatch("a{01}")
     assert compile_re2("a{1,02}").fullmatch("a{1,02}")
 
 
-def test_a_repetition_reaches_back_over_a_change_of_flags():
+def test_a_repetition_reaches_back_over_a_change_of_flags() -> None:
     assert compile_re2("fo(?i)*").fullmatch("fooo")
 
 
-def test_either_case_is_meant_before_a_class_is_inverted():
+def test_either_case_is_meant_before_a_class_is_inverted() -> None:
     assert not compile_re2("(?i)[^a]").fullmatch("A")
     assert compile_re2("(?i)[^a]").fullmatch("B")
 
 
 @given(st.data())
 @settings(max_examples=200, deadline=None)
-def test_it_agrees_with_python_where_the_syntaxes_do(data):
+def test_it_agrees_with_python_where_the_syntaxes_do(data: Any) -> None:
     """Expressions that both read alike, small enough for Python to match them in time."""
     expression = data.draw(EXPRESSIONS)
     pattern = compile_re2(expression)

@@ -1,6 +1,7 @@
 """The runtime with a coordinator that counts: every word sent to it is one record."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,29 +24,29 @@ from tests.unit.coordinator.bench import Bench, Reply
 class Shard:
     """Counts the records of one partition; its effects are strings."""
 
-    def __init__(self, partition, epoch):
+    def __init__(self, partition: int, epoch: int) -> None:
         self.partition = partition
         self.epoch = epoch
         self.count = 0
         self.waiting = []
 
-    def replay_batch(self, batch):
+    def replay_batch(self, batch: bytearray) -> None:
         if any(record.key == b"odd" for record in batch.records()):
             raise ValueError("an odd record")
         self.count += batch.record_count
 
-    def on_loaded(self, *, now_ms):
+    def on_loaded(self, *, now_ms: float) -> Decision:
         return Decision(effects=["loaded"])
 
-    def on_unloaded(self):
+    def on_unloaded(self) -> Any:
         out = Decisions()
         for reply in self.waiting:
             out.answer(reply, ErrorCode.NOT_COORDINATOR)
         out.do("never")
         return out.done()
 
-    def add(self, reply, *, key=b"k", **how):
-        def on_stored(stored, after):
+    def add(self, reply: Any, *, key: bytes = b"k", **how: str) -> Any:
+        def on_stored(stored: Any, after: Any) -> None:
             if stored.error is ErrorCode.NONE:
                 self.count += 1
                 after.do("added")
@@ -55,24 +56,24 @@ class Shard:
         out.write([LogRecord(key, b"v")], on_stored, **how)
         return out.done()
 
-    def wait(self, reply):
+    def wait(self, reply: Any) -> Decision:
         self.waiting.append(reply)
         return Decision()
 
 
 class Effects:
-    def __init__(self):
+    def __init__(self) -> None:
         self.seen = []
 
-    def carry_out(self, partition, shard, effect):
+    def carry_out(self, partition: int, shard: Any, effect: Any) -> None:
         self.seen.append(effect)
 
-    def cancel(self, partition):
+    def cancel(self, partition: int) -> None:
         self.seen.append("cancelled")
 
 
 class Counter(Bench):
-    def __init__(self, *, is_bound_to_epoch=False, **parts):
+    def __init__(self, *, is_bound_to_epoch: bool = False, **parts: Any) -> None:
         super().__init__(**parts)
         self.effects = Effects()
         host = ShardHost(
@@ -86,15 +87,15 @@ class Counter(Bench):
         self.coordinator = CoordinatorRuntime(host, self.parts, partition_count=1)
         self.service = SimpleNamespace(coordinator=self.coordinator)
 
-    def lead(self, epoch=0):
+    def lead(self, epoch: int = 0) -> Any:
         self.coordinator.on_leading(0, epoch)
         self.loop.run()
         return self
 
-    def submit(self, method=Shard.add, *, may_wait=True, **options):
+    def submit(self, method: str = Shard.add, *, may_wait: bool = True, **options: Any) -> Reply:
         reply = Reply()
 
-        def decide(shard, now_ms):
+        def decide(shard: Any, now_ms: float) -> Any:
             return method(shard, reply, **options)
 
         self.coordinator.submit("key", decide, reply, lambda error: error, may_wait=may_wait)
@@ -103,11 +104,11 @@ class Counter(Bench):
 
 
 @pytest.fixture
-def counter():
+def counter() -> Any:
     return Counter().lead()
 
 
-def test_an_answer_waits_for_the_append_and_effects_follow(counter):
+def test_an_answer_waits_for_the_append_and_effects_follow(counter: Any) -> None:
     counter.log.hold()
     reply = counter.submit()
     assert reply.is_waiting
@@ -117,10 +118,10 @@ def test_an_answer_waits_for_the_append_and_effects_follow(counter):
     assert counter.effects.seen == ["loaded", "added"]
 
 
-def test_whoever_has_an_answer_finds_its_effects_at_work(counter):
+def test_whoever_has_an_answer_finds_its_effects_at_work(counter: Any) -> None:
     seen = []
 
-    def decide(shard, now_ms):
+    def decide(shard: Any, now_ms: float) -> Any:
         out = Decisions()
         out.answer(lambda _: seen.extend(counter.effects.seen), None)
         out.do("timer")
@@ -131,13 +132,13 @@ def test_whoever_has_an_answer_finds_its_effects_at_work(counter):
     assert seen == ["loaded", "timer"]
 
 
-def test_an_answer_that_fails_is_recorded_and_the_others_are_sent(counter):
+def test_an_answer_that_fails_is_recorded_and_the_others_are_sent(counter: Any) -> None:
     seen = []
 
-    def fail(response):
+    def fail(response: Any) -> None:
         raise ValueError("no such response")
 
-    def decide(shard, now_ms):
+    def decide(shard: Any, now_ms: float) -> Any:
         out = Decisions()
         out.answer(fail, None)
         out.answer(seen.append, "second")
@@ -150,7 +151,7 @@ def test_an_answer_that_fails_is_recorded_and_the_others_are_sent(counter):
         counter.failures.check()
 
 
-def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter):
+def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter: Any) -> None:
     counter.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
     own = {ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.REBALANCE_IN_PROGRESS}
@@ -158,7 +159,7 @@ def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter):
     assert refusal_of(ErrorCode.INVALID_TOPIC_EXCEPTION) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_delayed_append_takes_its_time(counter):
+def test_a_delayed_append_takes_its_time(counter: Any) -> None:
     reply = counter.submit(delay_ms=20)
     counter.advance(19)
     assert reply.is_waiting
@@ -166,7 +167,7 @@ def test_a_delayed_append_takes_its_time(counter):
     assert reply.response is ErrorCode.NONE
 
 
-def test_a_shard_answers_when_its_log_is_replayed(counter):
+def test_a_shard_answers_when_its_log_is_replayed(counter: Any) -> None:
     counter.submit()
     counter.submit()
     other = Counter(log=counter.log)
@@ -181,7 +182,7 @@ def test_a_shard_answers_when_its_log_is_replayed(counter):
     assert other.shard().count == 3
 
 
-def test_a_shard_answers_when_its_broker_knows_the_cluster():
+def test_a_shard_answers_when_its_broker_knows_the_cluster() -> None:
     counter = Counter()
     counter.elsewhere.is_informed = False
     counter.lead()
@@ -198,7 +199,7 @@ def test_a_shard_answers_when_its_broker_knows_the_cluster():
     assert counter.effects.seen == ["loaded", "added"]
 
 
-def test_a_shard_may_be_let_go_before_its_broker_knows_the_cluster():
+def test_a_shard_may_be_let_go_before_its_broker_knows_the_cluster() -> None:
     counter = Counter(elsewhere=())
     counter.elsewhere.is_informed = False
     early = counter.lead().submit()
@@ -211,7 +212,7 @@ def test_a_shard_may_be_let_go_before_its_broker_knows_the_cluster():
     assert counter.submit(may_wait=False).response is ErrorCode.NOT_COORDINATOR
 
 
-def test_who_comes_before_the_leadership_waits_for_it():
+def test_who_comes_before_the_leadership_waits_for_it() -> None:
     counter = Counter(elsewhere=())
     early = counter.submit()
     counter.coordinator.on_metadata_changed()
@@ -221,7 +222,7 @@ def test_who_comes_before_the_leadership_waits_for_it():
     assert early.response is ErrorCode.NONE
 
 
-def test_who_waits_hears_of_another_leader_at_once():
+def test_who_waits_hears_of_another_leader_at_once() -> None:
     counter = Counter(elsewhere=())
     early = counter.submit()
     counter.elsewhere.add(0)
@@ -231,14 +232,14 @@ def test_who_waits_hears_of_another_leader_at_once():
     assert counter.submit().response is ErrorCode.NOT_COORDINATOR
 
 
-def test_who_waits_for_a_leader_that_never_comes_is_sent_away():
+def test_who_waits_for_a_leader_that_never_comes_is_sent_away() -> None:
     counter = Counter(elsewhere=())
     early = counter.submit()
     counter.advance(500)
     assert early.response is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter):
+def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter: Any) -> None:
     waiting = counter.submit(Shard.wait)
     counter.log.hold()
     appending = counter.submit()
@@ -251,7 +252,7 @@ def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter):
     assert counter.effects.seen == ["loaded", "cancelled"]
 
 
-def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter):
+def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter: Any) -> None:
     counter.submit()
     other = Counter(log=counter.log)
     loading = other.begin_loading()
@@ -263,7 +264,7 @@ def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter):
     assert other.submit().response is ErrorCode.NOT_COORDINATOR
 
 
-def test_who_waits_for_a_shard_to_load_hears_at_once_that_it_was_let_go(counter):
+def test_who_waits_for_a_shard_to_load_hears_at_once_that_it_was_let_go(counter: Any) -> None:
     counter.submit()
     other = Counter(log=counter.log)
     other.begin_loading()
@@ -274,7 +275,7 @@ def test_who_waits_for_a_shard_to_load_hears_at_once_that_it_was_let_go(counter)
     assert early.response is ErrorCode.NOT_COORDINATOR
 
 
-def test_who_waits_for_a_leader_hears_at_once_that_the_coordinator_stops():
+def test_who_waits_for_a_leader_hears_at_once_that_the_coordinator_stops() -> None:
     counter = Counter(elsewhere=())
     early = counter.submit()
     counter.coordinator.stop()
@@ -282,7 +283,7 @@ def test_who_waits_for_a_leader_hears_at_once_that_the_coordinator_stops():
     assert early.response is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_batch_names_a_producer_only_in_a_transaction(counter):
+def test_a_batch_names_a_producer_only_in_a_transaction(counter: Any) -> None:
     counter.submit()
     counter.submit(producer=TransactionalProducer(7, 3))
     plain, transactional = map(
@@ -293,7 +294,7 @@ def test_a_batch_names_a_producer_only_in_a_transaction(counter):
     assert transactional.is_transactional
 
 
-def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter):
+def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter: Any) -> None:
     reply = counter.submit(delay_ms=20)
     counter.coordinator.on_resigned(0)
     counter.advance(20)
@@ -301,7 +302,7 @@ def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter):
     assert not counter.log.batches
 
 
-def test_a_late_resignation_of_an_older_epoch_is_ignored(counter):
+def test_a_late_resignation_of_an_older_epoch_is_ignored(counter: Any) -> None:
     counter.lead(5)
     counter.coordinator.on_resigned(0, 4)
     assert counter.submit().response is ErrorCode.NONE
@@ -311,7 +312,7 @@ def test_a_late_resignation_of_an_older_epoch_is_ignored(counter):
     assert counter.shard().count == 1
 
 
-def test_a_newer_epoch_is_noted_or_begins_a_new_life():
+def test_a_newer_epoch_is_noted_or_begins_a_new_life() -> None:
     steady = Counter().lead(1).lead(2)
     assert steady.shard().epoch == 1
     bound = Counter(is_bound_to_epoch=True).lead(1).lead(2).lead(1)
@@ -319,12 +320,14 @@ def test_a_newer_epoch_is_noted_or_begins_a_new_life():
     assert bound.effects.seen == ["loaded", "cancelled", "loaded"]
 
 
-def unreadable(*_):
+def unreadable(*_: Any) -> None:
     raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @pytest.mark.parametrize("method", ["read", "log_start_offset"])
-def test_a_log_that_cannot_be_read_leaves_no_coordinator_for_now(monkeypatch, method):
+def test_a_log_that_cannot_be_read_leaves_no_coordinator_for_now(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
     counter = Counter(elsewhere=())
     with monkeypatch.context() as patch:
         patch.setattr(counter.log, method, unreadable)
@@ -335,7 +338,7 @@ def test_a_log_that_cannot_be_read_leaves_no_coordinator_for_now(monkeypatch, me
     assert counter.submit().response is ErrorCode.NONE
 
 
-def test_a_log_that_another_broker_leads_is_not_read_again(monkeypatch):
+def test_a_log_that_another_broker_leads_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = Counter(elsewhere=())
     monkeypatch.setattr(counter.log, "read", unreadable)
     counter.lead()
@@ -346,7 +349,7 @@ def test_a_log_that_another_broker_leads_is_not_read_again(monkeypatch):
 
 
 @pytest.fixture
-def odd():
+def odd() -> Counter:
     """A coordinator on a log with a record that it cannot replay, while somebody waits for it."""
     first = Counter().lead()
     first.submit()
@@ -358,7 +361,7 @@ def odd():
     return odd
 
 
-def test_a_record_that_cannot_be_replayed_is_not_passed_over(odd):
+def test_a_record_that_cannot_be_replayed_is_not_passed_over(odd: Counter) -> None:
     assert odd.early.response is ErrorCode.NOT_COORDINATOR
     assert odd.submit().response is ErrorCode.NOT_COORDINATOR
     assert not odd.coordinator.is_loading
@@ -367,12 +370,12 @@ def test_a_record_that_cannot_be_replayed_is_not_passed_over(odd):
     assert odd.effects.seen == ["cancelled"]
 
 
-def drop_odd_record(counter):
+def drop_odd_record(counter: Any) -> None:
     for batches in counter.log.batches.values():
         del batches[1:]
 
 
-def test_a_shard_that_failed_to_load_is_loaded_again_from_the_start(odd):
+def test_a_shard_that_failed_to_load_is_loaded_again_from_the_start(odd: Counter) -> None:
     drop_odd_record(odd)
     odd.advance(1_000)
     assert odd.submit().response is ErrorCode.NONE
@@ -380,7 +383,9 @@ def test_a_shard_that_failed_to_load_is_loaded_again_from_the_start(odd):
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_a_shard_that_failed_to_load_is_loaded_at_once_under_a_newer_epoch_only(odd, epoch):
+def test_a_shard_that_failed_to_load_is_loaded_at_once_under_a_newer_epoch_only(
+    odd: Counter, epoch: int
+) -> None:
     drop_odd_record(odd)
     odd.lead(epoch)
     expected = ErrorCode.NONE if epoch else ErrorCode.NOT_COORDINATOR
@@ -390,14 +395,14 @@ def test_a_shard_that_failed_to_load_is_loaded_at_once_under_a_newer_epoch_only(
     assert odd.effects.seen.count("loaded") == 1
 
 
-def test_a_shard_that_failed_to_load_is_let_go_like_any_other(odd):
+def test_a_shard_that_failed_to_load_is_let_go_like_any_other(odd: Counter) -> None:
     odd.coordinator.on_resigned(0)
     odd.advance(10_000)
     assert odd.timer.next_due() is None
     assert odd.effects.seen == ["cancelled"]
 
 
-def test_a_stopped_coordinator_is_not_available(counter):
+def test_a_stopped_coordinator_is_not_available(counter: Any) -> None:
     counter.coordinator.every(1_000, Shard.add)
     waiting = counter.submit(Shard.wait)
     counter.coordinator.stop()
@@ -410,10 +415,10 @@ def test_a_stopped_coordinator_is_not_available(counter):
     assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_checks_come_again_and_again(counter):
+def test_checks_come_again_and_again(counter: Any) -> None:
     replies = []
 
-    def check(shard, now_ms):
+    def check(shard: Any, now_ms: float) -> Any:
         replies.append(Reply())
         return shard.add(replies[-1])
 
@@ -422,7 +427,7 @@ def test_checks_come_again_and_again(counter):
     assert [reply.response for reply in replies] == [ErrorCode.NONE] * 3
 
 
-def test_the_topic_says_how_many_partitions_there_are(counter):
+def test_the_topic_says_how_many_partitions_there_are(counter: Any) -> None:
     counter.coordinator.start(None)
     assert counter.coordinator.partition_for("key") == 0
     counter.coordinator.start(50)

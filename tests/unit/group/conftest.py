@@ -1,7 +1,9 @@
 """The group coordinator on a bench, without threads."""
 
 import uuid
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -22,28 +24,28 @@ from tests.unit.coordinator.bench import Bench
 class Catalog:
     """TopicCatalog: names with partition counts; ids follow from the names."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.counts = {}
 
-    def topics(self):
+    def topics(self) -> dict[Any, Any]:
         return {name: (self.id_of(name), count) for name, count in self.counts.items()}
 
     @staticmethod
-    def id_of(name):
+    def id_of(name: str) -> Any:
         return uuid.uuid5(uuid.NAMESPACE_DNS, name)
 
 
 class Overrides(dict):
     """Settings of single groups, by group and name."""
 
-    def find_group_value(self, group_id, name):
+    def find_group_value(self, group_id: Any, name: str) -> Any:
         return self.get((group_id, name))
 
 
 class Coordinator(Bench):
     """The group service, and short ways to send requests."""
 
-    def __init__(self, config=None, *, catalog=None, **parts):
+    def __init__(self, config: Any = None, *, catalog: Any = None, **parts: Any) -> None:
         super().__init__(**parts)
         self.config = config or GroupConfig(offsets_topic_num_partitions=1)
         self.catalog = catalog or Catalog()
@@ -57,7 +59,7 @@ class Coordinator(Bench):
             overrides=self.overrides,
         )
 
-    def lead(self):
+    def lead(self) -> Any:
         for partition in range(self.config.offsets_topic_num_partitions):
             self.service.coordinator.on_leading(partition, 0)
         self.loop.run()
@@ -65,17 +67,17 @@ class Coordinator(Bench):
 
     def join(
         self,
-        group="g",
-        member="",
+        group: str = "g",
+        member: str = "",
         *,
-        version=9,
-        instance=None,
-        protocols=(("range", b"sub"),),
-        session_ms=10_000,
-        rebalance_ms=60_000,
-        protocol_type="consumer",
-        client="c",
-    ):
+        version: int = 9,
+        instance: str | None = None,
+        protocols: tuple[tuple[str, bytes]] = (("range", b"sub"),),
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        protocol_type: str = "consumer",
+        client: str = "c",
+    ) -> Any:
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_ms,
@@ -87,14 +89,23 @@ class Coordinator(Bench):
         )
         return self.send(self.service.join_group, request, client, "/127.0.0.1", version)
 
-    def joined(self, group="g", **kwargs):
+    def joined(self, group: str = "g", **kwargs: Any) -> tuple[Any, str]:
         """A new dynamic member's join, with the id it was told to use; returns (id, reply)."""
         first = self.join(group, **kwargs)
         assert first.error is ErrorCode.MEMBER_ID_REQUIRED
         member = first.response.member_id
         return member, self.join(group, member, **kwargs)
 
-    def sync(self, member, generation, assignments=None, *, group="g", instance=None, version=4):
+    def sync(
+        self,
+        member: Any,
+        generation: int,
+        assignments: Any = None,
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        version: int = 4,
+    ) -> Any:
         request = SyncGroupRequest(
             group_id=group,
             generation_id=generation,
@@ -109,7 +120,9 @@ class Coordinator(Bench):
         )
         return self.send(self.service.sync_group, request, version)
 
-    def heartbeat(self, member, generation, *, group="g", instance=None):
+    def heartbeat(
+        self, member: Any, generation: int, *, group: str = "g", instance: str | None = None
+    ) -> Any:
         request = HeartbeatRequest(
             group_id=group,
             generation_id=generation,
@@ -118,7 +131,7 @@ class Coordinator(Bench):
         )
         return self.send(self.service.heartbeat, request)
 
-    def leave(self, *members, group="g", version=5):
+    def leave(self, *members: Any, group: str = "g", version: int = 5) -> Any:
         request = LeaveGroupRequest(
             group_id=group,
             member_id=members[0] if version < 3 else "",
@@ -133,16 +146,16 @@ class Coordinator(Bench):
 
     def commit(
         self,
-        offsets,
+        offsets: Any,
         *,
-        group="g",
-        member="",
-        generation=-1,
-        instance=None,
-        version=8,
-        metadata="",
-        retention_ms=-1,
-    ):
+        group: str = "g",
+        member: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        version: int = 8,
+        metadata: str = "",
+        retention_ms: int = -1,
+    ) -> Any:
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=generation,
@@ -166,7 +179,9 @@ class Coordinator(Bench):
         )
         return self.send(self.service.offset_commit, request, version)
 
-    def committed(self, *partitions, group="g", require_stable=False):
+    def committed(
+        self, *partitions: Any, group: str = "g", require_stable: bool = False
+    ) -> dict[Any, Any]:
         """Offsets by (topic, partition); all there are when none are named."""
         topics = [
             OffsetFetchRequest.Group.Topic(name=topic, partition_indexes=[partition])
@@ -187,14 +202,14 @@ class Coordinator(Bench):
             for partition in topic.partitions
         }
 
-    def fetch(self, *groups):
+    def fetch(self, *groups: Any) -> Any:
         """Everything that groups have committed, as one request."""
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequest.Group(group_id=group, topics=None) for group in groups]
         )
         return self.send(self.service.offset_fetch, request, 8)
 
-    def stable(self, group="g", **kwargs):
+    def stable(self, group: str = "g", **kwargs: Any) -> Any:
         """A group of one member in Stable; returns its member id."""
         member, reply = self.joined(group, **kwargs)
         assert reply.error is ErrorCode.NONE
@@ -204,16 +219,16 @@ class Coordinator(Bench):
 
 
 @pytest.fixture
-def coordinator():
+def coordinator() -> Coordinator:
     return Coordinator().lead()
 
 
 @pytest.fixture(scope="session")
-def new_coordinator():
+def new_coordinator() -> type[Coordinator]:
     return Coordinator
 
 
-def commit_errors(reply):
+def commit_errors(reply: Any) -> list[ErrorCode]:
     return [
         ErrorCode(partition.error_code)
         for topic in reply.response.topics
@@ -222,5 +237,5 @@ def commit_errors(reply):
 
 
 @pytest.fixture(name="commit_errors")
-def commit_errors_fixture():
+def commit_errors_fixture() -> Callable[[Any], list[ErrorCode]]:
     return commit_errors

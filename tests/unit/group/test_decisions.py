@@ -1,5 +1,6 @@
 """Decisions are values: a test may compare all of one, with what follows its append."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -21,11 +22,11 @@ MEMBER_ID = f"c-{UUID(int=7)}"
 
 
 @pytest.fixture
-def shard():
+def shard() -> GroupShard:
     return GroupShard(0, GroupConfig(), lambda: UUID(int=7), None, None)
 
 
-def join_call(member_id, reply):
+def join_call(member_id: str, reply: Any) -> JoinCall:
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -37,7 +38,7 @@ def join_call(member_id, reply):
     return JoinCall(request=request, client_id="c", client_host="/h", version=9, reply=reply)
 
 
-def commit_call(reply):
+def commit_call(reply: Any) -> CommitCall:
     committer = Committer(group_id="g", member_id="", group_instance_id=None, generation_id=-1)
     offset = OffsetToCommit(
         topic_partition=TopicPartition("t", 0), offset=5, leader_epoch=0, metadata=""
@@ -45,11 +46,11 @@ def commit_call(reply):
     return CommitCall(committer=committer, offsets=[offset], reply=reply)
 
 
-def reply(response):
+def reply(response: Any) -> None:
     """Never called: decisions only name it."""
 
 
-def test_a_first_join_hands_out_a_member_id(shard):
+def test_a_first_join_hands_out_a_member_id(shard: GroupShard) -> None:
     decision = shard.decide(join_call("", reply), now_ms=0)
     session = TimerKey(TimerKind.SESSION, "g", MEMBER_ID)
     assert decision == Decision(
@@ -58,7 +59,7 @@ def test_a_first_join_hands_out_a_member_id(shard):
     )
 
 
-def test_the_leaders_assignment_is_stored_and_what_follows_is_known(shard):
+def test_the_leaders_assignment_is_stored_and_what_follows_is_known(shard: GroupShard) -> None:
     shard.decide(join_call("", reply), now_ms=0)
     shard.decide(join_call(MEMBER_ID, reply), now_ms=0)
     assignments = [SyncGroupRequest.Assignment(member_id=MEMBER_ID, assignment=b"a")]
@@ -77,7 +78,7 @@ def test_the_leaders_assignment_is_stored_and_what_follows_is_known(shard):
     )
 
 
-def test_an_event_waits_while_a_batch_of_its_group_is_in_flight(shard):
+def test_an_event_waits_while_a_batch_of_its_group_is_in_flight(shard: GroupShard) -> None:
     (commit,) = shard.decide(commit_call(reply), now_ms=0).writes
     commit.on_stored(Stored(ErrorCode.NONE, 0, 0), Decisions())
     (deletion,) = shard.decide(GroupDeleteCall(group_id="g", reply=reply), now_ms=0).writes
@@ -89,7 +90,7 @@ def test_an_event_waits_while_a_batch_of_its_group_is_in_flight(shard):
     assert [write.records[0].key for write in followed.writes] == [commit.records[0].key]
 
 
-def test_waiting_clients_are_sent_away_with_the_refusal_of_their_api(shard):
+def test_waiting_clients_are_sent_away_with_the_refusal_of_their_api(shard: GroupShard) -> None:
     (commit,) = shard.decide(commit_call(reply), now_ms=0).writes
     commit.on_stored(Stored(ErrorCode.NONE, 0, 0), Decisions())
     shard.decide(GroupDeleteCall(group_id="g", reply=reply), now_ms=0)

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from embedkafka.group.config import GroupConfig
@@ -5,12 +8,15 @@ from embedkafka.group.records import group_record, offset_record
 from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.messages.groups import ListGroupsRequest
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.group.conftest import Coordinator
 
 T0 = ("t", 0)
 LOG = TopicPartition("__consumer_offsets", 0)
 
 
-def test_a_broker_that_does_not_lead_says_so(new_coordinator, commit_errors):
+def test_a_broker_that_does_not_lead_says_so(
+    new_coordinator: type[Coordinator], commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     coordinator = new_coordinator()
     assert coordinator.join().error is ErrorCode.NOT_COORDINATOR
     assert coordinator.sync("m", 1).error is ErrorCode.NOT_COORDINATOR
@@ -20,8 +26,8 @@ def test_a_broker_that_does_not_lead_says_so(new_coordinator, commit_errors):
 
 
 def test_records_of_an_unknown_type_are_skipped_with_a_warning(
-    coordinator, new_coordinator, caplog
-):
+    coordinator: Coordinator, new_coordinator: type[Coordinator], caplog: pytest.LogCaptureFixture
+) -> None:
     coordinator.commit({T0: 5})
     coordinator.log.put(LOG, b"\0\x63rest", b"\0\0")
     loaded = new_coordinator(log=coordinator.log).lead()
@@ -41,8 +47,8 @@ def test_records_of_an_unknown_type_are_skipped_with_a_warning(
     ids=["no key", "no type", "a value of a newer version", "half a value"],
 )
 def test_a_record_that_cannot_be_read_leaves_no_coordinator(
-    coordinator, new_coordinator, key, value, error
-):
+    coordinator: Coordinator, new_coordinator: type[Coordinator], key: Any, value: bytes, error: str
+) -> None:
     coordinator.commit({T0: 5})
     coordinator.log.put(LOG, key, value)
     loaded = new_coordinator(log=coordinator.log)
@@ -52,8 +58,10 @@ def test_a_record_that_cannot_be_read_leaves_no_coordinator(
 
 
 def test_requests_during_loading_wait_and_in_the_end_are_told_to(
-    coordinator, new_coordinator, commit_errors
-):
+    coordinator: Coordinator,
+    new_coordinator: type[Coordinator],
+    commit_errors: Callable[[Any], list[ErrorCode]],
+) -> None:
     member = coordinator.stable()
     other = new_coordinator(log=coordinator.log)
     loading = other.begin_loading()
@@ -74,7 +82,9 @@ def test_requests_during_loading_wait_and_in_the_end_are_told_to(
     assert other.heartbeat(member, 1).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_finds_the_broker_before_its_leadership_waits_for_it(new_coordinator):
+def test_a_member_that_finds_the_broker_before_its_leadership_waits_for_it(
+    new_coordinator: type[Coordinator],
+) -> None:
     coordinator = new_coordinator(elsewhere=set())
     early = coordinator.join()
     fetch = coordinator.fetch("g", "h")
@@ -85,7 +95,9 @@ def test_a_member_that_finds_the_broker_before_its_leadership_waits_for_it(new_c
     assert [group.error_code for group in fetch.response.groups] == [ErrorCode.NONE] * 2
 
 
-def test_who_waits_for_a_leader_that_never_comes_is_sent_away(new_coordinator):
+def test_who_waits_for_a_leader_that_never_comes_is_sent_away(
+    new_coordinator: type[Coordinator],
+) -> None:
     coordinator = new_coordinator(elsewhere=set())
     early = coordinator.join()
     coordinator.advance(500)
@@ -97,14 +109,18 @@ def test_who_waits_for_a_leader_that_never_comes_is_sent_away(new_coordinator):
     assert coordinator.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_loaded_members_have_sessions(coordinator, new_coordinator):
+def test_loaded_members_have_sessions(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     member = coordinator.stable()
     other = new_coordinator(log=coordinator.log, clock=coordinator.clock).lead()
     other.advance(10_000)
     assert other.heartbeat(member, 1).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_loaded_group_that_is_too_large_rebalances(coordinator, new_coordinator):
+def test_a_loaded_group_that_is_too_large_rebalances(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     member = coordinator.stable()
     second, _ = coordinator.joined()
     coordinator.join(member=member)
@@ -116,7 +132,7 @@ def test_a_loaded_group_that_is_too_large_rebalances(coordinator, new_coordinato
     assert first_join.response.generation_id == 3
 
 
-def test_whoever_waits_is_sent_away_when_the_broker_resigns(coordinator):
+def test_whoever_waits_is_sent_away_when_the_broker_resigns(coordinator: Coordinator) -> None:
     first = coordinator.stable()
     _, joining = coordinator.joined()
     other_member, _ = coordinator.joined("h")
@@ -130,7 +146,9 @@ def test_whoever_waits_is_sent_away_when_the_broker_resigns(coordinator):
     assert coordinator.timer.next_due() is None
 
 
-def test_a_commit_in_flight_is_for_the_next_coordinator_to_acknowledge(coordinator, commit_errors):
+def test_a_commit_in_flight_is_for_the_next_coordinator_to_acknowledge(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     coordinator.log.hold()
     reply = coordinator.commit({T0: 1})
     coordinator.service.coordinator.on_resigned(0)
@@ -140,7 +158,7 @@ def test_a_commit_in_flight_is_for_the_next_coordinator_to_acknowledge(coordinat
     assert commit_errors(reply) == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_a_timer_replaced_while_it_was_in_the_queue_does_nothing(coordinator):
+def test_a_timer_replaced_while_it_was_in_the_queue_does_nothing(coordinator: Coordinator) -> None:
     member = coordinator.stable()
     coordinator.clock.advance(10_000)
     coordinator.timer.fire_due()
@@ -151,7 +169,7 @@ def test_a_timer_replaced_while_it_was_in_the_queue_does_nothing(coordinator):
     assert coordinator.heartbeat(member, 1).error is ErrorCode.NONE
 
 
-def test_a_stopped_service_is_not_available(coordinator):
+def test_a_stopped_service_is_not_available(coordinator: Coordinator) -> None:
     coordinator.stable()
     _, joining = coordinator.joined()
     coordinator.service.stop()
@@ -162,7 +180,7 @@ def test_a_stopped_service_is_not_available(coordinator):
     assert coordinator.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_groups_are_spread_by_the_hash_of_java(new_coordinator):
+def test_groups_are_spread_by_the_hash_of_java(new_coordinator: type[Coordinator]) -> None:
     partition_for = new_coordinator(GroupConfig()).service.coordinator.partition_for
     assert partition_for("hello") == 99_162_322 % 50
     assert partition_for("Aa") == partition_for("BB") == 2112 % 50

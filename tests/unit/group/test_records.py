@@ -1,4 +1,5 @@
 import struct
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +14,11 @@ from embedkafka.protocol.messages.internal import (
 )
 
 
-def string(text):
+def string(text: str) -> Any:
     return struct.pack(">h", len(text)) + text
 
 
-def test_an_offset_is_written_as_kafka_writes_it():
+def test_an_offset_is_written_as_kafka_writes_it() -> None:
     value = OffsetCommitValue(offset=42, leader_epoch=7, metadata="note", commit_timestamp=1000)
     record = offset_record("g", "orders", 3, value)
     assert record.key == b"\0\1" + string(b"g") + string(b"orders") + struct.pack(">i", 3)
@@ -26,7 +27,7 @@ def test_an_offset_is_written_as_kafka_writes_it():
     )
 
 
-def test_an_offset_with_expiry_is_written_in_version_1():
+def test_an_offset_with_expiry_is_written_in_version_1() -> None:
     value = OffsetCommitValue(
         offset=42, leader_epoch=7, metadata="", commit_timestamp=1000, expire_timestamp=2000
     )
@@ -36,7 +37,7 @@ def test_an_offset_with_expiry_is_written_in_version_1():
     )
 
 
-def test_a_group_is_written_as_kafka_writes_it():
+def test_a_group_is_written_as_kafka_writes_it() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=5,
@@ -76,7 +77,7 @@ def test_a_group_is_written_as_kafka_writes_it():
     )
 
 
-def test_an_empty_group_has_no_protocol_and_no_leader():
+def test_an_empty_group_has_no_protocol_and_no_leader() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=6,
@@ -90,12 +91,12 @@ def test_an_empty_group_has_no_protocol_and_no_leader():
     )
 
 
-def test_tombstones_have_no_value():
+def test_tombstones_have_no_value() -> None:
     assert offset_record("g", "t", 0, None).value is None
     assert group_record("g", None).value is None
 
 
-def test_old_versions_are_read():
+def test_old_versions_are_read() -> None:
     assert read_key(b"\0\0" + string(b"g") + string(b"t") + b"\0\0\0\1") == OffsetCommitKey(
         group="g", topic="t", partition=1
     )
@@ -106,7 +107,7 @@ def test_old_versions_are_read():
         assert read.leader_epoch == (2 if version >= 3 else -1)
 
 
-def test_unknown_keys_are_skipped():
+def test_unknown_keys_are_skipped() -> None:
     assert read_key(b"\0\x63rest") is None
 
 
@@ -117,7 +118,9 @@ def test_unknown_keys_are_skipped():
     offset=st.integers(-(2**63), 2**63 - 1),
     metadata=st.text(max_size=50),
 )
-def test_what_is_written_is_read(group, topic, partition, offset, metadata):
+def test_what_is_written_is_read(
+    group: str, topic: str, partition: int, offset: int, metadata: str | None
+) -> None:
     value = OffsetCommitValue(offset=offset, leader_epoch=1, metadata=metadata, commit_timestamp=2)
     record = offset_record(group, topic, partition, value)
     assert read_key(record.key) == OffsetCommitKey(group=group, topic=topic, partition=partition)

@@ -1,5 +1,7 @@
 """A shard loaded from the log of another has the same durable state."""
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ from embedkafka.records.control import (
     build_end_transaction_marker,
 )
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.group.conftest import Coordinator
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 GROUPS = ("g", "h")
@@ -33,25 +36,25 @@ operations = st.one_of(
 class Actors:
     """Members that remember their ids and generations, over one coordinator."""
 
-    def __init__(self, coordinator):
+    def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator = coordinator
         self.members = []
 
-    def join(self, group, instance):
+    def join(self, group: str, instance: str | None) -> None:
         reply = self.coordinator.join(group, instance=instance)
         if not reply.is_waiting and reply.error is ErrorCode.MEMBER_ID_REQUIRED:
             member = reply.response.member_id
             reply = self.coordinator.join(group, member)
         self.members.append([group, instance, reply])
 
-    def rejoin(self, index):
+    def rejoin(self, index: int) -> None:
         if index < len(self.members):
             group, instance, reply = self.members[index]
             if not reply.is_waiting and reply.error is ErrorCode.NONE:
                 member = reply.response.member_id
                 self.members[index][2] = self.coordinator.join(group, member, instance=instance)
 
-    def sync(self, index):
+    def sync(self, index: int) -> None:
         if index < len(self.members):
             group, instance, reply = self.members[index]
             if not reply.is_waiting and reply.error is ErrorCode.NONE:
@@ -65,16 +68,16 @@ class Actors:
                     instance=instance,
                 )
 
-    def leave(self, index):
+    def leave(self, index: int) -> None:
         if index < len(self.members):
             group, instance, reply = self.members[index]
             if not reply.is_waiting:
                 self.coordinator.leave((reply.response.member_id, instance), group=group)
 
-    def commit(self, group, partition, offset):
+    def commit(self, group: str, partition: int, offset: int) -> None:
         self.coordinator.commit({("t", partition): offset}, group=group)
 
-    def txn(self, group, partition, producer):
+    def txn(self, group: str, partition: int, producer: Any) -> None:
         topic = TxnOffsetCommitRequest.Topic(
             name="t",
             partitions=[
@@ -92,7 +95,7 @@ class Actors:
         )
         self.coordinator.send(self.coordinator.service.txn_offset_commit, request, 3)
 
-    def end(self, producer, committed):
+    def end(self, producer: Any, committed: bool) -> None:
         marker = EndTransactionMarker(
             control_type=ControlType.COMMIT if committed else ControlType.ABORT,
             coordinator_epoch=0,
@@ -104,15 +107,15 @@ class Actors:
         self.coordinator.service.on_transaction_completed(0, producer, committed=committed)
         self.coordinator.loop.run()
 
-    def delete(self, group):
+    def delete(self, group: str) -> None:
         request = DeleteGroupsRequest(groups_names=[group])
         self.coordinator.send(self.coordinator.service.delete_groups, request)
 
-    def advance(self, ms):
+    def advance(self, ms: int) -> None:
         self.coordinator.advance(ms)
 
 
-def members_of(group):
+def members_of(group: str) -> dict[Any, Any]:
     return {
         member.member_id: (
             member.group_instance_id,
@@ -127,7 +130,7 @@ def members_of(group):
     }
 
 
-def durable(group):
+def durable(group: str) -> tuple[Any, Any, Any, Any, Any, Any, Any, dict[Any, Any]]:
     return (
         group.state,
         group.generation_id,
@@ -142,7 +145,7 @@ def durable(group):
 
 @settings(max_examples=60)
 @given(st.lists(operations, max_size=25))
-def test_loading_equals_living(new_coordinator, script):
+def test_loading_equals_living(new_coordinator: type[Coordinator], script: Any) -> None:
     live = new_coordinator()
     live.lead()
     live.service.start()

@@ -223,7 +223,7 @@ def test_versioned_messages_of_another_kind_or_none_are_refused() -> None:
         leading_version(b"\x00")
 
 
-def test_surplus_bytes_are_refused_unless_allowed():
+def test_surplus_bytes_are_refused_unless_allowed() -> None:
     data = encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0) + b"\0\0\0"
     with pytest.raises(ProtocolError, match="3 bytes are left over"):
         decode(HeartbeatRequest, 0, data)

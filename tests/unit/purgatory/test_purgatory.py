@@ -1,6 +1,8 @@
 """Operations and the lists in which they wait."""
 
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -44,31 +46,33 @@ class KafkaStyle(Operation):
 
 
 @pytest.fixture
-def clock():
+def clock() -> ManualClock:
     return ManualClock()
 
 
 @pytest.fixture
-def failures():
+def failures() -> Iterator[Failures]:
     failures = Failures()
     yield failures
     failures.check()
 
 
 @pytest.fixture
-def timer(clock, failures):
+def timer(clock: ManualClock, failures: Failures) -> Iterator[SystemTimer]:
     timer = SystemTimer(clock, failures, "ek-b1-timer")
     yield timer
     timer.shutdown()
 
 
 @pytest.fixture
-def purgatory(timer, failures):
+def purgatory(timer: SystemTimer, failures: Failures) -> Purgatory[Operation]:
     return Purgatory[Operation]("test", timer, failures)
 
 
 @pytest.mark.parametrize("kind", [Operation, KafkaStyle])
-def test_an_operation_that_is_ready_completes_at_once_and_is_not_watched(purgatory, timer, kind):
+def test_an_operation_that_is_ready_completes_at_once_and_is_not_watched(
+    purgatory: Purgatory[Operation], timer: SystemTimer, kind: Any
+) -> None:
     operation = kind(ready=True)
     assert purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.completions == 1
@@ -76,7 +80,9 @@ def test_an_operation_that_is_ready_completes_at_once_and_is_not_watched(purgato
 
 
 @pytest.mark.parametrize("kind", [Operation, KafkaStyle])
-def test_a_change_completes_what_waits_under_its_key(purgatory, timer, kind):
+def test_a_change_completes_what_waits_under_its_key(
+    purgatory: Purgatory[Operation], timer: SystemTimer, kind: Any
+) -> None:
     operation, other = kind(), kind()
     assert not purgatory.try_complete_else_watch(operation, ["a", "b"])
     assert not purgatory.try_complete_else_watch(other, ["c"])
@@ -106,7 +112,9 @@ class Undecided(Operation):
 
 
 @pytest.mark.parametrize("kind", [Broken, Undecided])
-def test_an_operation_that_fails_keeps_no_other_from_completing(purgatory, failures, kind):
+def test_an_operation_that_fails_keeps_no_other_from_completing(
+    purgatory: Purgatory[Operation], failures: Failures, kind: Any
+) -> None:
     operations = [Operation(), kind(), Operation()]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["a"])
@@ -117,7 +125,9 @@ def test_an_operation_that_fails_keeps_no_other_from_completing(purgatory, failu
         failures.check()
 
 
-def test_an_operation_that_fails_keeps_no_other_from_ending_at_shutdown(purgatory, failures):
+def test_an_operation_that_fails_keeps_no_other_from_ending_at_shutdown(
+    purgatory: Purgatory[Operation], failures: Failures
+) -> None:
     operations = [Operation(), Broken(), Operation()]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["a"])
@@ -127,11 +137,13 @@ def test_an_operation_that_fails_keeps_no_other_from_ending_at_shutdown(purgator
         failures.check()
 
 
-def test_an_unknown_key_completes_nothing(purgatory):
+def test_an_unknown_key_completes_nothing(purgatory: Purgatory[Operation]) -> None:
     assert purgatory.check_and_complete("nobody") == 0
 
 
-def test_a_change_between_the_first_try_and_the_watching_is_not_missed(purgatory):
+def test_a_change_between_the_first_try_and_the_watching_is_not_missed(
+    purgatory: Purgatory[Operation],
+) -> None:
     class ReadyOnSecondTry(Operation):
         def try_complete(self) -> bool:
             self.tries += 1
@@ -142,7 +154,9 @@ def test_a_change_between_the_first_try_and_the_watching_is_not_missed(purgatory
     assert operation.completions == 1
 
 
-def test_an_operation_expires_when_its_time_has_come(purgatory, clock, timer):
+def test_an_operation_expires_when_its_time_has_come(
+    purgatory: Purgatory[Operation], clock: ManualClock, timer: SystemTimer
+) -> None:
     operation = Operation()
     purgatory.try_complete_else_watch(operation, ["a"])
     clock.advance(TIMEOUT_MS)
@@ -151,7 +165,9 @@ def test_an_operation_expires_when_its_time_has_come(purgatory, clock, timer):
     assert purgatory.delayed == 0
 
 
-def test_expiry_runs_where_the_owner_says(timer, clock, failures):
+def test_expiry_runs_where_the_owner_says(
+    timer: SystemTimer, clock: ManualClock, failures: Failures
+) -> None:
     arrived = threading.Event()
     expired = []
     purgatory = Purgatory[Operation](
@@ -167,7 +183,7 @@ def test_expiry_runs_where_the_owner_says(timer, clock, failures):
     assert operation.completions == 1
 
 
-def test_a_completed_operation_does_not_expire(purgatory):
+def test_a_completed_operation_does_not_expire(purgatory: Purgatory[Operation]) -> None:
     operation = Operation()
     purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.force_complete()
@@ -177,7 +193,7 @@ def test_a_completed_operation_does_not_expire(purgatory):
     assert not operation.expired.is_set()
 
 
-def test_completing_cancels_the_timer(purgatory, timer):
+def test_completing_cancels_the_timer(purgatory: Purgatory[Operation], timer: SystemTimer) -> None:
     operation = Operation()
     purgatory.try_complete_else_watch(operation, ["a"])
     assert timer.pending == 1
@@ -185,7 +201,9 @@ def test_completing_cancels_the_timer(purgatory, timer):
     assert timer.pending == 0
 
 
-def test_an_operation_completed_while_it_is_tied_to_its_timer_leaves_no_timer_behind(timer):
+def test_an_operation_completed_while_it_is_tied_to_its_timer_leaves_no_timer_behind(
+    timer: SystemTimer,
+) -> None:
     operation = Operation()
     task = timer.add(TIMEOUT_MS, operation.expire)
     operation.force_complete()
@@ -193,7 +211,9 @@ def test_an_operation_completed_while_it_is_tied_to_its_timer_leaves_no_timer_be
     assert timer.pending == 0
 
 
-def test_completed_operations_are_purged_at_the_interval(timer, failures):
+def test_completed_operations_are_purged_at_the_interval(
+    timer: SystemTimer, failures: Failures
+) -> None:
     purgatory = Purgatory[Operation]("test", timer, failures, purge_interval=10)
     for _ in range(9):
         operation = Operation()
@@ -205,7 +225,9 @@ def test_completed_operations_are_purged_at_the_interval(timer, failures):
     assert purgatory.delayed == 1
 
 
-def test_shutdown_completes_everything_once(purgatory, timer):
+def test_shutdown_completes_everything_once(
+    purgatory: Purgatory[Operation], timer: SystemTimer
+) -> None:
     operations = [Operation() for _ in range(3)]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["a", "b"])
@@ -214,7 +236,9 @@ def test_shutdown_completes_everything_once(purgatory, timer):
     assert (purgatory.watched, timer.pending) == (0, 0)
 
 
-def test_shutdown_of_a_killed_broker_answers_nobody(purgatory, timer):
+def test_shutdown_of_a_killed_broker_answers_nobody(
+    purgatory: Purgatory[Operation], timer: SystemTimer
+) -> None:
     operation = Operation()
     purgatory.try_complete_else_watch(operation, ["a"])
     purgatory.shutdown(complete=False)
@@ -222,14 +246,16 @@ def test_shutdown_of_a_killed_broker_answers_nobody(purgatory, timer):
     assert (purgatory.watched, timer.pending) == (0, 0)
 
 
-def test_after_shutdown_operations_do_not_wait(purgatory):
+def test_after_shutdown_operations_do_not_wait(purgatory: Purgatory[Operation]) -> None:
     purgatory.shutdown()
     operation = Operation()
     assert purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.completions == 1
 
 
-def test_answering_happens_with_no_lock_of_the_operation_held(purgatory):
+def test_answering_happens_with_no_lock_of_the_operation_held(
+    purgatory: Purgatory[Operation],
+) -> None:
     """It may complete other operations, whose locks have the same rank, and take any lock."""
     second = Operation()
     purgatory.try_complete_else_watch(second, ["second"])
@@ -248,7 +274,9 @@ def test_answering_happens_with_no_lock_of_the_operation_held(purgatory):
     assert second.completions == 1
 
 
-def test_deciding_may_take_locks_of_a_higher_rank_and_check_its_own_key(purgatory):
+def test_deciding_may_take_locks_of_a_higher_rank_and_check_its_own_key(
+    purgatory: Purgatory[Operation],
+) -> None:
     class Curious(Operation):
         def try_complete(self) -> bool:
             self.tries += 1
@@ -263,7 +291,7 @@ def test_deciding_may_take_locks_of_a_higher_rank_and_check_its_own_key(purgator
     assert operation.tries == 2
 
 
-def test_a_failing_decision_leaves_the_operation_waiting(purgatory):
+def test_a_failing_decision_leaves_the_operation_waiting(purgatory: Purgatory[Operation]) -> None:
     class Failing(Operation):
         def try_complete(self) -> bool:
             if self.tries == 0:
@@ -297,13 +325,13 @@ class Slow(Operation):
         return answer
 
 
-def in_thread(target) -> threading.Thread:
+def in_thread(target: Any) -> threading.Thread:
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
     return thread
 
 
-def test_a_change_while_another_thread_decides_is_not_lost():
+def test_a_change_while_another_thread_decides_is_not_lost() -> None:
     operation = Slow()
     decider = in_thread(operation.maybe_try_complete)
     assert operation.deciding.wait(WAIT_S)
@@ -315,7 +343,7 @@ def test_a_change_while_another_thread_decides_is_not_lost():
     assert operation.tries == 2
 
 
-def test_a_check_while_another_thread_decides_makes_it_look_again_once():
+def test_a_check_while_another_thread_decides_makes_it_look_again_once() -> None:
     operation = Slow()
     decider = in_thread(operation.maybe_try_complete)
     assert operation.deciding.wait(WAIT_S)
@@ -326,7 +354,7 @@ def test_a_check_while_another_thread_decides_makes_it_look_again_once():
     assert (operation.tries, operation.completions) == (2, 0)
 
 
-def test_a_forced_answer_does_not_run_beside_a_decision():
+def test_a_forced_answer_does_not_run_beside_a_decision() -> None:
     operation = Slow()
     decider = in_thread(operation.maybe_try_complete)
     assert operation.deciding.wait(WAIT_S)
@@ -338,7 +366,7 @@ def test_a_forced_answer_does_not_run_beside_a_decision():
     assert operation.overlaps == []
 
 
-def test_many_threads_complete_an_operation_once(purgatory):
+def test_many_threads_complete_an_operation_once(purgatory: Purgatory[Operation]) -> None:
     operations = [Operation() for _ in range(200)]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["key"])

@@ -1,6 +1,8 @@
 """The timer's thread, on a clock that only the test moves."""
 
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -39,7 +41,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench():
+def bench() -> Iterator[Bench]:
     bench = Bench()
     yield bench
     bench.timer.shutdown()
@@ -49,7 +51,7 @@ def timer_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == NAME]
 
 
-def test_a_callback_runs_when_its_time_has_come(bench):
+def test_a_callback_runs_when_its_time_has_come(bench: Bench) -> None:
     ran = bench.add(500, "callback")
     bench.clock.advance(400)
     bench.settle()
@@ -58,7 +60,7 @@ def test_a_callback_runs_when_its_time_has_come(bench):
     assert ran.wait(WAIT_S)
 
 
-def test_callbacks_run_in_the_order_of_their_deadlines(bench):
+def test_callbacks_run_in_the_order_of_their_deadlines(bench: Bench) -> None:
     last = bench.add(86_400_000, "tomorrow")
     bench.add(10, "soon")
     bench.add(3_000, "later")
@@ -67,7 +69,7 @@ def test_callbacks_run_in_the_order_of_their_deadlines(bench):
     assert bench.ran == ["soon", "later", "tomorrow"]
 
 
-def test_an_earlier_callback_wakes_a_timer_that_sleeps_for_a_later_one(bench):
+def test_an_earlier_callback_wakes_a_timer_that_sleeps_for_a_later_one(bench: Bench) -> None:
     bench.add(60_000, "later")
     bench.settle()
     ran = bench.add(5, "soon")
@@ -76,7 +78,7 @@ def test_an_earlier_callback_wakes_a_timer_that_sleeps_for_a_later_one(bench):
     assert bench.ran == ["soon"]
 
 
-def test_a_cancelled_callback_does_not_run(bench):
+def test_a_cancelled_callback_does_not_run(bench: Bench) -> None:
     task = bench.timer.add(10, lambda: bench.ran.append("cancelled"))
     assert task.cancel()
     assert not task.cancel()
@@ -86,7 +88,7 @@ def test_a_cancelled_callback_does_not_run(bench):
     assert bench.ran == []
 
 
-def test_a_callback_cannot_be_cancelled_after_it_ran(bench):
+def test_a_callback_cannot_be_cancelled_after_it_ran(bench: Bench) -> None:
     ran = threading.Event()
     task = bench.timer.add(10, ran.set)
     bench.clock.advance(10)
@@ -95,7 +97,7 @@ def test_a_callback_cannot_be_cancelled_after_it_ran(bench):
 
 
 @pytest.mark.parametrize("delay_ms", [0, -5, 0.2])
-def test_a_delay_of_nothing_still_runs_on_the_timers_thread(bench, delay_ms):
+def test_a_delay_of_nothing_still_runs_on_the_timers_thread(bench: Bench, delay_ms: Any) -> None:
     threads = []
     ran = threading.Event()
     bench.timer.add(delay_ms, lambda: (threads.append(threading.current_thread().name), ran.set()))
@@ -105,7 +107,7 @@ def test_a_delay_of_nothing_still_runs_on_the_timers_thread(bench, delay_ms):
     assert threads == [NAME]
 
 
-def test_a_callback_may_add_another(bench):
+def test_a_callback_may_add_another(bench: Bench) -> None:
     second = threading.Event()
     first = threading.Event()
     bench.timer.add(5, lambda: (bench.timer.add(5, second.set), first.set()))
@@ -115,7 +117,7 @@ def test_a_callback_may_add_another(bench):
     assert second.wait(WAIT_S)
 
 
-def test_a_failing_callback_is_recorded_and_the_timer_goes_on(bench):
+def test_a_failing_callback_is_recorded_and_the_timer_goes_on(bench: Bench) -> None:
     def fail() -> None:
         raise RuntimeError("broken callback")
 
@@ -127,13 +129,13 @@ def test_a_failing_callback_is_recorded_and_the_timer_goes_on(bench):
         bench.failures.check()
 
 
-def test_a_timer_without_work_has_no_thread():
+def test_a_timer_without_work_has_no_thread() -> None:
     timer = SystemTimer(ManualClock(), Failures(), NAME)
     assert timer_threads() == []
     timer.shutdown()
 
 
-def test_after_shutdown_the_thread_is_gone_and_nothing_runs(bench):
+def test_after_shutdown_the_thread_is_gone_and_nothing_runs(bench: Bench) -> None:
     bench.add(5, "never")
     bench.timer.shutdown()
     assert timer_threads() == []
@@ -144,7 +146,7 @@ def test_after_shutdown_the_thread_is_gone_and_nothing_runs(bench):
     assert timer_threads() == []
 
 
-def test_a_callback_may_shut_its_timer_down(bench):
+def test_a_callback_may_shut_its_timer_down(bench: Bench) -> None:
     done = threading.Event()
     bench.timer.add(1, lambda: (bench.timer.shutdown(), done.set()))
     bench.clock.advance(1)
@@ -162,7 +164,7 @@ class SleepRecorder(SystemClock):
         self.idle = threading.Event()
         self.asleep = threading.Event()
 
-    def wait_until(self, condition, deadline_ms):
+    def wait_until(self, condition: Any, deadline_ms: int) -> Any:
         self.asleep.set()
         if deadline_ms is None:
             self.idle.set()
@@ -171,7 +173,7 @@ class SleepRecorder(SystemClock):
         return super().wait_until(condition, deadline_ms)
 
 
-def test_a_timer_wakes_for_its_buckets_only_and_then_sleeps_without_limit():
+def test_a_timer_wakes_for_its_buckets_only_and_then_sleeps_without_limit() -> None:
     clock = SleepRecorder()
     timer = SystemTimer(clock, Failures(), NAME)
     ran = threading.Event()
@@ -185,7 +187,7 @@ def test_a_timer_wakes_for_its_buckets_only_and_then_sleeps_without_limit():
     assert all(until_ms <= task.deadline_ms for until_ms in clock.sleeps_until_ms)
 
 
-def test_an_earlier_callback_wakes_a_timer_in_real_time():
+def test_an_earlier_callback_wakes_a_timer_in_real_time() -> None:
     clock = SleepRecorder()
     timer = SystemTimer(clock, Failures(), NAME)
     timer.add(3_600_000, lambda: None)
@@ -196,7 +198,7 @@ def test_an_earlier_callback_wakes_a_timer_in_real_time():
     timer.shutdown()
 
 
-def test_advancing_real_time_wakes_the_timer():
+def test_advancing_real_time_wakes_the_timer() -> None:
     clock = SystemClock()
     timer = SystemTimer(clock, Failures(), NAME)
     ran = threading.Event()

@@ -1,5 +1,7 @@
 """The wheel against a sorted list of deadlines."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,38 +25,38 @@ def a_wheel(*delays_ms: int) -> tuple[TimingWheel[Task], list[Task]]:
     return wheel, tasks
 
 
-def test_an_empty_wheel_has_nothing_to_wait_for():
+def test_an_empty_wheel_has_nothing_to_wait_for() -> None:
     wheel, _ = a_wheel()
     assert wheel.next_expiration_ms() is None
     assert wheel.expire(START_MS + 10**9) == []
 
 
 @pytest.mark.parametrize("delay_ms", [1, 19, 20, 21, 399, 400, 8_000, 160_000, 86_400_000])
-def test_a_task_expires_at_its_deadline_and_not_before(delay_ms):
+def test_a_task_expires_at_its_deadline_and_not_before(delay_ms: int) -> None:
     wheel, [task] = a_wheel(delay_ms)
     assert wheel.expire(START_MS + delay_ms - 1) == []
     assert wheel.expire(START_MS + delay_ms) == [task]
     assert len(wheel) == 0
 
 
-def test_a_task_that_is_due_already_is_not_taken():
+def test_a_task_that_is_due_already_is_not_taken() -> None:
     wheel, _ = a_wheel()
     assert not wheel.add(Task(START_MS), START_MS)
     assert len(wheel) == 0
 
 
-def test_tasks_expire_in_the_order_of_their_deadlines_even_after_a_jump():
+def test_tasks_expire_in_the_order_of_their_deadlines_even_after_a_jump() -> None:
     wheel, tasks = a_wheel(30_000, 5, 700, 21, 6)
     expired = wheel.expire(START_MS + 10**6)
     assert expired == sorted(tasks, key=lambda task: task.deadline_ms)
 
 
-def test_tasks_with_one_deadline_expire_in_the_order_of_adding():
+def test_tasks_with_one_deadline_expire_in_the_order_of_adding() -> None:
     wheel, tasks = a_wheel(7, 7, 7)
     assert wheel.expire(START_MS + 7) == tasks
 
 
-def test_a_cancelled_task_does_not_expire_and_cancels_once():
+def test_a_cancelled_task_does_not_expire_and_cancels_once() -> None:
     wheel, [kept, cancelled] = a_wheel(10, 10)
     assert wheel.cancel(cancelled)
     assert not wheel.cancel(cancelled)
@@ -62,14 +64,14 @@ def test_a_cancelled_task_does_not_expire_and_cancels_once():
     assert not wheel.cancel(kept)
 
 
-def test_a_wheel_whose_tasks_are_all_cancelled_has_nothing_to_wait_for():
+def test_a_wheel_whose_tasks_are_all_cancelled_has_nothing_to_wait_for() -> None:
     wheel, tasks = a_wheel(5, 50, 5_000)
     for task in tasks:
         wheel.cancel(task)
     assert wheel.next_expiration_ms() is None
 
 
-def test_a_bucket_emptied_by_cancelling_can_be_used_again():
+def test_a_bucket_emptied_by_cancelling_can_be_used_again() -> None:
     wheel, [first] = a_wheel(5)
     wheel.cancel(first)
     assert wheel.next_expiration_ms() is None
@@ -78,14 +80,14 @@ def test_a_bucket_emptied_by_cancelling_can_be_used_again():
     assert wheel.expire(START_MS + 5) == [again]
 
 
-def test_a_wheel_that_idled_for_days_places_short_delays_exactly():
+def test_a_wheel_that_idled_for_days_places_short_delays_exactly() -> None:
     wheel, _ = a_wheel()
     now_ms = START_MS + 8 * 86_400_000
     wheel.add(Task(now_ms + 3), now_ms)
     assert wheel.next_expiration_ms() == now_ms + 3
 
 
-def test_a_short_delay_is_not_late_behind_a_long_one():
+def test_a_short_delay_is_not_late_behind_a_long_one() -> None:
     """The long task keeps the wheel from skipping ahead: the short one starts on a high level."""
     wheel, _ = a_wheel(10_000)
     now_ms = START_MS + 9_000
@@ -113,7 +115,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=300)
-def test_the_wheel_agrees_with_a_list_of_deadlines(steps):
+def test_the_wheel_agrees_with_a_list_of_deadlines(steps: int) -> None:
     wheel, now_ms, waiting = TimingWheel[Task](START_MS), START_MS, list[Task]()
     for step, value in steps:
         if step == "add":
@@ -137,7 +139,7 @@ def test_the_wheel_agrees_with_a_list_of_deadlines(steps):
 
 
 @given(st.lists(DELAYS, min_size=1, max_size=30))
-def test_sleeping_from_bucket_to_bucket_meets_every_deadline_exactly(delays_ms):
+def test_sleeping_from_bucket_to_bucket_meets_every_deadline_exactly(delays_ms: Any) -> None:
     wheel, tasks = a_wheel(*delays_ms)
     met = []
     while (now_ms := wheel.next_expiration_ms()) is not None:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -24,7 +25,7 @@ RUN = st.builds(lambda record, count: [record] * count, NEW_RECORD, st.integers(
 RECORDS = st.lists(RUN, min_size=1, max_size=4).map(lambda runs: [r for run in runs for r in run])
 
 
-def payload_of(records) -> bytes:
+def payload_of(records: Any) -> bytes:
     return build_batch(records)[HEADER_SIZE:]
 
 
@@ -33,7 +34,7 @@ def cut(payload: bytes, size: int) -> Iterator[bytes]:
     return (payload[start : start + size] for start in range(0, len(payload), size))
 
 
-def outcome(pieces, count: int, **how: bool) -> Checked | ErrorCode:
+def outcome(pieces: Any, count: int, **how: bool) -> Checked | ErrorCode:
     try:
         return check_records(pieces, count, **how)
     except ApiError as error:
@@ -43,7 +44,7 @@ def outcome(pieces, count: int, **how: bool) -> Checked | ErrorCode:
 @given(records=RECORDS)
 @example(records=[(0, None, b"v" * 100, [])] * 9_000)
 @settings(max_examples=25, deadline=None)
-def test_good_records_are_found_good(records) -> None:
+def test_good_records_are_found_good(records: Any) -> None:
     base = records[0][0]
     keyless = (index for index, (_, key, _, _) in enumerate(records) if key is None)
     seen = Checked(max(time - base for time, *_ in records), next(keyless, None))
@@ -57,7 +58,7 @@ def test_good_records_are_found_good(records) -> None:
 @given(data=st.data(), records=RECORDS, is_compressed=st.booleans(), in_place=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_damage_is_seen_alike_by_all_ways_to_look(
-    data, records, is_compressed: bool, in_place: bool
+    data: Any, records: Any, is_compressed: bool, in_place: bool
 ) -> None:
     payload = bytearray(payload_of(records))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -82,7 +83,7 @@ def test_any_bytes_are_good_records_or_an_error(payload: bytes, count: int) -> N
 
 @given(records=RECORDS, size=st.integers(1, 300))
 @settings(max_examples=40, deadline=None)
-def test_heads_are_those_of_the_records(records, size: int) -> None:
+def test_heads_are_those_of_the_records(records: Any, size: int) -> None:
     batch = RecordBatch(memoryview(build_batch(records, base_offset=7)))
     expected = [(r.offset, r.timestamp, r.key, r.value is not None) for r in batch.records()]
     assert list(batch.heads()) == expected

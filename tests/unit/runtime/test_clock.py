@@ -1,4 +1,5 @@
 import threading
+from typing import Any
 
 import pytest
 
@@ -6,27 +7,27 @@ from embedkafka.runtime.clock import ManualClock, SystemClock
 
 
 @pytest.fixture(params=[SystemClock, ManualClock])
-def clock(request):
+def clock(request: pytest.FixtureRequest) -> Any:
     return request.param()
 
 
-def test_advance_moves_both_kinds_of_time(clock):
+def test_advance_moves_both_kinds_of_time(clock: Any) -> None:
     wall, monotonic = clock.now_ms(), clock.monotonic_ms()
     clock.advance(8 * 86_400_000)
     assert clock.now_ms() - wall >= 8 * 86_400_000
     assert clock.monotonic_ms() - monotonic >= 8 * 86_400_000
 
 
-def test_time_cannot_go_back(clock):
+def test_time_cannot_go_back(clock: Any) -> None:
     with pytest.raises(ValueError, match="cannot go back"):
         clock.advance(-1)
 
 
-def test_a_jump_ends_a_long_wait(clock):
+def test_a_jump_ends_a_long_wait(clock: Any) -> None:
     condition = threading.Condition()
     outcomes = []
 
-    def wait_a_day():
+    def wait_a_day() -> None:
         with condition:
             deadline = clock.monotonic_ms() + 86_400_000
             while clock.wait_until(condition, deadline):
@@ -41,7 +42,7 @@ def test_a_jump_ends_a_long_wait(clock):
     assert outcomes == ["deadline passed"]
 
 
-def test_a_jump_between_reading_and_waiting_is_not_missed(clock):
+def test_a_jump_between_reading_and_waiting_is_not_missed(clock: Any) -> None:
     condition = threading.Condition()
     deadline = clock.monotonic_ms() + 1000
     clock.advance(2000)
@@ -49,11 +50,11 @@ def test_a_jump_between_reading_and_waiting_is_not_missed(clock):
         assert clock.wait_until(condition, deadline) is False
 
 
-def test_notify_ends_a_wait_before_its_deadline(clock):
+def test_notify_ends_a_wait_before_its_deadline(clock: Any) -> None:
     condition = threading.Condition()
     ready = []
 
-    def wait():
+    def wait() -> None:
         with condition:
             while not ready:
                 assert clock.wait_until(condition, clock.monotonic_ms() + 60_000)
@@ -67,7 +68,7 @@ def test_notify_ends_a_wait_before_its_deadline(clock):
     assert not thread.is_alive()
 
 
-def test_listeners_hear_of_jumps_until_they_unsubscribe(clock):
+def test_listeners_hear_of_jumps_until_they_unsubscribe(clock: Any) -> None:
     heard = []
     unsubscribe = clock.subscribe(lambda: heard.append(1))
     clock.advance(1)

@@ -4,6 +4,9 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +33,7 @@ with open(sys.argv[1] + "/.lock", "r+b") as file:
 
 
 @pytest.fixture
-def holder(tmp_path):
+def holder(tmp_path: Path) -> Iterator[Any]:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -43,12 +46,12 @@ def holder(tmp_path):
     process.communicate()
 
 
-def refuses_others(directory):
+def refuses_others(directory: Path) -> bool:
     tried = subprocess.run([sys.executable, "-c", TRIES, str(directory)], capture_output=True)
     return b"BlockingIOError" in tried.stderr
 
 
-def test_a_lock_keeps_out_the_rest_of_the_process(tmp_path):
+def test_a_lock_keeps_out_the_rest_of_the_process(tmp_path: Path) -> None:
     lock = FILES.lock_directory(tmp_path)
     for _ in range(2):
         with pytest.raises(DirectoryInUse, match="in use by this process already"):
@@ -63,7 +66,7 @@ def test_a_lock_keeps_out_the_rest_of_the_process(tmp_path):
     again.release()
 
 
-def test_a_lock_says_which_process_has_it_and_ends_with_that(tmp_path, holder):
+def test_a_lock_says_which_process_has_it_and_ends_with_that(tmp_path: Path, holder: Any) -> None:
     assert (tmp_path / ".lock").read_text() == f"{holder.pid}\n"
     with pytest.raises(DirectoryInUse, match=f"{tmp_path} is in use by process {holder.pid}$"):
         FILES.lock_directory(tmp_path)
@@ -73,26 +76,28 @@ def test_a_lock_says_which_process_has_it_and_ends_with_that(tmp_path, holder):
     assert (tmp_path / ".lock").read_text() == ""
 
 
-def test_the_kernel_is_asked_for_the_holder_whatever_the_file_says(tmp_path, holder):
+def test_the_kernel_is_asked_for_the_holder_whatever_the_file_says(
+    tmp_path: Path, holder: Any
+) -> None:
     (tmp_path / ".lock").write_text("1\n")
     with pytest.raises(DirectoryInUse, match=f"by process {holder.pid}$"):
         FILES.lock_directory(tmp_path)
 
 
-def test_a_lock_that_nobody_holds_any_more_is_let_go(tmp_path):
+def test_a_lock_that_nobody_holds_any_more_is_let_go(tmp_path: Path) -> None:
     lock = FILES.lock_directory(tmp_path)
     del lock
     gc.collect()
     FILES.lock_directory(tmp_path).release()
 
 
-def test_a_directory_without_a_lock_file_may_be_left_without(tmp_path):
+def test_a_directory_without_a_lock_file_may_be_left_without(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FILES.lock_directory(tmp_path, create=False)
     assert not (tmp_path / ".lock").exists()
 
 
-def test_a_forked_child_has_no_lock_and_ends_none(tmp_path):
+def test_a_forked_child_has_no_lock_and_ends_none(tmp_path: Path) -> None:
     lock = FILES.lock_directory(tmp_path)
     child = os.fork()
     if child == 0:

@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +24,12 @@ input()
 
 
 @pytest.fixture(autouse=True)
-def private(tmp_path, monkeypatch):
+def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture
-def owner(tmp_path):
+def owner(tmp_path: Path) -> Iterator[Any]:
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -40,7 +43,7 @@ def owner(tmp_path):
     process.communicate()
 
 
-def test_a_directory_is_removed_with_all_that_is_in_it(tmp_path):
+def test_a_directory_is_removed_with_all_that_is_in_it(tmp_path: Path) -> None:
     directory = TemporaryDirectory("spark-")
     assert directory.path.name.startswith("embedkafka-spark-")
     (directory.path / "file").touch()
@@ -49,7 +52,9 @@ def test_a_directory_is_removed_with_all_that_is_in_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_directory_of_a_dead_process_is_swept_and_that_of_a_living_one_is_not(owner, tmp_path):
+def test_the_directory_of_a_dead_process_is_swept_and_that_of_a_living_one_is_not(
+    owner: Any, tmp_path: Path
+) -> None:
     sweep(tmp_path)
     assert os.path.exists(owner.directory)
     owner.kill()
@@ -62,7 +67,7 @@ def test_the_directory_of_a_dead_process_is_swept_and_that_of_a_living_one_is_no
     mine.remove()
 
 
-def test_what_is_not_ours_is_left(tmp_path):
+def test_what_is_not_ours_is_left(tmp_path: Path) -> None:
     foreign = tmp_path / "embedkafka-of-another-kind"
     foreign.mkdir()
     (foreign / "file").touch()
@@ -73,10 +78,12 @@ def test_what_is_not_ours_is_left(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {foreign.name, "embedkafka-file", "other"}
 
 
-def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
 
-    def mkdtemp(prefix, dir):
+    def mkdtemp(prefix: str, dir: Any) -> Any:
         path = make(prefix=prefix, dir=dir)
         made.append(path)
         if len(made) == 1:
@@ -91,7 +98,7 @@ def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, m
     directory.remove()
 
 
-def test_a_forked_child_removes_nothing(tmp_path):
+def test_a_forked_child_removes_nothing(tmp_path: Path) -> None:
     directory = TemporaryDirectory()
     child = os.fork()
     if child == 0:

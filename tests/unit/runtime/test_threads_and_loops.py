@@ -1,4 +1,5 @@
 import threading
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,10 @@ from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.threads import start_thread
 
 
-def test_a_dying_thread_is_reported_with_its_name_and_traceback():
+def test_a_dying_thread_is_reported_with_its_name_and_traceback() -> None:
     failures = Failures()
 
-    def die():
+    def die() -> None:
         raise RuntimeError("boom")
 
     start_thread("ek-b1-test", die, failures).join()
@@ -22,10 +23,10 @@ def test_a_dying_thread_is_reported_with_its_name_and_traceback():
     failures.check()  # reported once
 
 
-def test_a_loop_handles_events_in_order_and_survives_a_bad_one():
+def test_a_loop_handles_events_in_order_and_survives_a_bad_one() -> None:
     failures, handled = Failures(), []
 
-    def handle(event):
+    def handle(event: Any) -> None:
         if event == "bad":
             raise ValueError("bad event")
         handled.append(event)
@@ -41,7 +42,7 @@ def test_a_loop_handles_events_in_order_and_survives_a_bad_one():
         failures.check()
 
 
-def test_a_loops_state_is_out_of_bounds_for_other_threads():
+def test_a_loops_state_is_out_of_bounds_for_other_threads() -> None:
     loop = EventLoop("ek-b1-loop", lambda event: event(), Failures())
     loop.start()
     seen = []
@@ -52,7 +53,7 @@ def test_a_loops_state_is_out_of_bounds_for_other_threads():
         loop.assert_inside()
 
 
-def test_the_scheduler_runs_what_is_due_when_time_jumps():
+def test_the_scheduler_runs_what_is_due_when_time_jumps() -> None:
     clock, failures = ManualClock(), Failures()
     scheduler = ThreadScheduler("ek-b1-background", clock, failures)
     runs = threading.Semaphore(0)
@@ -68,12 +69,12 @@ def test_the_scheduler_runs_what_is_due_when_time_jumps():
     assert not [t for t in threading.enumerate() if t.name == "ek-b1-background"]
 
 
-def test_a_failing_task_is_recorded_and_runs_again():
+def test_a_failing_task_is_recorded_and_runs_again() -> None:
     clock, failures = ManualClock(), Failures()
     scheduler = ThreadScheduler("ek-b1-background", clock, failures)
     runs = threading.Semaphore(0)
 
-    def fail():
+    def fail() -> None:
         runs.release()
         raise OSError("disk")
 
@@ -86,7 +87,7 @@ def test_a_failing_task_is_recorded_and_runs_again():
         failures.check()
 
 
-def test_locks_are_taken_in_rising_rank():
+def test_locks_are_taken_in_rising_rank() -> None:
     partition, log = RankedLock("Partition._lock", 20), RankedLock("Log._lock", 30)
     with partition, log, partition:
         pass

@@ -124,7 +124,7 @@ def make_jar(path: Path, artifact: Artifact) -> Path:
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path: Path) -> Machine:
     machine = Machine(root=tmp_path)
     for folder in (machine.home, machine.bin):
         folder.mkdir()
@@ -133,7 +133,7 @@ def machine(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def no_spark_of_the_real_machine(monkeypatch):
+def no_spark_of_the_real_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SPARK_HOME", "EMBEDKAFKA_SPARK_JARS", "EMBEDKAFKA_CACHE"):
         monkeypatch.delenv(name, raising=False)
     assert "SPARK_HOME" not in os.environ

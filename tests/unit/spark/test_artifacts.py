@@ -1,5 +1,7 @@
 """Releases and names of jars, as values."""
 
+from typing import Any
+
 import pytest
 
 from embedkafka.spark.artifacts import (
@@ -15,7 +17,7 @@ from embedkafka.spark.installed import release_numbers
     ("release", "numbers"),
     [("4.0.0", (4, 0, 0)), ("3.5.10", (3, 5, 10)), ("3.5.1-amzn-0", (3, 5, 1))],
 )
-def test_releases_compare_as_numbers(release, numbers):
+def test_releases_compare_as_numbers(release: str, numbers: tuple[int, int, int]) -> None:
     assert release_numbers(release) == numbers
 
 
@@ -29,7 +31,7 @@ def test_releases_compare_as_numbers(release, numbers):
         ("my-spark-sql-kafka-0-10_2.13-4.0.0.jar", None),
     ],
 )
-def test_a_jar_is_known_by_its_name(file_name, release):
+def test_a_jar_is_known_by_its_name(file_name: str, release: str | None) -> None:
     assert connector_artifact("2.13").find_release(file_name) == release
 
 
@@ -43,7 +45,9 @@ def test_a_jar_is_known_by_its_name(file_name, release):
         ([], "3.9.0", None),
     ],
 )
-def test_the_nearest_release_stays_in_the_major_line(available, wanted, chosen):
+def test_the_nearest_release_stays_in_the_major_line(
+    available: Any, wanted: str, chosen: str | None
+) -> None:
     assert nearest_release(available, wanted) == chosen
 
 
@@ -56,11 +60,11 @@ def test_the_nearest_release_stays_in_the_major_line(available, wanted, chosen):
         ("3.5.1", ["3.5.0"]),
     ],
 )
-def test_lower_releases_end_with_the_first_that_is_supported(release, lower):
+def test_lower_releases_end_with_the_first_that_is_supported(release: str, lower: Any) -> None:
     assert lower_releases(release) == lower
 
 
-def test_companions_are_known_without_a_pom():
+def test_companions_are_known_without_a_pom() -> None:
     assert companion_releases("3.5.4", "2.12", None) == {
         "spark-token-provider-kafka-0-10_2.12": "3.5.4",
         "kafka-clients": "3.4.1",

@@ -6,21 +6,23 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedkafka.spark.installed import SparkNotFound, require_installed_spark
 from embedkafka.spark.jars import ConnectorNotFound, require_connector
+from tests.unit.spark.conftest import Machine
 
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
 TOKENS = "spark-token-provider-kafka-0-10_2.13"
 
 
 @pytest.fixture
-def find(machine):
+def find(machine: Machine) -> Any:
     """Looks for the connector on the pretended machine; keeps the progress lines."""
 
-    def find(jars=None, **environ):
+    def find(jars: Any = None, **environ: Any) -> Any:
         return require_connector(
             jars, progress=find.said.append, environ={**machine.environ, **environ}
         )
@@ -29,31 +31,33 @@ def find(machine):
     return find
 
 
-def names(connector):
+def names(connector: Any) -> list[Any]:
     return [jar.name for jar in connector.jars]
 
 
-def test_spark_is_known_by_its_own_jars(machine):
+def test_spark_is_known_by_its_own_jars(machine: Machine) -> None:
     machine.install_spark("3.5.4", "2.12")
     spark = require_installed_spark(machine.environ)
     assert (spark.release, spark.scala) == ("3.5.4", "2.12")
     assert spark.jars_dir == machine.spark_jars
 
 
-def test_the_pyspark_package_is_found_without_spark_home():
+def test_the_pyspark_package_is_found_without_spark_home() -> None:
     spark = require_installed_spark({})
     assert "pyspark" in str(spark.jars_dir)
     assert spark.release[0] in "34"
 
 
-def test_a_pyspark_without_jars_is_told_apart(machine):
+def test_a_pyspark_without_jars_is_told_apart(machine: Machine) -> None:
     for jar in machine.spark_jars.iterdir():
         jar.unlink()
     with pytest.raises(SparkNotFound, match="not a full PySpark"):
         require_installed_spark(machine.environ)
 
 
-def test_given_jars_are_used_before_anything_else(machine, find, tmp_path):
+def test_given_jars_are_used_before_anything_else(
+    machine: Machine, find: Any, tmp_path: Path
+) -> None:
     machine.fill_maven_store("4.0.0")
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
     found = find(given)
@@ -62,21 +66,25 @@ def test_given_jars_are_used_before_anything_else(machine, find, tmp_path):
 
 
 @pytest.mark.parametrize("separator", [os.pathsep, ","])
-def test_the_environment_names_jars_too(machine, find, tmp_path, separator):
+def test_the_environment_names_jars_too(
+    machine: Machine, find: Any, tmp_path: Path, separator: Any
+) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
     found = find(EMBEDKAFKA_SPARK_JARS=separator.join(map(str, given)))
     assert list(found.jars) == given
     assert found.found_in == "EMBEDKAFKA_SPARK_JARS"
 
 
-def test_one_jar_may_hold_all_four(machine, find, tmp_path):
+def test_one_jar_may_hold_all_four(machine: Machine, find: Any, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "everything.jar", "w") as jar:
         for artifact in machine.artifacts:
             jar.writestr(artifact.marker, b"")
     assert names(find([tmp_path / "everything.jar"])) == ["everything.jar"]
 
 
-def test_given_jars_that_will_not_do_are_refused_with_every_reason(machine, find, tmp_path):
+def test_given_jars_that_will_not_do_are_refused_with_every_reason(
+    machine: Machine, find: Any, tmp_path: Path
+) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
     with pytest.raises(ConnectorNotFound, match="kafka-clients is missing"):
         find([jar for jar in given if "clients" not in jar.name])
@@ -87,20 +95,24 @@ def test_given_jars_that_will_not_do_are_refused_with_every_reason(machine, find
     assert "absent.jar is not a readable jar" in str(refused.value)
 
 
-def test_a_connector_newer_than_spark_is_refused(machine, find, tmp_path):
+def test_a_connector_newer_than_spark_is_refused(
+    machine: Machine, find: Any, tmp_path: Path
+) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.1.0")
     with pytest.raises(ConnectorNotFound, match=r"newer than Spark 4\.0\.0"):
         find(given)
 
 
-def test_a_connector_for_another_scala_is_refused(machine, find, tmp_path):
+def test_a_connector_for_another_scala_is_refused(
+    machine: Machine, find: Any, tmp_path: Path
+) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
     machine.install_spark("4.0.0", "2.12")
     with pytest.raises(ConnectorNotFound, match=r"for Scala 2\.13, and Spark has Scala 2\.12"):
         find(given)
 
 
-def test_the_order_is_cache_then_spark_then_maven_then_ivy(machine, find):
+def test_the_order_is_cache_then_spark_then_maven_then_ivy(machine: Machine, find: Any) -> None:
     machine.fill_ivy_store("4.0.0")
     assert "Ivy" in find().found_in
     machine.fill_maven_store("4.0.0")
@@ -112,14 +124,14 @@ def test_the_order_is_cache_then_spark_then_maven_then_ivy(machine, find):
     assert find.said == []
 
 
-def test_jars_that_spark_retrieved_with_ivy_are_found(machine, find):
+def test_jars_that_spark_retrieved_with_ivy_are_found(machine: Machine, find: Any) -> None:
     for jar in machine.fill_flat(machine.home / ".ivy2.5.2" / "jars", "4.0.0"):
         group = next(a.group for a in machine.artifacts if jar.name.startswith(a.name))
         jar.rename(jar.with_name(f"{group}_{jar.name}"))
     assert names(find())[0] == f"org.apache.spark_{CONNECTOR}-4.0.0.jar"
 
 
-def test_the_pom_beside_the_connector_chooses_its_companions(machine, find):
+def test_the_pom_beside_the_connector_chooses_its_companions(machine: Machine, find: Any) -> None:
     machine.fill_maven_store("4.0.0")
     store = machine.home / ".m2" / "repository" / "org" / "apache"
     clients = store / "kafka" / "kafka-clients"
@@ -137,7 +149,7 @@ def test_the_pom_beside_the_connector_chooses_its_companions(machine, find):
     assert "kafka-clients-4.2.0.jar" in names(find())
 
 
-def test_an_incomplete_store_is_passed_over(machine, find):
+def test_an_incomplete_store_is_passed_over(machine: Machine, find: Any) -> None:
     machine.fill_maven_store("4.0.0")
     pool = machine.home / ".m2" / "repository" / "org" / "apache" / "commons" / "commons-pool2"
     next(pool.rglob("*.jar")).unlink()
@@ -145,7 +157,7 @@ def test_an_incomplete_store_is_passed_over(machine, find):
     assert "Ivy" in find().found_in
 
 
-def test_maven_fetches_once_and_the_cache_serves_from_then_on(machine, find):
+def test_maven_fetches_once_and_the_cache_serves_from_then_on(machine: Machine, find: Any) -> None:
     machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
     assert "Maven" in find().found_in
     assert len(find.said) == 1
@@ -158,7 +170,9 @@ def test_maven_fetches_once_and_the_cache_serves_from_then_on(machine, find):
     ] == []
 
 
-def test_the_nearest_lower_release_stands_in_with_a_warning(machine, find, caplog):
+def test_the_nearest_lower_release_stands_in_with_a_warning(
+    machine: Machine, find: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     machine.install_spark("4.2.1")
     machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
     assert find().release == "4.1.0"
@@ -167,13 +181,15 @@ def test_the_nearest_lower_release_stands_in_with_a_warning(machine, find, caplo
     assert machine.maven_calls == 3, "4.2.1, 4.2.0 and 4.1.0, and never again"
 
 
-def test_only_the_token_provider_steps_down_when_only_it_is_absent(machine, find):
+def test_only_the_token_provider_steps_down_when_only_it_is_absent(
+    machine: Machine, find: Any
+) -> None:
     machine.install_spark("4.2.0")
     machine.install_maven(f"{CONNECTOR}-4.2.0", f"{TOKENS}-4.0.0")
     assert names(find())[:2] == [f"{CONNECTOR}-4.2.0.jar", f"{TOKENS}-4.0.0.jar"]
 
 
-def test_a_lower_release_at_hand_is_better_than_fetching_one(machine, find):
+def test_a_lower_release_at_hand_is_better_than_fetching_one(machine: Machine, find: Any) -> None:
     machine.install_spark("4.2.0")
     machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
     machine.fill_maven_store("4.0.0")
@@ -182,7 +198,9 @@ def test_a_lower_release_at_hand_is_better_than_fetching_one(machine, find):
     assert machine.maven_calls == 1, "what is nowhere is asked for once"
 
 
-def test_a_lower_release_at_hand_serves_only_until_the_network_is_back(machine, find):
+def test_a_lower_release_at_hand_serves_only_until_the_network_is_back(
+    machine: Machine, find: Any
+) -> None:
     machine.install_spark("4.2.0")
     machine.fill_maven_store("4.0.0")
     machine.install_maven()
@@ -191,7 +209,7 @@ def test_a_lower_release_at_hand_serves_only_until_the_network_is_back(machine, 
     assert find().release == "4.2.0"
 
 
-def test_another_major_line_never_stands_in(machine, find):
+def test_another_major_line_never_stands_in(machine: Machine, find: Any) -> None:
     machine.install_spark("4.0.0")
     machine.fill_maven_store("3.5.4")
     machine.install_maven(f"{CONNECTOR}-3.5.4", f"{TOKENS}-3.5.4")
@@ -199,7 +217,7 @@ def test_another_major_line_never_stands_in(machine, find):
         find()
 
 
-def test_without_a_network_older_releases_are_not_asked_for(machine, find):
+def test_without_a_network_older_releases_are_not_asked_for(machine: Machine, find: Any) -> None:
     machine.install_spark("4.2.0")
     machine.install_maven()
     with pytest.raises(ConnectorNotFound, match="Connection refused"):
@@ -207,7 +225,7 @@ def test_without_a_network_older_releases_are_not_asked_for(machine, find):
     assert machine.maven_calls == 1
 
 
-def test_a_failure_names_every_place_and_the_command_to_run(machine, find):
+def test_a_failure_names_every_place_and_the_command_to_run(machine: Machine, find: Any) -> None:
     with pytest.raises(ConnectorNotFound) as failed:
         find()
     message = str(failed.value)
@@ -226,14 +244,14 @@ def test_a_failure_names_every_place_and_the_command_to_run(machine, find):
         assert place in message
 
 
-def test_a_cache_that_cannot_be_written_is_told(machine, find):
+def test_a_cache_that_cannot_be_written_is_told(machine: Machine, find: Any) -> None:
     machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
     machine.cache.write_text("a file, not a folder")
     with pytest.raises(ConnectorNotFound, match="EMBEDKAFKA_CACHE: should name another folder"):
         find()
 
 
-def test_processes_that_race_fetch_once(machine):
+def test_processes_that_race_fetch_once(machine: Machine) -> None:
     machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
     program = (
         "import json, sys; from embedkafka.spark.jars import require_connector\n"
@@ -252,7 +270,7 @@ def test_processes_that_race_fetch_once(machine):
     assert machine.maven_calls == 1
 
 
-def test_looking_for_jars_does_not_import_pyspark():
+def test_looking_for_jars_does_not_import_pyspark() -> None:
     program = (
         "import sys; from embedkafka.spark import frames, jars, session\n"
         "assert not any(name.startswith('pyspark') for name in sys.modules)"

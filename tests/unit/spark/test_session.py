@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedkafka.spark import session
 from embedkafka.spark.installed import require_installed_spark
 from embedkafka.spark.jars import Connector
+from tests.unit.spark.conftest import Machine
 
 START = """
 import sys
@@ -22,7 +25,7 @@ except SparkStartFailed as failed:
 
 
 @pytest.fixture
-def settings(machine, tmp_path):
+def settings(machine: Machine, tmp_path: Path) -> Any:
     """The settings for a connector whose last jar lies among Spark's own."""
     machine.fill_flat(tmp_path / "given", "4.0.0")
     own = machine.spark_jars / "commons-pool2-2.12.0.jar"
@@ -30,14 +33,14 @@ def settings(machine, tmp_path):
     connector = Connector(release="4.0.0", jars=jars, found_in="here")
     spark = require_installed_spark(machine.environ)
 
-    def settings(**config):
+    def settings(**config: Any) -> Any:
         spelled = {key.replace("_", "."): value for key, value in config.items()}
         return session._settings("app", connector, spark, tmp_path, spelled)
 
     return settings
 
 
-def test_a_session_stays_on_the_loopback_and_in_its_folder(settings, tmp_path):
+def test_a_session_stays_on_the_loopback_and_in_its_folder(settings: Any, tmp_path: Path) -> None:
     made = settings()
     assert made["spark.driver.host"] == made["spark.driver.bindAddress"] == "127.0.0.1"
     assert made["spark.app.name"] == "app"
@@ -46,26 +49,26 @@ def test_a_session_stays_on_the_loopback_and_in_its_folder(settings, tmp_path):
     assert f"-Djava.io.tmpdir={tmp_path}" in made["spark.driver.extraJavaOptions"]
 
 
-def test_jars_that_spark_has_are_not_given_twice(settings, tmp_path):
+def test_jars_that_spark_has_are_not_given_twice(settings: Any, tmp_path: Path) -> None:
     assert settings()["spark.driver.extraClassPath"] == str(
         tmp_path / "given" / "kafka-clients-3.9.0.jar"
     )
 
 
-def test_the_callers_settings_have_the_last_word(settings):
+def test_the_callers_settings_have_the_last_word(settings: Any) -> None:
     made = settings(spark_master="local[1]", spark_sql_shuffle_partitions=7)
     assert made["spark.master"] == "local[1]"
     assert made["spark.sql.shuffle.partitions"] == "7"
 
 
-def test_java_options_and_class_path_are_added_to_ours(settings):
+def test_java_options_and_class_path_are_added_to_ours(settings: Any) -> None:
     made = settings(spark_driver_extraJavaOptions="-Xmx1g", spark_driver_extraClassPath="/x.jar")
     assert made["spark.driver.extraJavaOptions"].endswith(" -Xmx1g")
     assert "-XX:+UseSerialGC" in made["spark.driver.extraJavaOptions"]
     assert made["spark.driver.extraClassPath"].endswith(f"{os.pathsep}/x.jar")
 
 
-def start(given, **environ):
+def start(given: Any, **environ: Any) -> Any:
     """Starts a session in a process of its own and returns what it printed."""
     kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     done = subprocess.run(
@@ -81,7 +84,7 @@ def start(given, **environ):
 
 
 @pytest.fixture
-def real_spark_jars(machine, tmp_path):
+def real_spark_jars(machine: Machine, tmp_path: Path) -> Any:
     """Jars that pass the checks beside the PySpark that is really installed."""
     installed = require_installed_spark({})
     if installed.scala != machine.scala:
@@ -89,14 +92,14 @@ def real_spark_jars(machine, tmp_path):
     return machine.fill_flat(tmp_path / "given", installed.release)
 
 
-def test_a_missing_java_is_told_before_spark_starts(real_spark_jars, tmp_path):
+def test_a_missing_java_is_told_before_spark_starts(real_spark_jars: Any, tmp_path: Path) -> None:
     said = start(real_spark_jars, PATH="/nowhere")
     assert "needs Java" in said
     assert "no java on the PATH" in said
     assert "JAVA_HOME=/there has no bin/java" in start(real_spark_jars, JAVA_HOME="/there")
 
 
-def test_a_jvm_that_dies_is_told_with_its_last_words(real_spark_jars, tmp_path):
+def test_a_jvm_that_dies_is_told_with_its_last_words(real_spark_jars: Any, tmp_path: Path) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.4\", too old for you' >&2\nexit 1\n")
@@ -107,7 +110,7 @@ def test_a_jvm_that_dies_is_told_with_its_last_words(real_spark_jars, tmp_path):
     assert str(java) in said
 
 
-def test_the_tail_of_a_log_starts_where_it_is_told_to(tmp_path):
+def test_the_tail_of_a_log_starts_where_it_is_told_to(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("one\ntwo\nthree\nfour\n")
     assert session.log_tail(log, lines=2) == "three\nfour"

@@ -1,5 +1,7 @@
 """The transaction coordinator on a bench, without threads."""
 
+from typing import Any
+
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
@@ -18,7 +20,7 @@ from tests.unit.coordinator.bench import Bench
 class Leaders:
     """MarkerTransport: every partition is led by broker 1 unless told otherwise."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.leaders = {}
         self.deleted = set()
         self.requests = []
@@ -27,12 +29,12 @@ class Leaders:
         self.unreachable = set()
         self.silent = set()
 
-    def find_leader(self, topic_partition):
+    def find_leader(self, topic_partition: TopicPartition) -> Any:
         if topic_partition in self.deleted:
             return None
         return self.leaders.get(topic_partition, 1)
 
-    def send(self, broker_id, request, on_done):
+    def send(self, broker_id: int, request: Any, on_done: Any) -> None:
         self.requests.append((broker_id, request))
         if broker_id in self.unreachable:
             on_done(None)
@@ -41,15 +43,15 @@ class Leaders:
         else:
             self.held.append(lambda: on_done(self.respond(request)))
 
-    def hold(self):
+    def hold(self) -> None:
         self.held = []
 
-    def release(self):
+    def release(self) -> None:
         held, self.held = self.held, None
         for respond in held:
             respond()
 
-    def respond(self, request):
+    def respond(self, request: Any) -> WriteTxnMarkersResponse:
         marker_type = WriteTxnMarkersResponse.Marker
         return WriteTxnMarkersResponse(
             markers=[
@@ -74,11 +76,11 @@ class Leaders:
             ]
         )
 
-    def error(self, topic_partition):
+    def error(self, topic_partition: TopicPartition) -> Any:
         queue = self.errors.get(topic_partition)
         return queue.pop(0) if queue else ErrorCode.NONE
 
-    def markers(self):
+    def markers(self) -> list[tuple[Any, Any, Any, Any, set[Any]]]:
         """What was sent, as (broker, producer id, epoch, committed, partitions)."""
         return [
             (
@@ -96,10 +98,10 @@ class Leaders:
 class Blocks:
     """Producer ids 1000, 1001, ... in blocks of ten."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.next = 1000
 
-    def allocate(self):
+    def allocate(self) -> Any:
         block = range(self.next, self.next + 10)
         self.next += 10
         return block
@@ -110,7 +112,9 @@ class Coordinator(Bench):
 
     NO_LEADER = NO_LEADER
 
-    def __init__(self, config=None, *, leaders=None, blocks=None, **parts):
+    def __init__(
+        self, config: Any = None, *, leaders: Any = None, blocks: Any = None, **parts: Any
+    ) -> None:
         super().__init__(**parts)
         self.config = config or TxnConfig(num_partitions=1)
         self.leaders = leaders or Leaders()
@@ -123,21 +127,28 @@ class Coordinator(Bench):
             leaders=self.elsewhere,
         )
 
-    def lead(self, epoch=0):
+    def lead(self, epoch: int = 0) -> Any:
         for partition in range(self.config.num_partitions):
             self.service.coordinator.on_leading(partition, epoch)
         self.loop.run()
         return self
 
-    def successor(self, epoch=1):
+    def successor(self, epoch: int = 1) -> Any:
         """Another broker's coordinator on the same log, after a failover."""
         successor = Coordinator(self.config, log=self.log, clock=self.clock, blocks=self.blocks)
         return successor.lead(epoch)
 
-    def state(self, transactional_id="tx"):
+    def state(self, transactional_id: str = "tx") -> Any:
         return self.shard().find(transactional_id).state.label
 
-    def init(self, transactional_id="tx", *, producer=(-1, -1), timeout_ms=60_000, version=4):
+    def init(
+        self,
+        transactional_id: str = "tx",
+        *,
+        producer: tuple[int, int] = (-1, -1),
+        timeout_ms: int = 60_000,
+        version: int = 4,
+    ) -> Any:
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -146,7 +157,14 @@ class Coordinator(Bench):
         )
         return self.send(self.service.init_producer_id, request, version)
 
-    def add(self, producer, *partitions, transactional_id="tx", version=3, verify_only=False):
+    def add(
+        self,
+        producer: Any,
+        *partitions: Any,
+        transactional_id: str = "tx",
+        version: int = 3,
+        verify_only: bool = False,
+    ) -> ErrorCode:
         """The error of the first partition."""
         topics = [
             AddPartitionsToTxnRequest.Transaction.Topic(name=topic, partitions=[partition])
@@ -179,7 +197,14 @@ class Coordinator(Bench):
         )
         return ErrorCode(results[0].results_by_partition[0].partition_error_code)
 
-    def end(self, producer, *, committed=True, transactional_id="tx", version=4):
+    def end(
+        self,
+        producer: Any,
+        *,
+        committed: bool = True,
+        transactional_id: str = "tx",
+        version: int = 4,
+    ) -> Any:
         request = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer[0],
@@ -190,10 +215,10 @@ class Coordinator(Bench):
 
 
 @pytest.fixture
-def coordinator():
+def coordinator() -> Coordinator:
     return Coordinator().lead()
 
 
 @pytest.fixture(scope="session")
-def new_coordinator():
+def new_coordinator() -> type[Coordinator]:
     return Coordinator

@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,11 +20,12 @@ from embedkafka.txn.records import (
     transaction_record,
 )
 from embedkafka.txn.states import TxnState
+from tests.unit.txn.conftest import Coordinator
 
 T0, T1 = ("t", 0), ("t", 1)
 
 
-def string(text):
+def string(text: str) -> Any:
     return struct.pack(">h", len(text)) + text
 
 
@@ -41,7 +43,7 @@ TRANSACTION = Transaction(
 )
 
 
-def test_a_transaction_is_written_as_kafka_writes_it():
+def test_a_transaction_is_written_as_kafka_writes_it() -> None:
     record = transaction_record(TRANSACTION, transaction_version=0)
     assert record.key == b"\0\0" + string(b"tx")
     assert record.value == (
@@ -54,7 +56,7 @@ def test_a_transaction_is_written_as_kafka_writes_it():
     )
 
 
-def test_since_transaction_version_1_there_are_tagged_fields():
+def test_since_transaction_version_1_there_are_tagged_fields() -> None:
     record = transaction_record(TRANSACTION, transaction_version=2)
     assert record.value == (
         b"\0\1"
@@ -71,13 +73,13 @@ def test_since_transaction_version_1_there_are_tagged_fields():
     )
 
 
-def test_an_empty_transaction_has_null_for_partitions():
+def test_an_empty_transaction_has_null_for_partitions() -> None:
     empty = replace(TRANSACTION, state=TxnState.EMPTY, partitions=frozenset())
     record = transaction_record(empty, transaction_version=0)
     assert struct.pack(">i", -1) in record.value[17:21]
 
 
-def test_what_is_written_is_read():
+def test_what_is_written_is_read() -> None:
     record = transaction_record(TRANSACTION, transaction_version=2)
     assert read_transactional_id(record.key) == "tx"
     assert read_transaction("tx", record.value) == TRANSACTION
@@ -89,8 +91,8 @@ LOG = TopicPartition("__transaction_state", 0)
 
 
 def test_records_of_an_unknown_type_are_skipped_with_a_warning(
-    coordinator, new_coordinator, caplog
-):
+    coordinator: Coordinator, new_coordinator: type[Coordinator], caplog: pytest.LogCaptureFixture
+) -> None:
     producer = coordinator.init().producer
     coordinator.log.put(LOG, b"\0\x63rest", b"\0\0")
     coordinator.log.put(LOG, b"\0\x63rest", None)
@@ -115,8 +117,8 @@ def test_records_of_an_unknown_type_are_skipped_with_a_warning(
     ids=["no key", "no type", "a value of a newer version", "an unknown state"],
 )
 def test_a_record_that_cannot_be_read_leaves_no_coordinator(
-    coordinator, new_coordinator, key, value, error
-):
+    coordinator: Coordinator, new_coordinator: type[Coordinator], key: Any, value: Any, error: str
+) -> None:
     coordinator.init()
     coordinator.log.put(LOG, key, value)
     loaded = new_coordinator(log=coordinator.log)
@@ -125,14 +127,16 @@ def test_a_record_that_cannot_be_read_leaves_no_coordinator(
     assert loaded.init().error is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_broker_that_does_not_lead_says_so(new_coordinator):
+def test_a_broker_that_does_not_lead_says_so(new_coordinator: type[Coordinator]) -> None:
     coordinator = new_coordinator()
     assert coordinator.init().error is ErrorCode.NOT_COORDINATOR
     assert coordinator.add((1, 0), T0) is ErrorCode.NOT_COORDINATOR
     assert coordinator.end((1, 0)).error is ErrorCode.NOT_COORDINATOR
 
 
-def test_requests_during_loading_wait_and_in_the_end_are_told_to(coordinator, new_coordinator):
+def test_requests_during_loading_wait_and_in_the_end_are_told_to(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     coordinator.init()
     other = new_coordinator(log=coordinator.log)
     loading = other.begin_loading()
@@ -149,7 +153,7 @@ def test_requests_during_loading_wait_and_in_the_end_are_told_to(coordinator, ne
     assert in_time.producer == (1000, 1)
 
 
-def test_an_open_transaction_survives_a_failover(coordinator):
+def test_an_open_transaction_survives_a_failover(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     coordinator.add(producer, T0)
     successor = coordinator.successor()
@@ -158,7 +162,7 @@ def test_an_open_transaction_survives_a_failover(coordinator):
     assert successor.leaders.markers() == [(1, *producer, True, {T0, T1})]
 
 
-def test_a_step_in_flight_is_answered_when_the_broker_resigns(coordinator):
+def test_a_step_in_flight_is_answered_when_the_broker_resigns(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     coordinator.add(producer, T0)
     coordinator.log.hold()
@@ -172,7 +176,7 @@ def test_a_step_in_flight_is_answered_when_the_broker_resigns(coordinator):
     assert coordinator.successor().state() == "CompleteCommit"
 
 
-def test_a_late_resignation_of_an_older_epoch_is_ignored(coordinator):
+def test_a_late_resignation_of_an_older_epoch_is_ignored(coordinator: Coordinator) -> None:
     coordinator.service.coordinator.on_leading(0, 5)
     coordinator.service.coordinator.on_resigned(0, 4)
     coordinator.service.coordinator.on_leading(0, 3)
@@ -181,7 +185,7 @@ def test_a_late_resignation_of_an_older_epoch_is_ignored(coordinator):
     assert coordinator.init().error is ErrorCode.NONE
 
 
-def test_a_stopped_service_is_not_available(coordinator):
+def test_a_stopped_service_is_not_available(coordinator: Coordinator) -> None:
     coordinator.service.stop()
     assert coordinator.init().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     coordinator.loop.is_open = False
@@ -200,7 +204,7 @@ operations = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(operations, max_size=25))
-def test_loading_equals_living(new_coordinator, script):
+def test_loading_equals_living(new_coordinator: type[Coordinator], script: Any) -> None:
     config = TxnConfig(
         num_partitions=1,
         transactional_id_expiration_ms=600_000,
@@ -233,7 +237,7 @@ def test_loading_equals_living(new_coordinator, script):
 
     loaded = live.successor()
 
-    def durable(coordinator):
+    def durable(coordinator: Coordinator) -> dict[Any, Any]:
         # The last epoch is not stored; an id whose first step failed is not stored either.
         return {
             t.transactional_id: replace(t, last_producer_epoch=NO_PRODUCER_EPOCH)

@@ -1,12 +1,15 @@
+from typing import Any
+
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.txn.conftest import Coordinator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def ending(coordinator, *partitions, name="tx"):
+def ending(coordinator: Coordinator, *partitions: Any, name: str = "tx") -> Any:
     """Ends a transaction over `partitions`; returns its producer."""
     producer = coordinator.init(name).producer
     coordinator.add(producer, *partitions, transactional_id=name)
@@ -14,7 +17,7 @@ def ending(coordinator, *partitions, name="tx"):
     return producer
 
 
-def test_a_partition_that_fails_for_now_is_asked_again(coordinator):
+def test_a_partition_that_fails_for_now_is_asked_again(coordinator: Coordinator) -> None:
     coordinator.leaders.errors[T1] = [
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -26,7 +29,9 @@ def test_a_partition_that_fails_for_now_is_asked_again(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_a_partition_that_an_answer_does_not_mention_is_asked_again(coordinator):
+def test_a_partition_that_an_answer_does_not_mention_is_asked_again(
+    coordinator: Coordinator,
+) -> None:
     coordinator.leaders.silent.add(T1)
     ending(coordinator, T0, T1)
     assert coordinator.state() == "PrepareCommit"
@@ -36,7 +41,7 @@ def test_a_partition_that_an_answer_does_not_mention_is_asked_again(coordinator)
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_markers_follow_the_leader(coordinator):
+def test_markers_follow_the_leader(coordinator: Coordinator) -> None:
     coordinator.leaders.leaders[T0] = 2
     coordinator.leaders.unreachable.add(2)
     ending(coordinator, T0)
@@ -46,14 +51,14 @@ def test_markers_follow_the_leader(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_broker_0_is_a_leader_like_any_other(coordinator):
+def test_broker_0_is_a_leader_like_any_other(coordinator: Coordinator) -> None:
     coordinator.leaders.leaders[T0] = 0
     ending(coordinator, T0)
     assert [marker[0] for marker in coordinator.leaders.markers()] == [0]
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_markers_wait_for_a_leader(coordinator):
+def test_markers_wait_for_a_leader(coordinator: Coordinator) -> None:
     coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
     ending(coordinator, T0)
     coordinator.advance(1_000)
@@ -63,14 +68,14 @@ def test_markers_wait_for_a_leader(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_deleted_partitions_need_no_marker(coordinator):
+def test_deleted_partitions_need_no_marker(coordinator: Coordinator) -> None:
     coordinator.leaders.deleted.add(T0)
     ending(coordinator, T0)
     assert coordinator.leaders.markers() == []
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_a_partition_deleted_meanwhile_holds_nothing_up(coordinator):
+def test_a_partition_deleted_meanwhile_holds_nothing_up(coordinator: Coordinator) -> None:
     coordinator.leaders.errors[T0] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     ending(coordinator, T0, T1)
     coordinator.leaders.deleted.add(T0)
@@ -81,7 +86,9 @@ def test_a_partition_deleted_meanwhile_holds_nothing_up(coordinator):
 @pytest.mark.parametrize(
     "error", [ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION]
 )
-def test_a_partition_that_takes_no_markers_holds_nothing_up(coordinator, error):
+def test_a_partition_that_takes_no_markers_holds_nothing_up(
+    coordinator: Coordinator, error: Any
+) -> None:
     coordinator.leaders.errors[T0] = [error]
     ending(coordinator, T0, T1)
     assert coordinator.state() == "CompleteCommit"
@@ -90,7 +97,7 @@ def test_a_partition_that_takes_no_markers_holds_nothing_up(coordinator, error):
 @pytest.mark.parametrize(
     "error", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH]
 )
-def test_a_fenced_coordinator_stops(coordinator, error):
+def test_a_fenced_coordinator_stops(coordinator: Coordinator, error: Any) -> None:
     coordinator.leaders.errors[T0] = [error]
     ending(coordinator, T0, T1)
     coordinator.advance(10_000)
@@ -98,7 +105,7 @@ def test_a_fenced_coordinator_stops(coordinator, error):
     assert coordinator.state() == "PrepareCommit"
 
 
-def test_a_fenced_coordinator_gives_up_its_other_partitions_too(coordinator):
+def test_a_fenced_coordinator_gives_up_its_other_partitions_too(coordinator: Coordinator) -> None:
     coordinator.leaders.leaders[T1] = 2
     coordinator.leaders.unreachable.add(2)
     coordinator.leaders.errors[T0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
@@ -107,7 +114,7 @@ def test_a_fenced_coordinator_gives_up_its_other_partitions_too(coordinator):
     assert sorted(marker[0] for marker in coordinator.leaders.markers()) == [1, 2]
 
 
-def test_transactions_share_a_request_to_a_busy_broker(coordinator):
+def test_transactions_share_a_request_to_a_busy_broker(coordinator: Coordinator) -> None:
     coordinator.leaders.hold()
     for name in "abc":
         ending(coordinator, T0, name=name)
@@ -118,7 +125,7 @@ def test_transactions_share_a_request_to_a_busy_broker(coordinator):
     assert {coordinator.state(name) for name in "abc"} == {"CompleteCommit"}
 
 
-def test_the_last_step_is_stored_in_the_end(coordinator):
+def test_the_last_step_is_stored_in_the_end(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     coordinator.add(producer, T0)
     coordinator.leaders.hold()
@@ -131,7 +138,7 @@ def test_the_last_step_is_stored_in_the_end(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_a_broker_that_resigned_sends_no_more_markers(coordinator):
+def test_a_broker_that_resigned_sends_no_more_markers(coordinator: Coordinator) -> None:
     coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
     ending(coordinator, T0)
     coordinator.service.coordinator.on_resigned(0)
@@ -141,7 +148,7 @@ def test_a_broker_that_resigned_sends_no_more_markers(coordinator):
     assert coordinator.leaders.markers() == []
 
 
-def test_a_broker_that_resigned_looks_for_no_more_leaders(coordinator):
+def test_a_broker_that_resigned_looks_for_no_more_leaders(coordinator: Coordinator) -> None:
     coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
     ending(coordinator, T0)
     coordinator.service.coordinator.on_resigned(0)
@@ -150,7 +157,7 @@ def test_a_broker_that_resigned_looks_for_no_more_leaders(coordinator):
     assert coordinator.timer.next_due() is None
 
 
-def test_a_successor_sends_the_markers_of_prepared_transactions(coordinator):
+def test_a_successor_sends_the_markers_of_prepared_transactions(coordinator: Coordinator) -> None:
     coordinator.leaders.hold()
     producer = ending(coordinator, T0, T1)
     successor = coordinator.successor(epoch=4)
@@ -159,7 +166,7 @@ def test_a_successor_sends_the_markers_of_prepared_transactions(coordinator):
     assert successor.state() == "CompleteCommit"
 
 
-def test_answers_to_a_former_life_are_ignored(coordinator):
+def test_answers_to_a_former_life_are_ignored(coordinator: Coordinator) -> None:
     coordinator.leaders.hold()
     ending(coordinator, T0)
     coordinator.service.coordinator.on_leading(0, 7)

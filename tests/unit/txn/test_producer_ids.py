@@ -1,24 +1,26 @@
+from typing import Any
+
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 from embedkafka.txn.producer_ids import ProducerIds, init_idempotent_producer
 
 
 class Blocks:
-    def __init__(self, *blocks):
+    def __init__(self, *blocks: Any) -> None:
         self.blocks = list(blocks)
 
-    def allocate(self):
+    def allocate(self) -> Any:
         if not self.blocks:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self.blocks.pop(0)
 
 
-def test_ids_come_from_one_block_after_the_other():
+def test_ids_come_from_one_block_after_the_other() -> None:
     ids = ProducerIds(Blocks(range(1000, 1002), range(5000, 6000)))
     assert [ids.generate() for _ in range(4)] == [1000, 1001, 5000, 5001]
 
 
-def test_an_idempotent_producer_gets_a_new_id_with_epoch_zero():
+def test_an_idempotent_producer_gets_a_new_id_with_epoch_zero() -> None:
     ids = ProducerIds(Blocks(range(7, 8)))
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
     response = init_idempotent_producer(request, ids)

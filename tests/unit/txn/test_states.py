@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ LEGAL = {
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(TxnState, TxnState)))
-def test_every_pair_of_states_is_legal_or_raises(source, target):
+def test_every_pair_of_states_is_legal_or_raises(source: Any, target: Any) -> None:
     assert can_move(source, target) is ((source, target) in LEGAL)
     if (source, target) in LEGAL:
         assert move(source, target) is target
@@ -36,7 +37,7 @@ def test_every_pair_of_states_is_legal_or_raises(source, target):
             move(source, target)
 
 
-def test_every_state_has_a_row_a_number_and_a_label():
+def test_every_state_has_a_row_a_number_and_a_label() -> None:
     assert set(PREDECESSORS) == set(TxnState)
     assert list(STATES_BY_NUMBER) == list(range(8))
     assert STATES_BY_LABEL["PrepareEpochFence"] is FENCE

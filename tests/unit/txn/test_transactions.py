@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,13 +12,14 @@ from embedkafka.protocol.messages.transactions import (
 )
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.txn.config import TxnConfig
+from tests.unit.txn.conftest import Coordinator
 
 T0, T1 = ("t", 0), ("t", 1)
 LAST_EPOCH = 2**15 - 2
 HOUR_MS = 3_600_000
 
 
-def ongoing(coordinator, *partitions):
+def ongoing(coordinator: Coordinator, *partitions: Any) -> Any:
     """A producer with an open transaction over `partitions` (T0 when none are given)."""
     producer = coordinator.init().producer
     assert coordinator.add(producer, *(partitions or (T0,))) is ErrorCode.NONE
@@ -27,13 +29,13 @@ def ongoing(coordinator, *partitions):
 # InitProducerId
 
 
-def test_a_new_transactional_id_starts_with_epoch_zero(coordinator):
+def test_a_new_transactional_id_starts_with_epoch_zero(coordinator: Coordinator) -> None:
     assert coordinator.init().producer == (1000, 0)
     assert coordinator.init("other").producer == (1001, 0)
     assert coordinator.state() == "Empty"
 
 
-def test_starting_again_fences_the_predecessor(coordinator):
+def test_starting_again_fences_the_predecessor(coordinator: Coordinator) -> None:
     old = coordinator.init().producer
     new = coordinator.init().producer
     assert new == (1000, 1)
@@ -44,12 +46,12 @@ def test_starting_again_fences_the_predecessor(coordinator):
     assert coordinator.add(new, T0) is ErrorCode.NONE
 
 
-def test_a_producer_without_transactional_id_gets_a_fresh_id(coordinator):
+def test_a_producer_without_transactional_id_gets_a_fresh_id(coordinator: Coordinator) -> None:
     assert coordinator.init(None).producer == (1000, 0)
     assert coordinator.init(None).producer == (1001, 0)
 
 
-def test_a_producer_that_recovers_bumps_its_own_epoch(coordinator):
+def test_a_producer_that_recovers_bumps_its_own_epoch(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     bumped = coordinator.init(producer=producer).producer
     assert bumped == (1000, 1)
@@ -60,13 +62,13 @@ def test_a_producer_that_recovers_bumps_its_own_epoch(coordinator):
     assert coordinator.init(producer=(77, 0)).error is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_recovery_after_another_start_is_fenced(coordinator):
+def test_a_recovery_after_another_start_is_fenced(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     coordinator.init()
     assert coordinator.init(producer=producer).error is ErrorCode.PRODUCER_FENCED
 
 
-def test_starting_aborts_an_open_transaction_first(coordinator):
+def test_starting_aborts_an_open_transaction_first(coordinator: Coordinator) -> None:
     old = ongoing(coordinator)
     assert coordinator.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert coordinator.state() == "CompleteAbort"
@@ -75,7 +77,7 @@ def test_starting_aborts_an_open_transaction_first(coordinator):
     assert coordinator.end(old).error is ErrorCode.PRODUCER_FENCED
 
 
-def test_starting_waits_for_a_prepared_transaction(coordinator):
+def test_starting_waits_for_a_prepared_transaction(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
     coordinator.leaders.hold()
     coordinator.end(producer)
@@ -85,7 +87,7 @@ def test_starting_waits_for_a_prepared_transaction(coordinator):
     assert coordinator.init().producer == (1000, 1)
 
 
-def test_requests_meet_a_start_in_progress(coordinator):
+def test_requests_meet_a_start_in_progress(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     coordinator.log.hold()
     first = coordinator.init()
@@ -98,7 +100,7 @@ def test_requests_meet_a_start_in_progress(coordinator):
     assert first.producer == (1000, 1)
 
 
-def exhaust(coordinator):
+def exhaust(coordinator: Coordinator) -> tuple[Any, Any]:
     """Makes the producer of `tx` use the last epoch a client may have."""
     coordinator.init()
     entry = coordinator.shard()._entries["tx"]
@@ -106,12 +108,12 @@ def exhaust(coordinator):
     return entry.current.producer_id, LAST_EPOCH
 
 
-def test_used_up_epochs_lead_to_a_new_producer_id(coordinator):
+def test_used_up_epochs_lead_to_a_new_producer_id(coordinator: Coordinator) -> None:
     exhaust(coordinator)
     assert coordinator.init().producer == (1001, 0)
 
 
-def test_a_recovery_across_used_up_epochs_can_be_retried(coordinator):
+def test_a_recovery_across_used_up_epochs_can_be_retried(coordinator: Coordinator) -> None:
     producer = exhaust(coordinator)
     assert coordinator.init(producer=producer).producer == (1001, 0)
     assert coordinator.init(producer=producer).producer == (1001, 0)
@@ -127,7 +129,9 @@ def test_a_recovery_across_used_up_epochs_can_be_retried(coordinator):
         ({"producer": (-1, 5)}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_impossible_starts_are_refused(coordinator, arguments, error):
+def test_impossible_starts_are_refused(
+    coordinator: Coordinator, arguments: dict[Any, Any], error: Any
+) -> None:
     reply = coordinator.init(**arguments)
     assert reply.error is error
     assert (reply.response.producer_id, reply.response.producer_epoch) == (-1, -1)
@@ -136,7 +140,7 @@ def test_impossible_starts_are_refused(coordinator, arguments, error):
 # Partitions
 
 
-def test_the_first_partition_begins_the_transaction(coordinator):
+def test_the_first_partition_begins_the_transaction(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
     assert coordinator.state() == "Ongoing"
     start_ms = coordinator.shard().find("tx").start_timestamp_ms
@@ -147,13 +151,13 @@ def test_the_first_partition_begins_the_transaction(coordinator):
     assert transaction.start_timestamp_ms == start_ms
 
 
-def test_partitions_that_are_in_already_are_not_stored_again(coordinator):
+def test_partitions_that_are_in_already_are_not_stored_again(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
     coordinator.log.hold()
     assert coordinator.add(producer, T0) is ErrorCode.NONE
 
 
-def test_strangers_add_nothing(coordinator):
+def test_strangers_add_nothing(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.add((5, 0), T0) is mapping
@@ -162,10 +166,10 @@ def test_strangers_add_nothing(coordinator):
     assert coordinator.end(producer, transactional_id="other").error is mapping
 
 
-def test_leaders_verify_partitions(coordinator):
+def test_leaders_verify_partitions(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
 
-    def verify(producer, partition):
+    def verify(producer: Any, partition: int) -> Any:
         return coordinator.add(producer, partition, version=4, verify_only=True)
 
     assert verify(producer, T0) is ErrorCode.NONE
@@ -177,7 +181,7 @@ def test_leaders_verify_partitions(coordinator):
     assert verify(producer, T0) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def test_one_request_serves_several_transactions(coordinator):
+def test_one_request_serves_several_transactions(coordinator: Coordinator) -> None:
     first, second = coordinator.init("a").producer, coordinator.init("b").producer
     topic = AddPartitionsToTxnRequest.Transaction.Topic(name="t", partitions=[0, 1])
     request = AddPartitionsToTxnRequest(
@@ -203,7 +207,7 @@ def test_one_request_serves_several_transactions(coordinator):
     assert codes == [("a", [0, 0]), ("b", [0, 0]), ("c", [mapping, mapping])]
 
 
-def test_offsets_of_a_group_join_the_transaction(coordinator):
+def test_offsets_of_a_group_join_the_transaction(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     request = AddOffsetsToTxnRequest(
         transactional_id="tx", producer_id=producer[0], producer_epoch=producer[1], group_id="g"
@@ -219,7 +223,7 @@ def test_offsets_of_a_group_join_the_transaction(coordinator):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_outcome_reaches_every_partition(coordinator, committed):
+def test_the_outcome_reaches_every_partition(coordinator: Coordinator, committed: bool) -> None:
     producer = ongoing(coordinator, T0, T1)
     coordinator.leaders.leaders[TopicPartition(*T1)] = 2
     assert coordinator.end(producer, committed=committed).error is ErrorCode.NONE
@@ -230,7 +234,7 @@ def test_the_outcome_reaches_every_partition(coordinator, committed):
     assert coordinator.state() == ("CompleteCommit" if committed else "CompleteAbort")
 
 
-def test_the_answer_comes_before_the_markers(coordinator):
+def test_the_answer_comes_before_the_markers(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
     coordinator.leaders.hold()
     assert coordinator.end(producer).error is ErrorCode.NONE
@@ -242,20 +246,20 @@ def test_the_answer_comes_before_the_markers(coordinator):
     assert coordinator.state() == "CompleteCommit"
 
 
-def test_ending_twice_is_fine_but_not_in_two_ways(coordinator):
+def test_ending_twice_is_fine_but_not_in_two_ways(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
     coordinator.end(producer)
     assert coordinator.end(producer).error is ErrorCode.NONE
     assert coordinator.end(producer, committed=False).error is ErrorCode.INVALID_TXN_STATE
 
 
-def test_there_must_be_a_transaction_to_end(coordinator):
+def test_there_must_be_a_transaction_to_end(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     assert coordinator.end(producer).error is ErrorCode.INVALID_TXN_STATE
     assert coordinator.end(producer, committed=False).error is ErrorCode.INVALID_TXN_STATE
 
 
-def test_the_next_transaction_goes_on_with_the_same_epoch(coordinator):
+def test_the_next_transaction_goes_on_with_the_same_epoch(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
     coordinator.end(producer)
     assert coordinator.add(producer, T1) is ErrorCode.NONE
@@ -271,7 +275,9 @@ def test_the_next_transaction_goes_on_with_the_same_epoch(coordinator):
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_what_is_not_stored_has_not_happened(coordinator, append_error, answer):
+def test_what_is_not_stored_has_not_happened(
+    coordinator: Coordinator, append_error: Any, answer: Any
+) -> None:
     producer = ongoing(coordinator)
     coordinator.log.errors.append(append_error)
     assert coordinator.end(producer).error is answer
@@ -287,7 +293,7 @@ def test_what_is_not_stored_has_not_happened(coordinator, append_error, answer):
 # EndTxn from v5 on (KIP-890)
 
 
-def test_every_end_takes_a_new_epoch(coordinator):
+def test_every_end_takes_a_new_epoch(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     assert coordinator.add(producer, T0, version=4) is ErrorCode.NONE
     reply = coordinator.end(producer, version=5)
@@ -297,7 +303,7 @@ def test_every_end_takes_a_new_epoch(coordinator):
     assert coordinator.add(reply.producer, T0, version=4) is ErrorCode.NONE
 
 
-def test_a_retried_end_is_known_by_the_epoch_before(coordinator):
+def test_a_retried_end_is_known_by_the_epoch_before(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
     coordinator.leaders.hold()
     coordinator.end(producer, version=5)
@@ -312,7 +318,7 @@ def test_a_retried_end_is_known_by_the_epoch_before(coordinator):
     )
 
 
-def test_an_abort_of_nothing_takes_a_new_epoch_too(coordinator):
+def test_an_abort_of_nothing_takes_a_new_epoch_too(coordinator: Coordinator) -> None:
     producer = coordinator.init().producer
     first = coordinator.end(producer, committed=False, version=5).producer
     assert first == (1000, 1)
@@ -324,7 +330,7 @@ def test_an_abort_of_nothing_takes_a_new_epoch_too(coordinator):
     assert coordinator.leaders.markers() == []
 
 
-def test_an_end_before_the_first_transaction_is_no_retry(coordinator):
+def test_an_end_before_the_first_transaction_is_no_retry(coordinator: Coordinator) -> None:
     old = coordinator.init().producer
     coordinator.init()
     for committed in (True, False):
@@ -332,7 +338,7 @@ def test_an_end_before_the_first_transaction_is_no_retry(coordinator):
         assert end.error is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_with_its_next_id_waits_for_the_step_to_it(coordinator):
+def test_a_producer_with_its_next_id_waits_for_the_step_to_it(coordinator: Coordinator) -> None:
     producer = exhaust(coordinator)
     coordinator.add(producer, T0)
     coordinator.leaders.hold()
@@ -346,7 +352,7 @@ def test_a_producer_with_its_next_id_waits_for_the_step_to_it(coordinator):
     assert coordinator.add(following, T0, version=4) is ErrorCode.NONE
 
 
-def test_the_last_epoch_ends_with_a_new_producer_id(coordinator):
+def test_the_last_epoch_ends_with_a_new_producer_id(coordinator: Coordinator) -> None:
     producer = exhaust(coordinator)
     coordinator.add(producer, T0)
     reply = coordinator.end(producer, version=5)
@@ -360,14 +366,14 @@ def test_the_last_epoch_ends_with_a_new_producer_id(coordinator):
 
 
 @pytest.fixture
-def timed(new_coordinator):
+def timed(new_coordinator: type[Coordinator]) -> Any:
     config = TxnConfig(num_partitions=1, transactional_id_expiration_ms=4 * HOUR_MS)
     coordinator = new_coordinator(config).lead()
     coordinator.service.start()
     return coordinator
 
 
-def test_a_transaction_that_runs_too_long_is_aborted_and_its_producer_fenced(timed):
+def test_a_transaction_that_runs_too_long_is_aborted_and_its_producer_fenced(timed: Any) -> None:
     producer = ongoing(timed)
     timed.advance(60_000)
     assert timed.state() == "Ongoing"
@@ -378,14 +384,14 @@ def test_a_transaction_that_runs_too_long_is_aborted_and_its_producer_fenced(tim
     assert timed.add(producer, T0) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_timed_out_producer_that_knows_bumps_may_abort_and_go_on(timed):
+def test_a_timed_out_producer_that_knows_bumps_may_abort_and_go_on(timed: Any) -> None:
     producer = ongoing(timed)
     timed.advance(70_000)
     assert timed.end(producer, version=5).error is ErrorCode.INVALID_TXN_STATE
     assert timed.end(producer, committed=False, version=5).producer == (1000, 1)
 
 
-def test_an_abort_that_was_not_stored_is_tried_again(timed):
+def test_an_abort_that_was_not_stored_is_tried_again(timed: Any) -> None:
     ongoing(timed)
     timed.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     timed.advance(70_000)
@@ -395,7 +401,9 @@ def test_an_abort_that_was_not_stored_is_tried_again(timed):
     assert timed.leaders.markers() == [(1, 1000, 1, False, {T0})]
 
 
-def test_an_id_that_nobody_uses_is_forgotten(timed, new_coordinator):
+def test_an_id_that_nobody_uses_is_forgotten(
+    timed: Any, new_coordinator: type[Coordinator]
+) -> None:
     timed.init("idle")
     ongoing(timed)
     timed.advance(5 * HOUR_MS)
@@ -405,7 +413,7 @@ def test_an_id_that_nobody_uses_is_forgotten(timed, new_coordinator):
     assert loaded.shard().find("tx") is None
 
 
-def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed):
+def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed: Any) -> None:
     timed.init("idle")
     timed.advance(4 * HOUR_MS - 1)
     timed.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -418,20 +426,20 @@ def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed):
 # Administration
 
 
-def describe(coordinator, transactional_id):
+def describe(coordinator: Coordinator, transactional_id: Any) -> Any:
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     reply = coordinator.send(coordinator.service.describe_transactions, request)
     return reply.response.transaction_states[0]
 
 
-def listed(coordinator, **filters):
+def listed(coordinator: Coordinator, **filters: Any) -> Any:
     request = ListTransactionsRequest(
         **({"state_filters": [], "producer_id_filters": []} | filters)
     )
     return coordinator.send(coordinator.service.list_transactions, request).response
 
 
-def test_transactions_are_described(coordinator):
+def test_transactions_are_described(coordinator: Coordinator) -> None:
     ongoing(coordinator, T0, T1, ("u", 3))
     shown = describe(coordinator, "tx")
     assert (shown.transaction_state, shown.producer_id, shown.producer_epoch) == (
@@ -445,12 +453,14 @@ def test_transactions_are_described(coordinator):
     assert describe(coordinator, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_transactions_are_listed_by_state_producer_duration_and_name(coordinator):
+def test_transactions_are_listed_by_state_producer_duration_and_name(
+    coordinator: Coordinator,
+) -> None:
     ongoing(coordinator)
     coordinator.clock.advance(1_000)
     coordinator.init("other")
 
-    def names(**filters):
+    def names(**filters: Any) -> set[Any]:
         return {t.transactional_id for t in listed(coordinator, **filters).transaction_states}
 
     assert names() == {"tx", "other"}

@@ -1,21 +1,22 @@
 from embedkafka.group.config import GroupConfig
 from embedkafka.protocol.errors import ErrorCode
+from tests.unit.group.conftest import Coordinator
 
 
-def test_a_dynamic_member_is_told_its_id_first(coordinator):
+def test_a_dynamic_member_is_told_its_id_first(coordinator: Coordinator) -> None:
     reply = coordinator.join(client="spark")
     assert reply.error is ErrorCode.MEMBER_ID_REQUIRED
     assert reply.response.member_id.startswith("spark-")
     assert reply.response.generation_id == -1
 
 
-def test_before_v4_a_member_joins_at_once(coordinator):
+def test_before_v4_a_member_joins_at_once(coordinator: Coordinator) -> None:
     reply = coordinator.join(version=3)
     assert reply.error is ErrorCode.NONE
     assert reply.response.generation_id == 1
 
 
-def test_the_first_member_leads_and_sees_all_members(coordinator):
+def test_the_first_member_leads_and_sees_all_members(coordinator: Coordinator) -> None:
     member, reply = coordinator.joined()
     assert reply.response.leader == member
     assert reply.response.protocol_name == "range"
@@ -23,7 +24,7 @@ def test_the_first_member_leads_and_sees_all_members(coordinator):
     assert [(m.member_id, m.metadata) for m in reply.response.members] == [(member, b"sub")]
 
 
-def test_the_leader_assigns_and_everyone_gets_a_part(coordinator):
+def test_the_leader_assigns_and_everyone_gets_a_part(coordinator: Coordinator) -> None:
     first = coordinator.stable()
     second, second_join = coordinator.joined()
     assert second_join.is_waiting
@@ -43,12 +44,12 @@ def test_the_leader_assigns_and_everyone_gets_a_part(coordinator):
     assert coordinator.heartbeat(second, 2).error is ErrorCode.NONE
 
 
-def test_a_member_without_assignment_gets_an_empty_one(coordinator):
+def test_a_member_without_assignment_gets_an_empty_one(coordinator: Coordinator) -> None:
     member, _ = coordinator.joined()
     assert coordinator.sync(member, 1, {}).response.assignment == b""
 
 
-def test_sync_answers_wait_until_the_assignment_is_stored(coordinator):
+def test_sync_answers_wait_until_the_assignment_is_stored(coordinator: Coordinator) -> None:
     member, _ = coordinator.joined()
     coordinator.log.hold()
     sync = coordinator.sync(member, 1, {member: b"a"})
@@ -58,7 +59,7 @@ def test_sync_answers_wait_until_the_assignment_is_stored(coordinator):
     assert sync.response.assignment == b"a"
 
 
-def test_a_refused_append_sends_the_members_back_to_join(coordinator):
+def test_a_refused_append_sends_the_members_back_to_join(coordinator: Coordinator) -> None:
     member, _ = coordinator.joined()
     coordinator.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert coordinator.sync(member, 1, {member: b"a"}).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -66,7 +67,7 @@ def test_a_refused_append_sends_the_members_back_to_join(coordinator):
     assert coordinator.join(member=member).response.generation_id == 2
 
 
-def test_a_rebalance_during_the_append_wins(coordinator):
+def test_a_rebalance_during_the_append_wins(coordinator: Coordinator) -> None:
     member, _ = coordinator.joined()
     coordinator.log.hold()
     sync = coordinator.sync(member, 1, {member: b"a"})
@@ -77,7 +78,7 @@ def test_a_rebalance_during_the_append_wins(coordinator):
     assert coordinator.heartbeat(member, 1).error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_sessions_end_without_heartbeats(coordinator):
+def test_sessions_end_without_heartbeats(coordinator: Coordinator) -> None:
     member = coordinator.stable()
     coordinator.advance(9_999)
     assert coordinator.heartbeat(member, 1).error is ErrorCode.NONE
@@ -87,13 +88,13 @@ def test_sessions_end_without_heartbeats(coordinator):
     assert coordinator.heartbeat(member, 1).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_pending_member_that_stays_away_is_forgotten(coordinator):
+def test_a_pending_member_that_stays_away_is_forgotten(coordinator: Coordinator) -> None:
     member = coordinator.join().response.member_id
     coordinator.advance(10_000)
     assert coordinator.join(member=member).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_waits_for_pending_members(coordinator):
+def test_a_rebalance_waits_for_pending_members(coordinator: Coordinator) -> None:
     first = coordinator.stable()
     pending = coordinator.join(session_ms=8_000).response.member_id
     rejoin = coordinator.join(member=first)  # the leader asks for a rebalance
@@ -103,7 +104,7 @@ def test_a_rebalance_waits_for_pending_members(coordinator):
     assert coordinator.join(member=pending).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_that_do_not_rejoin_in_time_are_out(coordinator):
+def test_members_that_do_not_rejoin_in_time_are_out(coordinator: Coordinator) -> None:
     first = coordinator.stable(rebalance_ms=5_000)
     _, second = coordinator.joined(rebalance_ms=5_000)
     coordinator.advance(4_999)
@@ -114,7 +115,7 @@ def test_members_that_do_not_rejoin_in_time_are_out(coordinator):
     assert coordinator.heartbeat(first, 1).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_that_do_not_sync_in_time_are_out(coordinator):
+def test_members_that_do_not_sync_in_time_are_out(coordinator: Coordinator) -> None:
     first = coordinator.stable(rebalance_ms=5_000)
     second, _ = coordinator.joined(rebalance_ms=5_000)
     coordinator.join(member=first, rebalance_ms=5_000)
@@ -123,7 +124,9 @@ def test_members_that_do_not_sync_in_time_are_out(coordinator):
     assert coordinator.heartbeat(first, 2).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leaving_starts_a_rebalance_and_the_last_one_empties_the_group(coordinator):
+def test_leaving_starts_a_rebalance_and_the_last_one_empties_the_group(
+    coordinator: Coordinator,
+) -> None:
     first = coordinator.stable()
     second, _ = coordinator.joined()
     coordinator.join(member=first)
@@ -135,7 +138,7 @@ def test_leaving_starts_a_rebalance_and_the_last_one_empties_the_group(coordinat
     assert coordinator.heartbeat(first, 2).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leaving_twice_is_unknown(coordinator):
+def test_leaving_twice_is_unknown(coordinator: Coordinator) -> None:
     member = coordinator.stable()
     coordinator.leave(member)
     assert coordinator.leave(member, version=1).error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -144,7 +147,9 @@ def test_leaving_twice_is_unknown(coordinator):
     assert {m.error_code for m in reply.response.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
 
 
-def test_a_follower_that_joins_again_unchanged_gets_its_generation(coordinator):
+def test_a_follower_that_joins_again_unchanged_gets_its_generation(
+    coordinator: Coordinator,
+) -> None:
     first = coordinator.stable()
     second, _ = coordinator.joined()
     coordinator.join(member=first)
@@ -156,7 +161,7 @@ def test_a_follower_that_joins_again_unchanged_gets_its_generation(coordinator):
     assert changed.is_waiting
 
 
-def test_the_protocol_with_most_votes_wins_among_the_common_ones(coordinator):
+def test_the_protocol_with_most_votes_wins_among_the_common_ones(coordinator: Coordinator) -> None:
     a, b, c = ("a", b""), ("b", b""), ("c", b"")
     first = coordinator.stable(protocols=(a, b, c))
     second, _ = coordinator.joined(protocols=(b, a))
@@ -166,7 +171,7 @@ def test_the_protocol_with_most_votes_wins_among_the_common_ones(coordinator):
     assert {second, third} <= set(coordinator.shard().classic.groups["g"].members)
 
 
-def test_a_member_with_no_protocol_in_common_is_refused(coordinator):
+def test_a_member_with_no_protocol_in_common_is_refused(coordinator: Coordinator) -> None:
     coordinator.stable()
     other = coordinator.join(protocols=(("sticky", b""),))
     assert other.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -174,12 +179,12 @@ def test_a_member_with_no_protocol_in_common_is_refused(coordinator):
     assert coordinator.join("new", protocols=()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_session_timeouts_outside_the_bounds_are_refused(coordinator):
+def test_session_timeouts_outside_the_bounds_are_refused(coordinator: Coordinator) -> None:
     assert coordinator.join(session_ms=5_999).error is ErrorCode.INVALID_SESSION_TIMEOUT
     assert coordinator.join(session_ms=1_800_001).error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_requests_of_strangers_are_refused(coordinator):
+def test_requests_of_strangers_are_refused(coordinator: Coordinator) -> None:
     assert coordinator.join(member="x").error is ErrorCode.UNKNOWN_MEMBER_ID
     assert coordinator.sync("x", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert coordinator.heartbeat("x", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -190,12 +195,12 @@ def test_requests_of_strangers_are_refused(coordinator):
     assert coordinator.join("").error is ErrorCode.INVALID_GROUP_ID
 
 
-def test_sync_checks_the_protocol_from_v5(coordinator):
+def test_sync_checks_the_protocol_from_v5(coordinator: Coordinator) -> None:
     member, _ = coordinator.joined(protocols=(("sticky", b""),))
     assert coordinator.sync(member, 1, version=5).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_full_group_takes_no_more_members(new_coordinator):
+def test_a_full_group_takes_no_more_members(new_coordinator: type[Coordinator]) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, group_max_size=1)
     coordinator = new_coordinator(config).lead()
     member = coordinator.stable()
@@ -203,7 +208,7 @@ def test_a_full_group_takes_no_more_members(new_coordinator):
     assert coordinator.join(member=member).response.generation_id == 2
 
 
-def test_the_first_rebalance_waits_for_company(new_coordinator):
+def test_the_first_rebalance_waits_for_company(new_coordinator: type[Coordinator]) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
     coordinator = new_coordinator(config).lead()
     _, first = coordinator.joined()
@@ -215,7 +220,9 @@ def test_the_first_rebalance_waits_for_company(new_coordinator):
     assert first.response.generation_id == second.response.generation_id == 1
 
 
-def test_the_wait_for_company_ends_with_the_rebalance_timeout(new_coordinator):
+def test_the_wait_for_company_ends_with_the_rebalance_timeout(
+    new_coordinator: type[Coordinator],
+) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
     coordinator = new_coordinator(config).lead()
     joins = [coordinator.joined(rebalance_ms=5_000)[1]]
@@ -226,7 +233,9 @@ def test_the_wait_for_company_ends_with_the_rebalance_timeout(new_coordinator):
     assert {join.response.generation_id for join in joins} == {1}
 
 
-def test_a_member_waiting_in_its_first_join_is_given_up_after_five_minutes(coordinator):
+def test_a_member_waiting_in_its_first_join_is_given_up_after_five_minutes(
+    coordinator: Coordinator,
+) -> None:
     first = coordinator.stable(rebalance_ms=600_000, session_ms=600_000)
     _, second = coordinator.joined()
     coordinator.advance(299_999)
@@ -236,7 +245,7 @@ def test_a_member_waiting_in_its_first_join_is_given_up_after_five_minutes(coord
     assert coordinator.heartbeat(first, 1).error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_join_sent_twice_ends_the_first_wait(coordinator):
+def test_a_join_sent_twice_ends_the_first_wait(coordinator: Coordinator) -> None:
     member = coordinator.stable()
     second, first_try = coordinator.joined()
     again = coordinator.join(member=second)
@@ -245,7 +254,7 @@ def test_a_join_sent_twice_ends_the_first_wait(coordinator):
     assert again.response.generation_id == 2
 
 
-def test_a_sync_sent_twice_ends_the_first_wait(coordinator):
+def test_a_sync_sent_twice_ends_the_first_wait(coordinator: Coordinator) -> None:
     member = coordinator.stable()
     second, _ = coordinator.joined()
     coordinator.join(member=member)
@@ -255,7 +264,9 @@ def test_a_sync_sent_twice_ends_the_first_wait(coordinator):
     assert again.response.assignment == b"x"
 
 
-def test_a_pending_member_that_finds_no_room_holds_nobody_up(new_coordinator):
+def test_a_pending_member_that_finds_no_room_holds_nobody_up(
+    new_coordinator: type[Coordinator],
+) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, group_max_size=2)
     coordinator = new_coordinator(config).lead()
     first = coordinator.stable()

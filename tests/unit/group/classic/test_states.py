@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ LEGAL = {
 @pytest.mark.parametrize(
     ("source", "target"), list(itertools.product(ClassicGroupState, ClassicGroupState))
 )
-def test_every_pair_of_states_is_legal_or_raises(source, target):
+def test_every_pair_of_states_is_legal_or_raises(source: Any, target: Any) -> None:
     assert can_move(source, target) is ((source, target) in LEGAL)
     if (source, target) in LEGAL:
         assert move(source, target) is target
@@ -35,5 +36,5 @@ def test_every_pair_of_states_is_legal_or_raises(source, target):
             move(source, target)
 
 
-def test_every_state_has_a_row():
+def test_every_state_has_a_row() -> None:
     assert set(PREDECESSORS) == set(ClassicGroupState)

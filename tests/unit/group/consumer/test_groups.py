@@ -1,6 +1,8 @@
 """Consumer groups (KIP-848), driven by a small client that follows the protocol."""
 
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,7 @@ from embedkafka.protocol.messages.groups import (
     ListGroupsRequest,
     OffsetFetchRequest,
 )
+from tests.unit.group.conftest import Coordinator
 
 GROUP = "g"
 
@@ -27,7 +30,9 @@ GROUP = "g"
 class Consumer:
     """Sends heartbeats as the Java consumer does: what it owns when that changed, full on join."""
 
-    def __init__(self, coordinator, name, topics=("t",), **settings):
+    def __init__(
+        self, coordinator: Coordinator, name: str, topics: tuple[str] = ("t",), **settings: Any
+    ) -> None:
         self.coordinator = coordinator
         self.member_id = name
         self.epoch = 0
@@ -35,7 +40,7 @@ class Consumer:
         self.topics = topics
         self.settings = settings
 
-    def send(self, **changes):
+    def send(self, **changes: Any) -> Any:
         joining = self.epoch == 0
         values = {
             "group_id": GROUP,
@@ -55,7 +60,7 @@ class Consumer:
             service.consumer_group_heartbeat, request, "client", "/127.0.0.1", 1
         )
 
-    def reported(self):
+    def reported(self) -> list[Any]:
         return [
             ConsumerGroupHeartbeatRequest.TopicPartitions(
                 topic_id=topic_id, partitions=sorted(partitions)
@@ -63,14 +68,14 @@ class Consumer:
             for topic_id, partitions in self.owned.items()
         ]
 
-    def beat(self, **changes):
+    def beat(self, **changes: Any) -> Any:
         """A heartbeat whose answer is followed: partitions are taken and given up at once."""
         reply = self.send(**changes)
         assert reply.error is ErrorCode.NONE, reply.response
         self.follow(reply.response)
         return self
 
-    def follow(self, response):
+    def follow(self, response: Any) -> None:
         self.member_id = response.member_id
         self.epoch = response.member_epoch
         if response.assignment is not None:
@@ -79,44 +84,44 @@ class Consumer:
                 for topic in response.assignment.topic_partitions
             }
 
-    def has(self, topic="t"):
+    def has(self, topic: str = "t") -> Any:
         return self.owned.get(self.coordinator.catalog.id_of(topic), set())
 
-    def leave(self, epoch=-1):
+    def leave(self, epoch: int = -1) -> Any:
         return self.send(member_epoch=epoch, topic_partitions=None)
 
 
 @pytest.fixture
-def topics(coordinator):
+def topics(coordinator: Coordinator) -> Any:
     coordinator.catalog.counts["t"] = 4
     return coordinator
 
 
-def settle(*consumers, rounds=6):
+def settle(*consumers: Any, rounds: int = 6) -> None:
     for _ in range(rounds):
         for consumer in consumers:
             consumer.beat()
 
 
-def group_of(coordinator):
+def group_of(coordinator: Coordinator) -> Any:
     return coordinator.shard().consumer.groups[GROUP]
 
 
-def test_a_lone_member_gets_everything_with_its_first_heartbeat(topics):
+def test_a_lone_member_gets_everything_with_its_first_heartbeat(topics: Any) -> None:
     consumer = Consumer(topics, "m1").beat()
     assert consumer.epoch == 1
     assert consumer.has() == {0, 1, 2, 3}
     assert group_of(topics).state.value == "Stable"
 
 
-def test_an_unchanged_member_is_told_nothing_new(topics):
+def test_an_unchanged_member_is_told_nothing_new(topics: Any) -> None:
     consumer = Consumer(topics, "m1").beat()
     reply = consumer.send(topic_partitions=None)
     assert reply.response.assignment is None
     assert reply.response.heartbeat_interval_ms == 5_000
 
 
-def test_partitions_move_only_after_they_were_given_up(topics):
+def test_partitions_move_only_after_they_were_given_up(topics: Any) -> None:
     first = Consumer(topics, "m1").beat()
     second = Consumer(topics, "m2").beat()
     assert second.has() == set()
@@ -134,7 +139,7 @@ def test_partitions_move_only_after_they_were_given_up(topics):
     assert group_of(topics).state.value == "Stable"
 
 
-def test_a_member_that_leaves_gives_its_partitions_to_the_others(topics):
+def test_a_member_that_leaves_gives_its_partitions_to_the_others(topics: Any) -> None:
     first, second = Consumer(topics, "m1"), Consumer(topics, "m2")
     settle(first, second)
     reply = second.leave()
@@ -144,7 +149,7 @@ def test_a_member_that_leaves_gives_its_partitions_to_the_others(topics):
     assert first.has() == {0, 1, 2, 3}
 
 
-def test_a_silent_member_is_removed(topics):
+def test_a_silent_member_is_removed(topics: Any) -> None:
     first, second = Consumer(topics, "m1"), Consumer(topics, "m2")
     settle(first, second)
     topics.advance(30_000)
@@ -154,7 +159,7 @@ def test_a_silent_member_is_removed(topics):
     assert second.send().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_does_not_give_up_partitions_is_removed(topics):
+def test_a_member_that_does_not_give_up_partitions_is_removed(topics: Any) -> None:
     first = Consumer(topics, "m1", rebalance_ms=10_000).beat()
     stubborn = first.reported()
     second = Consumer(topics, "m2").beat()
@@ -167,7 +172,7 @@ def test_a_member_that_does_not_give_up_partitions_is_removed(topics):
     assert second.has() == {0, 1, 2, 3}
 
 
-def test_a_lost_answer_can_be_asked_for_again(topics):
+def test_a_lost_answer_can_be_asked_for_again(topics: Any) -> None:
     consumer = Consumer(topics, "m1")
     consumer.send()  # the answer is lost
     consumer.beat()
@@ -178,7 +183,7 @@ def test_a_lost_answer_can_be_asked_for_again(topics):
     assert late.response.member_epoch == consumer.epoch
 
 
-def test_members_with_wrong_epochs_are_fenced(topics):
+def test_members_with_wrong_epochs_are_fenced(topics: Any) -> None:
     consumer = Consumer(topics, "m1").beat()
     assert consumer.send(member_epoch=9).error is ErrorCode.FENCED_MEMBER_EPOCH
     other = Consumer(topics, "m2").beat()
@@ -193,7 +198,7 @@ def test_members_with_wrong_epochs_are_fenced(topics):
     assert consumer.has() == {0, 1, 2, 3}
 
 
-def test_new_partitions_and_topics_are_assigned(topics):
+def test_new_partitions_and_topics_are_assigned(topics: Any) -> None:
     consumer = Consumer(topics, "m1", topics=["t", "later"]).beat()
     topics.catalog.counts["t"] = 6
     consumer.beat()
@@ -206,7 +211,7 @@ def test_new_partitions_and_topics_are_assigned(topics):
     assert consumer.has() == set()
 
 
-def test_a_changed_subscription_is_followed(topics):
+def test_a_changed_subscription_is_followed(topics: Any) -> None:
     topics.catalog.counts["u"] = 2
     consumer = Consumer(topics, "m1").beat()
     consumer.beat(subscribed_topic_names=["u"])
@@ -214,7 +219,7 @@ def test_a_changed_subscription_is_followed(topics):
     assert (consumer.has(), consumer.has("u")) == (set(), {0, 1})
 
 
-def test_regular_expressions_are_resolved_again_and_again(topics):
+def test_regular_expressions_are_resolved_again_and_again(topics: Any) -> None:
     topics.catalog.counts["orders-eu"] = 1
     consumer = Consumer(topics, "m1", topics=(), regex="orders-.*").beat()
     assert (consumer.has("orders-eu"), consumer.has()) == ({0}, set())
@@ -227,15 +232,17 @@ def test_regular_expressions_are_resolved_again_and_again(topics):
     assert group_of(topics).resolved == {}
 
 
-def test_the_assignor_that_most_members_name_decides(topics):
+def test_the_assignor_that_most_members_name_decides(topics: Any) -> None:
     first = Consumer(topics, "m1", assignor="range").beat()
     second = Consumer(topics, "m2", assignor="range")
     settle(second, first)
     assert (first.has(), second.has()) == ({0, 1}, {2, 3})
 
 
-def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(new_coordinator):
-    def assign(*assignors):
+def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(
+    new_coordinator: type[Coordinator],
+) -> None:
+    def assign(*assignors: Any) -> list[Any]:
         config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=assignors)
         coordinator = new_coordinator(config).lead()
         coordinator.catalog.counts |= {"a": 1, "b": 1}
@@ -247,7 +254,9 @@ def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(new_c
     assert assign("uniform", "range") == [1, 1]
 
 
-def test_an_assignor_that_the_broker_does_not_offer_is_refused(new_coordinator):
+def test_an_assignor_that_the_broker_does_not_offer_is_refused(
+    new_coordinator: type[Coordinator],
+) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=("uniform",))
     coordinator = new_coordinator(config).lead()
     refused = Consumer(coordinator, "m1", assignor="range").send()
@@ -273,11 +282,13 @@ def test_an_assignor_that_the_broker_does_not_offer_is_refused(new_coordinator):
         ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_impossible_heartbeats_are_refused(topics, changes, error):
+def test_impossible_heartbeats_are_refused(
+    topics: Any, changes: dict[Any, Any], error: Any
+) -> None:
     assert Consumer(topics, "m1").send(**changes).error is error
 
 
-def test_a_full_group_takes_no_more_members(new_coordinator):
+def test_a_full_group_takes_no_more_members(new_coordinator: type[Coordinator]) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, consumer_group_max_size=1)
     coordinator = new_coordinator(config).lead()
     first = Consumer(coordinator, "m1").beat()
@@ -288,7 +299,7 @@ def test_a_full_group_takes_no_more_members(new_coordinator):
 # Static members
 
 
-def test_a_static_member_that_comes_back_keeps_its_partitions(topics):
+def test_a_static_member_that_comes_back_keeps_its_partitions(topics: Any) -> None:
     first = Consumer(topics, "m1", instance="i1")
     second = Consumer(topics, "m2", instance="i2")
     settle(first, second)
@@ -303,7 +314,7 @@ def test_a_static_member_that_comes_back_keeps_its_partitions(topics):
     assert second.has() | back.has() == {0, 1, 2, 3}
 
 
-def test_a_static_member_that_is_still_there_cannot_be_replaced(topics):
+def test_a_static_member_that_is_still_there_cannot_be_replaced(topics: Any) -> None:
     Consumer(topics, "m1", instance="i1").beat()
     twin = Consumer(topics, "m2", instance="i1").send()
     assert twin.error is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -311,14 +322,14 @@ def test_a_static_member_that_is_still_there_cannot_be_replaced(topics):
     assert again.error is ErrorCode.UNRELEASED_INSTANCE_ID
 
 
-def test_a_static_member_that_stays_away_is_removed(topics):
+def test_a_static_member_that_stays_away_is_removed(topics: Any) -> None:
     first = Consumer(topics, "m1", instance="i1").beat()
     first.leave(epoch=-2)
     topics.advance(45_000)
     assert group_of(topics).members == {}
 
 
-def test_a_group_may_have_a_session_and_an_interval_of_its_own(topics):
+def test_a_group_may_have_a_session_and_an_interval_of_its_own(topics: Any) -> None:
     topics.overrides[GROUP, "consumer.session.timeout.ms"] = 7_000
     topics.overrides[GROUP, "consumer.heartbeat.interval.ms"] = 300
     assert Consumer(topics, "m1").send().response.heartbeat_interval_ms == 300
@@ -331,7 +342,9 @@ def test_a_group_may_have_a_session_and_an_interval_of_its_own(topics):
 # The log
 
 
-def test_whatever_happens_meanwhile_waits_for_the_log(topics, commit_errors):
+def test_whatever_happens_meanwhile_waits_for_the_log(
+    topics: Any, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     topics.log.hold()
     first = Consumer(topics, "m1").send()
     second = Consumer(topics, "m2").send()
@@ -348,7 +361,7 @@ def test_whatever_happens_meanwhile_waits_for_the_log(topics, commit_errors):
     assert (first.response.member_epoch, second.response.member_epoch) == (1, 2)
 
 
-def test_what_is_not_stored_has_not_happened(topics):
+def test_what_is_not_stored_has_not_happened(topics: Any) -> None:
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     consumer = Consumer(topics, "m1")
     assert consumer.send().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -356,7 +369,7 @@ def test_what_is_not_stored_has_not_happened(topics):
     assert consumer.beat().has() == {0, 1, 2, 3}
 
 
-def test_whoever_waits_is_sent_away_when_the_broker_resigns(topics):
+def test_whoever_waits_is_sent_away_when_the_broker_resigns(topics: Any) -> None:
     topics.log.hold()
     first, second = Consumer(topics, "m1").send(), Consumer(topics, "m2").send()
     topics.service.coordinator.on_resigned(0)
@@ -367,7 +380,7 @@ def test_whoever_waits_is_sent_away_when_the_broker_resigns(topics):
     assert first.error is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_group_goes_on_after_a_failover(topics, new_coordinator):
+def test_a_group_goes_on_after_a_failover(topics: Any, new_coordinator: type[Coordinator]) -> None:
     first, second = Consumer(topics, "m1"), Consumer(topics, "m2")
     settle(first, second)
     other = new_coordinator(log=topics.log, clock=topics.clock, catalog=topics.catalog).lead()
@@ -379,7 +392,7 @@ def test_a_group_goes_on_after_a_failover(topics, new_coordinator):
     assert set(group_of(other).members) == {"m1"}
 
 
-def test_records_are_written_as_kafka_writes_them(topics):
+def test_records_are_written_as_kafka_writes_them(topics: Any) -> None:
     topic_id = topics.catalog.id_of("t")
     member = ConsumerMember(
         member_id="m",
@@ -417,10 +430,12 @@ def test_records_are_written_as_kafka_writes_them(topics):
 # Together with offsets, admins and classic groups
 
 
-def test_members_commit_and_fetch_with_their_epoch(topics, commit_errors):
+def test_members_commit_and_fetch_with_their_epoch(
+    topics: Any, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     consumer = Consumer(topics, "m1").beat()
 
-    def commit(**who):
+    def commit(**who: Any) -> Any:
         (error,) = commit_errors(topics.commit({("t", 0): 5}, **({"version": 9} | who)))
         return error
 
@@ -430,7 +445,7 @@ def test_members_commit_and_fetch_with_their_epoch(topics, commit_errors):
     assert commit(member="x", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit() is ErrorCode.UNKNOWN_MEMBER_ID
 
-    def fetch(member_id, epoch):
+    def fetch(member_id: str, epoch: int) -> Any:
         group = OffsetFetchRequest.Group(
             group_id=GROUP, member_id=member_id, member_epoch=epoch, topics=None
         )
@@ -445,11 +460,11 @@ def test_members_commit_and_fetch_with_their_epoch(topics, commit_errors):
     assert commit() is ErrorCode.NONE
 
 
-def test_a_consumer_group_is_described(topics):
+def test_a_consumer_group_is_described(topics: Any) -> None:
     Consumer(topics, "m1").beat()
     Consumer(topics, "m2").beat()
 
-    def describe(group_id):
+    def describe(group_id: Any) -> Any:
         request = ConsumerGroupDescribeRequest(
             group_ids=[group_id], include_authorized_operations=False
         )
@@ -469,7 +484,9 @@ def test_a_consumer_group_is_described(topics):
     assert classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_consumer_groups_are_listed_and_deleted(topics, new_coordinator):
+def test_consumer_groups_are_listed_and_deleted(
+    topics: Any, new_coordinator: type[Coordinator]
+) -> None:
     consumer = Consumer(topics, "m1").beat()
     topics.commit({("t", 0): 5}, member="m1", generation=1, version=9)
     listing = topics.send(
@@ -479,7 +496,7 @@ def test_consumer_groups_are_listed_and_deleted(topics, new_coordinator):
         (GROUP, "consumer", "Stable")
     ]
 
-    def delete():
+    def delete() -> Any:
         request = DeleteGroupsRequest(groups_names=[GROUP])
         return topics.send(topics.service.delete_groups, request).response.results[0].error_code
 
@@ -490,7 +507,7 @@ def test_consumer_groups_are_listed_and_deleted(topics, new_coordinator):
     assert (loaded.shard().consumer.groups, loaded.committed()) == ({}, {})
 
 
-def test_an_empty_consumer_group_expires_with_its_offsets(topics):
+def test_an_empty_consumer_group_expires_with_its_offsets(topics: Any) -> None:
     topics.service.start()
     consumer = Consumer(topics, "m1").beat()
     topics.commit({("t", 0): 5}, member="m1", generation=1, version=9)
@@ -500,7 +517,7 @@ def test_an_empty_consumer_group_expires_with_its_offsets(topics):
     assert topics.committed() == {}
 
 
-def test_an_empty_group_changes_its_kind(topics, new_coordinator):
+def test_an_empty_group_changes_its_kind(topics: Any, new_coordinator: type[Coordinator]) -> None:
     topics.commit({("t", 0): 5})
     consumer = Consumer(topics, "m1").beat()
     assert topics.shard().classic.groups == {}
@@ -527,13 +544,15 @@ actions = st.one_of(
 
 @settings(max_examples=40)
 @given(st.lists(actions, max_size=30))
-def test_no_partition_has_two_owners_and_loading_equals_living(new_coordinator, script):
+def test_no_partition_has_two_owners_and_loading_equals_living(
+    new_coordinator: type[Coordinator], script: Any
+) -> None:
     coordinator = new_coordinator()
     coordinator.lead()
     coordinator.catalog.counts |= {"t": 3, "u": 2}
     consumers = [Consumer(coordinator, f"m{i}") for i in range(4)]
 
-    def beat(consumer, **changes):
+    def beat(consumer: Consumer, **changes: Any) -> None:
         reply = consumer.send(**changes)
         if reply.error is ErrorCode.NONE:
             consumer.follow(reply.response)

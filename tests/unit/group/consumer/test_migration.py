@@ -1,5 +1,8 @@
 """Groups that change from one protocol to the other with members in them (KIP-848)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +16,7 @@ from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from tests.unit.group.conftest import Coordinator
 
 GROUP = "g"
 
@@ -20,14 +24,14 @@ GROUP = "g"
 class NewMember:
     """Speaks the consumer protocol: heartbeats, and obeys at once."""
 
-    def __init__(self, coordinator, name, instance=None):
+    def __init__(self, coordinator: Coordinator, name: str, instance: str | None = None) -> None:
         self.coordinator = coordinator
         self.id = name
         self.instance = instance
         self.epoch = 0
         self.owned = {}
 
-    def send(self, epoch=None):
+    def send(self, epoch: int | None = None) -> Any:
         epoch = self.epoch if epoch is None else epoch
         is_joining = epoch == 0
         topic = ConsumerGroupHeartbeatRequest.TopicPartitions
@@ -50,7 +54,7 @@ class NewMember:
             service.consumer_group_heartbeat, request, "new", "/127.0.0.1", 1
         )
 
-    def beat(self):
+    def beat(self) -> Any:
         reply = self.send()
         if reply.error is ErrorCode.NONE:
             self.epoch = reply.response.member_epoch
@@ -63,21 +67,27 @@ class NewMember:
             self.epoch, self.owned = 0, {}
         return reply.error
 
-    def leave(self):
+    def leave(self) -> Any:
         self.owned = {}
         error = self.send(epoch=-1).error
         self.epoch = 0
         return error
 
     @property
-    def partitions(self):
+    def partitions(self) -> Any:
         return set().union(*self.owned.values())
 
 
 class OldMember:
     """Speaks the classic protocol as cooperative consumers do: keeps what it has while joining."""
 
-    def __init__(self, coordinator, name, instance=None, protocols=("range",)):
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        name: str,
+        instance: str | None = None,
+        protocols: tuple[str] = ("range",),
+    ) -> None:
         self.coordinator = coordinator
         self.name = name
         self.instance = instance
@@ -87,7 +97,7 @@ class OldMember:
         self.partitions = set()
         self.waiting = None
 
-    def subscription(self):
+    def subscription(self) -> Any:
         owned = ConsumerProtocolSubscription.TopicPartition(
             topic="t", partitions=sorted(self.partitions)
         )
@@ -98,7 +108,7 @@ class OldMember:
             1,
         )
 
-    def join(self, **fields):
+    def join(self, **fields: Any) -> str:
         """The answer, waited for or not; the second join of dynamic members is included."""
         protocols = [(name, self.subscription()) for name in self.protocols]
         fields = {"instance": self.instance, "client": self.name, "protocols": protocols, **fields}
@@ -109,7 +119,7 @@ class OldMember:
         self.waiting = reply
         return reply
 
-    def sync(self):
+    def sync(self) -> Any:
         """Takes the generation of the join that was answered, and its assignment."""
         joined = self.waiting.response
         self.id, self.generation = joined.member_id, joined.generation_id
@@ -122,31 +132,31 @@ class OldMember:
             self.partitions = {p for part in read.assigned_partitions for p in part.partitions}
         return reply
 
-    def settle(self):
+    def settle(self) -> Any:
         """Joins and syncs, where nobody else is waited for."""
         assert self.join().error is ErrorCode.NONE
         assert self.sync().error is ErrorCode.NONE
         return self
 
-    def heartbeat(self):
+    def heartbeat(self) -> Any:
         reply = self.coordinator.heartbeat(
             self.id, self.generation, group=GROUP, instance=self.instance
         )
         return reply.error
 
-    def follow(self):
+    def follow(self) -> None:
         """What a client does in its next round: heartbeat, and join again when told to."""
         if self.heartbeat() is not ErrorCode.NONE:
             self.join()
             if not self.waiting.is_waiting and self.waiting.error is ErrorCode.NONE:
                 self.sync()
 
-    def leave(self):
+    def leave(self) -> Any:
         self.partitions = set()
         return self.coordinator.leave((self.id, self.instance), group=GROUP)
 
 
-def share(members):
+def share(members: Any) -> dict[Any, Any]:
     """All four partitions, one member after the other."""
     ids = [member.member_id for member in members]
     return {
@@ -165,12 +175,12 @@ def share(members):
 
 
 @pytest.fixture
-def topics(coordinator):
+def topics(coordinator: Coordinator) -> Any:
     coordinator.catalog.counts["t"] = 4
     return coordinator
 
 
-def with_policy(new_coordinator, policy, **settings):
+def with_policy(new_coordinator: type[Coordinator], policy: Any, **settings: Any) -> Any:
     config = GroupConfig(
         offsets_topic_num_partitions=1, consumer_migration_policy=policy, **settings
     )
@@ -179,24 +189,26 @@ def with_policy(new_coordinator, policy, **settings):
     return coordinator
 
 
-def rounds(*members, count=6):
+def rounds(*members: Any, count: int = 6) -> None:
     for _ in range(count):
         for member in members:
             member.beat() if isinstance(member, NewMember) else member.follow()
 
 
-def consumer_group(coordinator):
+def consumer_group(coordinator: Coordinator) -> Any:
     return coordinator.shard().consumer.groups[GROUP]
 
 
-def loaded(coordinator, new_coordinator):
+def loaded(coordinator: Coordinator, new_coordinator: type[Coordinator]) -> Any:
     return new_coordinator(log=coordinator.log, catalog=coordinator.catalog).lead()
 
 
 # Up
 
 
-def test_a_new_member_turns_a_classic_group_into_a_consumer_group(topics, new_coordinator):
+def test_a_new_member_turns_a_classic_group_into_a_consumer_group(
+    topics: Any, new_coordinator: type[Coordinator]
+) -> None:
     old = OldMember(topics, "old").settle()
     assert old.partitions == {0, 1, 2, 3}
     new = NewMember(topics, "new")
@@ -215,7 +227,7 @@ def test_a_new_member_turns_a_classic_group_into_a_consumer_group(topics, new_co
         assert getattr(ours, attribute) == getattr(theirs, attribute)
 
 
-def test_an_old_member_keeps_its_epoch_until_it_has_given_up_what_it_must(topics):
+def test_an_old_member_keeps_its_epoch_until_it_has_given_up_what_it_must(topics: Any) -> None:
     old, new = OldMember(topics, "old").settle(), NewMember(topics, "new")
     new.beat()
     assert old.join().response.generation_id == 1
@@ -227,7 +239,7 @@ def test_an_old_member_keeps_its_epoch_until_it_has_given_up_what_it_must(topics
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_an_old_member_joins_again_when_what_it_waits_for_is_free(topics):
+def test_an_old_member_joins_again_when_what_it_waits_for_is_free(topics: Any) -> None:
     new = NewMember(topics, "new")
     new.beat()
     old = OldMember(topics, "old").settle()
@@ -240,7 +252,7 @@ def test_an_old_member_joins_again_when_what_it_waits_for_is_free(topics):
     assert len(old.partitions) == 2
 
 
-def test_whoever_waits_in_the_classic_group_joins_the_new_one(topics):
+def test_whoever_waits_in_the_classic_group_joins_the_new_one(topics: Any) -> None:
     first = OldMember(topics, "first").settle()
     second = OldMember(topics, "second")
     assert second.join().is_waiting
@@ -252,7 +264,7 @@ def test_whoever_waits_in_the_classic_group_joins_the_new_one(topics):
     assert sorted([*first.partitions, *second.partitions, *new.partitions]) == [0, 1, 2, 3]
 
 
-def test_timers_of_the_classic_group_end_with_it(topics):
+def test_timers_of_the_classic_group_end_with_it(topics: Any) -> None:
     old = OldMember(topics, "old").settle()
     topics.advance(9_000)
     NewMember(topics, "new").beat()
@@ -264,7 +276,7 @@ def test_timers_of_the_classic_group_end_with_it(topics):
     assert old.id not in consumer_group(topics).members
 
 
-def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics):
+def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics: Any) -> None:
     old = OldMember(topics, "old").settle()
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     new = NewMember(topics, "new")
@@ -275,7 +287,7 @@ def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics):
     assert topics.shard().classic.groups[GROUP].state is ClassicGroupState.EMPTY
 
 
-def test_requests_during_the_upgrade_wait_for_it(topics):
+def test_requests_during_the_upgrade_wait_for_it(topics: Any) -> None:
     old = OldMember(topics, "old").settle()
     topics.log.hold()
     NewMember(topics, "new").send()
@@ -291,7 +303,9 @@ def test_requests_during_the_upgrade_wait_for_it(topics):
     assert old.id in consumer_group(topics).members
 
 
-def test_requests_that_wait_for_an_upgrade_are_sent_away_when_the_broker_resigns(topics):
+def test_requests_that_wait_for_an_upgrade_are_sent_away_when_the_broker_resigns(
+    topics: Any,
+) -> None:
     old = OldMember(topics, "old").settle()
     topics.log.hold()
     NewMember(topics, "new").send()
@@ -307,7 +321,7 @@ def test_requests_that_wait_for_an_upgrade_are_sent_away_when_the_broker_resigns
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
-def test_a_policy_may_forbid_upgrades(new_coordinator, policy):
+def test_a_policy_may_forbid_upgrades(new_coordinator: type[Coordinator], policy: Any) -> None:
     coordinator = with_policy(new_coordinator, policy)
     OldMember(coordinator, "old").settle()
     refused = NewMember(coordinator, "new").send()
@@ -315,7 +329,9 @@ def test_a_policy_may_forbid_upgrades(new_coordinator, policy):
     assert "online upgrade is disabled" in refused.response.error_message
 
 
-def test_a_group_that_would_be_too_large_is_not_upgraded(new_coordinator):
+def test_a_group_that_would_be_too_large_is_not_upgraded(
+    new_coordinator: type[Coordinator],
+) -> None:
     policy = MigrationPolicy.BIDIRECTIONAL
     coordinator = with_policy(new_coordinator, policy, consumer_group_max_size=1)
     old = OldMember(coordinator, "old").settle()
@@ -323,20 +339,22 @@ def test_a_group_that_would_be_too_large_is_not_upgraded(new_coordinator):
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_only_groups_of_consumers_are_upgraded(topics):
+def test_only_groups_of_consumers_are_upgraded(topics: Any) -> None:
     member = topics.join(GROUP, protocol_type="connect").response.member_id
     topics.join(GROUP, member, protocol_type="connect")
     assert NewMember(topics, "new").send().error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_whose_subscriptions_nobody_can_read_is_not_upgraded(topics):
+def test_a_group_whose_subscriptions_nobody_can_read_is_not_upgraded(topics: Any) -> None:
     topics.stable(GROUP, protocols=[("range", b"?")])
     refused = NewMember(topics, "new").send()
     assert refused.error is ErrorCode.GROUP_ID_NOT_FOUND
     assert "malformed" in refused.response.error_message
 
 
-def test_a_group_before_its_first_generation_is_upgraded(new_coordinator):
+def test_a_group_before_its_first_generation_is_upgraded(
+    new_coordinator: type[Coordinator],
+) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
     coordinator = new_coordinator(config).lead()
     coordinator.catalog.counts["t"] = 4
@@ -353,7 +371,7 @@ def test_a_group_before_its_first_generation_is_upgraded(new_coordinator):
 
 
 @pytest.fixture
-def mixed(topics):
+def mixed(topics: Any) -> tuple[NewMember, Any]:
     """A consumer group with a member of each kind, both at rest."""
     new = NewMember(topics, "new")
     new.beat()
@@ -362,24 +380,30 @@ def mixed(topics):
     return new, old
 
 
-def test_an_old_member_must_share_a_protocol_with_the_others_of_its_kind(topics, mixed):
+def test_an_old_member_must_share_a_protocol_with_the_others_of_its_kind(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert OldMember(topics, "x", protocols=("sticky",)).join().error is error
     assert OldMember(topics, "x").join(protocol_type="connect").error is error
     assert OldMember(topics, "x", protocols=("sticky", "range")).join().error is ErrorCode.NONE
 
 
-def test_an_old_member_with_a_subscription_nobody_can_read_is_refused(topics, mixed):
+def test_an_old_member_with_a_subscription_nobody_can_read_is_refused(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     refused = OldMember(topics, "x").join(protocols=[("range", b"?")])
     assert refused.error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_an_old_member_with_an_impossible_session_is_refused(topics, mixed):
+def test_an_old_member_with_an_impossible_session_is_refused(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     refused = OldMember(topics, "x").join(session_ms=1)
     assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_requests_of_old_members_are_checked(topics, mixed):
+def test_requests_of_old_members_are_checked(topics: Any, mixed: tuple[NewMember, Any]) -> None:
     new, old = mixed
     generation = old.generation
     assert topics.heartbeat(old.id, generation + 1).error is ErrorCode.ILLEGAL_GENERATION
@@ -396,7 +420,9 @@ def test_requests_of_old_members_are_checked(topics, mixed):
     assert mismatch.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_commits_of_old_members_are_checked_by_generation(topics, mixed, commit_errors):
+def test_commits_of_old_members_are_checked_by_generation(
+    topics: Any, mixed: tuple[NewMember, Any], commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     _, old = mixed
     for version in (8, 9):
         good = topics.commit(
@@ -407,7 +433,9 @@ def test_commits_of_old_members_are_checked_by_generation(topics, mixed, commit_
         assert commit_errors(stale) == [ErrorCode.ILLEGAL_GENERATION]
 
 
-def test_a_silent_old_member_is_out_after_its_own_session(topics, mixed):
+def test_a_silent_old_member_is_out_after_its_own_session(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     new, old = mixed
     topics.advance(9_999)
     assert old.id in consumer_group(topics).members
@@ -415,7 +443,9 @@ def test_a_silent_old_member_is_out_after_its_own_session(topics, mixed):
     assert set(consumer_group(topics).members) == {new.id}
 
 
-def test_an_old_member_that_does_not_join_again_is_out_after_its_rebalance_timeout(topics, mixed):
+def test_an_old_member_that_does_not_join_again_is_out_after_its_rebalance_timeout(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     new, old = mixed
     NewMember(topics, "third").beat()
     for _ in range(7):
@@ -426,7 +456,9 @@ def test_an_old_member_that_does_not_join_again_is_out_after_its_rebalance_timeo
     assert old.id not in consumer_group(topics).members
 
 
-def test_an_old_member_that_does_not_sync_is_out_after_its_rebalance_timeout(topics, mixed):
+def test_an_old_member_that_does_not_sync_is_out_after_its_rebalance_timeout(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     new, _ = mixed
     lazy = OldMember(topics, "lazy")
     joined = lazy.join(session_ms=600_000).response
@@ -436,7 +468,9 @@ def test_an_old_member_that_does_not_sync_is_out_after_its_rebalance_timeout(top
     assert joined.member_id not in consumer_group(topics).members
 
 
-def test_a_member_whose_removal_the_log_refused_is_removed_later(topics, mixed):
+def test_a_member_whose_removal_the_log_refused_is_removed_later(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     new, old = mixed
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     topics.advance(10_000)
@@ -445,7 +479,7 @@ def test_a_member_whose_removal_the_log_refused_is_removed_later(topics, mixed):
     assert set(consumer_group(topics).members) == {new.id}
 
 
-def test_old_members_leave(topics, mixed):
+def test_old_members_leave(topics: Any, mixed: tuple[NewMember, Any]) -> None:
     new, old = mixed
     answers = topics.leave(old.id, "stranger").response.members
     assert [a.error_code for a in answers] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
@@ -454,7 +488,9 @@ def test_old_members_leave(topics, mixed):
     assert topics.leave("stranger", version=2).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_admin_removes_static_members_of_either_kind(topics, mixed):
+def test_an_admin_removes_static_members_of_either_kind(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     static = OldMember(topics, "s", instance="s1").settle()
     fresh = NewMember(topics, "n", instance="n1")
     fresh.beat()
@@ -468,14 +504,16 @@ def test_an_admin_removes_static_members_of_either_kind(topics, mixed):
     assert not {static.id, fresh.id} & set(consumer_group(topics).members)
 
 
-def test_a_departure_that_the_log_refuses_is_no_departure(topics, mixed):
+def test_a_departure_that_the_log_refuses_is_no_departure(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     _, old = mixed
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert topics.leave(old.id).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_a_join_that_the_log_refuses_is_no_join(topics, mixed):
+def test_a_join_that_the_log_refuses_is_no_join(topics: Any, mixed: tuple[NewMember, Any]) -> None:
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     late = OldMember(topics, "late")
     assert late.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -485,7 +523,9 @@ def test_a_join_that_the_log_refuses_is_no_join(topics, mixed):
 # Down
 
 
-def test_when_the_last_new_member_leaves_the_group_is_classic_again(topics, mixed, new_coordinator):
+def test_when_the_last_new_member_leaves_the_group_is_classic_again(
+    topics: Any, mixed: tuple[NewMember, Any], new_coordinator: type[Coordinator]
+) -> None:
     new, old = mixed
     epoch = consumer_group(topics).group_epoch
     assert new.leave() is ErrorCode.NONE
@@ -504,7 +544,9 @@ def test_when_the_last_new_member_leaves_the_group_is_classic_again(topics, mixe
     assert group.state is ClassicGroupState.EMPTY
 
 
-def test_a_new_member_that_times_out_takes_the_consumer_group_with_it(topics, mixed):
+def test_a_new_member_that_times_out_takes_the_consumer_group_with_it(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     _, old = mixed
     for _ in range(9):
         topics.advance(5_000)
@@ -513,13 +555,17 @@ def test_a_new_member_that_times_out_takes_the_consumer_group_with_it(topics, mi
     assert set(topics.shard().classic.groups[GROUP].members) == {old.id}
 
 
-def test_a_new_member_that_an_admin_removes_takes_the_consumer_group_with_it(topics, mixed):
+def test_a_new_member_that_an_admin_removes_takes_the_consumer_group_with_it(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     new, _ = mixed
     assert topics.leave(new.id).response.members[0].error_code == ErrorCode.NONE
     assert topics.shard().consumer.groups == {}
 
 
-def test_a_group_stays_a_consumer_group_while_one_new_member_is_left(topics, mixed):
+def test_a_group_stays_a_consumer_group_while_one_new_member_is_left(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     new, old = mixed
     other = NewMember(topics, "other")
     other.beat()
@@ -528,14 +574,16 @@ def test_a_group_stays_a_consumer_group_while_one_new_member_is_left(topics, mix
     assert set(consumer_group(topics).members) == {other.id, old.id}
 
 
-def test_an_empty_consumer_group_stays_one(topics):
+def test_an_empty_consumer_group_stays_one(topics: Any) -> None:
     new = NewMember(topics, "new")
     new.beat()
     new.leave()
     assert consumer_group(topics).members == {}
 
 
-def test_a_downgrade_that_the_log_refuses_has_not_happened(topics, mixed):
+def test_a_downgrade_that_the_log_refuses_has_not_happened(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     new, old = mixed
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert new.send(epoch=-1).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -544,7 +592,7 @@ def test_a_downgrade_that_the_log_refuses_has_not_happened(topics, mixed):
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
-def test_a_policy_may_forbid_downgrades(new_coordinator, policy):
+def test_a_policy_may_forbid_downgrades(new_coordinator: type[Coordinator], policy: Any) -> None:
     coordinator = with_policy(new_coordinator, policy)
     new = NewMember(coordinator, "new")
     new.beat()
@@ -558,7 +606,7 @@ def test_a_policy_may_forbid_downgrades(new_coordinator, policy):
 # Static members
 
 
-def test_a_static_member_moves_to_the_new_protocol_without_a_rebalance(topics):
+def test_a_static_member_moves_to_the_new_protocol_without_a_rebalance(topics: Any) -> None:
     old = OldMember(topics, "old", instance="i").settle()
     new = NewMember(topics, "new", instance="i")
     assert new.beat() is ErrorCode.NONE
@@ -566,7 +614,7 @@ def test_a_static_member_moves_to_the_new_protocol_without_a_rebalance(topics):
     assert old.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_moves_back_without_a_rebalance(topics):
+def test_a_static_member_moves_back_without_a_rebalance(topics: Any) -> None:
     new = NewMember(topics, "new", instance="i")
     new.beat()
     old = OldMember(topics, "old", instance="i")
@@ -580,7 +628,9 @@ def test_a_static_member_moves_back_without_a_rebalance(topics):
     assert new.send().error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_static_member_that_is_back_under_a_new_id_fences_the_old_one(topics, mixed):
+def test_a_static_member_that_is_back_under_a_new_id_fences_the_old_one(
+    topics: Any, mixed: tuple[NewMember, Any]
+) -> None:
     first = OldMember(topics, "one", instance="i").settle()
     second = OldMember(topics, "two", instance="i").settle()
     assert first.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
@@ -604,7 +654,9 @@ actions = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(actions, max_size=25))
-def test_members_of_both_kinds_come_and_go_and_loading_equals_living(new_coordinator, script):
+def test_members_of_both_kinds_come_and_go_and_loading_equals_living(
+    new_coordinator: type[Coordinator], script: Any
+) -> None:
     coordinator = new_coordinator()
     coordinator.lead()
     coordinator.catalog.counts["t"] = 4
@@ -632,7 +684,7 @@ def test_members_of_both_kinds_come_and_go_and_loading_equals_living(new_coordin
                 assert getattr(same, attribute) == getattr(group, attribute)
 
 
-def follow(member):
+def follow(member: Any) -> None:
     """One round of a client that has lost track, or has not: it joins and syncs when it should."""
     if member.waiting is not None and member.waiting.is_waiting:
         return

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from embedkafka.group.config import GroupConfig
@@ -9,13 +12,22 @@ from embedkafka.protocol.messages.groups import (
 )
 from embedkafka.protocol.messages.transactions import TxnOffsetCommitRequest
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.group.conftest import Coordinator
 
 T0, T1 = ("t", 0), ("t", 1)
 DAY_MS = 24 * 60 * 60 * 1000
 SUBSCRIPTION_T = b"\0\0\0\0\0\1\0\1t\0\0\0\0"
 
 
-def txn_commit(coordinator, offsets, *, producer=7, member="", generation=-1, group="g"):
+def txn_commit(
+    coordinator: Coordinator,
+    offsets: Any,
+    *,
+    producer: int = 7,
+    member: str = "",
+    generation: int = -1,
+    group: str = "g",
+) -> Any:
     request = TxnOffsetCommitRequest(
         transactional_id="tx",
         group_id=group,
@@ -38,12 +50,12 @@ def txn_commit(coordinator, offsets, *, producer=7, member="", generation=-1, gr
     return coordinator.send(coordinator.service.txn_offset_commit, request, 3)
 
 
-def complete(coordinator, *, producer=7, committed):
+def complete(coordinator: Coordinator, *, producer: int = 7, committed: bool) -> None:
     coordinator.service.on_transaction_completed(0, producer, committed=committed)
     coordinator.loop.run()
 
 
-def offset_delete(coordinator, *partitions, group="g"):
+def offset_delete(coordinator: Coordinator, *partitions: Any, group: str = "g") -> Any:
     request = OffsetDeleteRequest(
         group_id=group,
         topics=[
@@ -57,24 +69,30 @@ def offset_delete(coordinator, *partitions, group="g"):
     return coordinator.send(coordinator.service.offset_delete, request)
 
 
-def delete_groups(coordinator, *groups):
+def delete_groups(coordinator: Coordinator, *groups: Any) -> dict[Any, Any]:
     request = DeleteGroupsRequest(groups_names=groups)
     reply = coordinator.send(coordinator.service.delete_groups, request)
     return {result.group_id: ErrorCode(result.error_code) for result in reply.response.results}
 
 
-def test_anyone_may_keep_offsets_in_a_group_without_members(coordinator, commit_errors):
+def test_anyone_may_keep_offsets_in_a_group_without_members(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     assert commit_errors(coordinator.commit({T0: 5, T1: 6})) == [ErrorCode.NONE] * 2
     assert coordinator.committed() == {T0: 5, T1: 6}
     assert coordinator.committed(T0, ("t", 9)) == {T0: 5, ("t", 9): -1}
 
 
-def test_the_empty_group_id_is_a_group_for_offsets(coordinator, commit_errors):
+def test_the_empty_group_id_is_a_group_for_offsets(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     assert commit_errors(coordinator.commit({T0: 5}, group="")) == [ErrorCode.NONE]
     assert coordinator.committed(T0, group="") == {T0: 5}
 
 
-def test_members_commit_with_their_generation(coordinator, commit_errors):
+def test_members_commit_with_their_generation(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     member = coordinator.stable()
     good = coordinator.commit({T0: 5}, member=member, generation=1)
     assert commit_errors(good) == [ErrorCode.NONE]
@@ -91,7 +109,7 @@ def test_members_commit_with_their_generation(coordinator, commit_errors):
     assert coordinator.committed(T0) == {T0: 5}
 
 
-def test_a_commit_counts_as_heartbeat(coordinator):
+def test_a_commit_counts_as_heartbeat(coordinator: Coordinator) -> None:
     member = coordinator.stable()
     coordinator.advance(9_999)
     coordinator.commit({T0: 5}, member=member, generation=1)
@@ -100,8 +118,8 @@ def test_a_commit_counts_as_heartbeat(coordinator):
 
 
 def test_commits_are_allowed_while_members_join_but_not_before_they_sync(
-    coordinator, commit_errors
-):
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     member = coordinator.stable()
     other, _ = coordinator.joined()
     during_join = coordinator.commit({T0: 5}, member=member, generation=1)
@@ -111,7 +129,7 @@ def test_commits_are_allowed_while_members_join_but_not_before_they_sync(
     assert commit_errors(before_sync) == [ErrorCode.REBALANCE_IN_PROGRESS]
 
 
-def test_offsets_count_when_they_are_stored(coordinator):
+def test_offsets_count_when_they_are_stored(coordinator: Coordinator) -> None:
     coordinator.log.hold()
     reply = coordinator.commit({T0: 5})
     assert reply.is_waiting
@@ -131,19 +149,26 @@ def test_offsets_count_when_they_are_stored(coordinator):
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ],
 )
-def test_a_refused_append_commits_nothing(coordinator, commit_errors, append_error, answer):
+def test_a_refused_append_commits_nothing(
+    coordinator: Coordinator,
+    commit_errors: Callable[[Any], list[ErrorCode]],
+    append_error: Any,
+    answer: Any,
+) -> None:
     coordinator.log.errors.append(append_error)
     assert commit_errors(coordinator.commit({T0: 5})) == [answer]
     assert coordinator.committed(T0) == {T0: -1}
 
 
-def test_long_metadata_is_refused(coordinator, commit_errors):
+def test_long_metadata_is_refused(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     too_long = coordinator.commit({T0: 5}, metadata="x" * 4097)
     assert commit_errors(too_long) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
     assert commit_errors(coordinator.commit({T0: 5}, metadata="x" * 4096)) == [ErrorCode.NONE]
 
 
-def test_fetch_before_v8_answers_one_group(coordinator):
+def test_fetch_before_v8_answers_one_group(coordinator: Coordinator) -> None:
     coordinator.commit({T0: 5}, metadata="note")
     topic = OffsetFetchRequest.Group.Topic(name="t", partition_indexes=[0, 1])
     request = OffsetFetchRequest(group_id="g", topics=[topic])
@@ -156,7 +181,7 @@ def test_fetch_before_v8_answers_one_group(coordinator):
     assert [p.metadata for p in answer.partitions] == ["note", ""]
 
 
-def test_fetch_says_when_there_is_no_coordinator(coordinator):
+def test_fetch_says_when_there_is_no_coordinator(coordinator: Coordinator) -> None:
     coordinator.service.coordinator.on_resigned(0)
     coordinator.loop.run()
     topic = OffsetFetchRequest.Group.Topic(name="t", partition_indexes=[0])
@@ -170,7 +195,9 @@ def test_fetch_says_when_there_is_no_coordinator(coordinator):
 # Transactions
 
 
-def test_transactional_offsets_wait_for_their_marker(coordinator, commit_errors):
+def test_transactional_offsets_wait_for_their_marker(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     coordinator.commit({T0: 1})
     assert commit_errors(txn_commit(coordinator, {T0: 5})) == [ErrorCode.NONE]
     assert coordinator.committed(T0) == {T0: 1}
@@ -180,26 +207,28 @@ def test_transactional_offsets_wait_for_their_marker(coordinator, commit_errors)
     assert coordinator.committed(T0, require_stable=True) == {T0: 5}
 
 
-def test_aborted_offsets_are_forgotten(coordinator):
+def test_aborted_offsets_are_forgotten(coordinator: Coordinator) -> None:
     txn_commit(coordinator, {T0: 5})
     complete(coordinator, committed=False)
     assert coordinator.committed(T0, require_stable=True) == {T0: -1}
 
 
-def test_offsets_are_unstable_before_they_are_stored(coordinator):
+def test_offsets_are_unstable_before_they_are_stored(coordinator: Coordinator) -> None:
     coordinator.log.hold()
     txn_commit(coordinator, {T0: 5})
     assert coordinator.committed(T0, require_stable=True) == {T0: ErrorCode.UNSTABLE_OFFSET_COMMIT}
 
 
-def test_a_later_plain_commit_outlives_the_transaction(coordinator):
+def test_a_later_plain_commit_outlives_the_transaction(coordinator: Coordinator) -> None:
     txn_commit(coordinator, {T0: 5})
     coordinator.commit({T0: 9})
     complete(coordinator, committed=True)
     assert coordinator.committed(T0) == {T0: 9}
 
 
-def test_transactional_commits_check_members_that_are_named(coordinator, commit_errors):
+def test_transactional_commits_check_members_that_are_named(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
     member = coordinator.stable()
     assert commit_errors(txn_commit(coordinator, {T0: 5})) == [ErrorCode.NONE]
     named = txn_commit(coordinator, {T0: 5}, member=member, generation=1)
@@ -213,14 +242,14 @@ def test_transactional_commits_check_members_that_are_named(coordinator, commit_
 # Deleting
 
 
-def test_offsets_of_an_empty_group_can_be_deleted(coordinator):
+def test_offsets_of_an_empty_group_can_be_deleted(coordinator: Coordinator) -> None:
     coordinator.commit({T0: 5, T1: 6})
     reply = offset_delete(coordinator, T0, ("other", 3))
     assert reply.error is ErrorCode.NONE
     assert coordinator.committed() == {T1: 6}
 
 
-def test_offsets_of_subscribed_topics_cannot_be_deleted(coordinator):
+def test_offsets_of_subscribed_topics_cannot_be_deleted(coordinator: Coordinator) -> None:
     coordinator.commit({T0: 5, ("u", 0): 6})
     coordinator.stable(protocols=(("range", SUBSCRIPTION_T),))
     reply = offset_delete(coordinator, T0, ("u", 0))
@@ -229,14 +258,16 @@ def test_offsets_of_subscribed_topics_cannot_be_deleted(coordinator):
     assert coordinator.committed() == {T0: 5}
 
 
-def test_offsets_of_other_groups_with_members_cannot_be_deleted(coordinator):
+def test_offsets_of_other_groups_with_members_cannot_be_deleted(coordinator: Coordinator) -> None:
     coordinator.stable(protocol_type="connect")
     assert offset_delete(coordinator, T0).error is ErrorCode.NON_EMPTY_GROUP
     missing = offset_delete(coordinator, T0, group="no")
     assert missing.error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_only_empty_groups_are_deleted(coordinator, new_coordinator):
+def test_only_empty_groups_are_deleted(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     coordinator.commit({T0: 5}, group="idle")
     member = coordinator.stable("busy")
     assert delete_groups(coordinator, "idle", "busy", "no") == {
@@ -252,7 +283,7 @@ def test_only_empty_groups_are_deleted(coordinator, new_coordinator):
     assert loaded.committed(group="idle") == {}
 
 
-def test_deleting_a_group_forgets_open_transactions(coordinator):
+def test_deleting_a_group_forgets_open_transactions(coordinator: Coordinator) -> None:
     coordinator.commit({T0: 1})
     txn_commit(coordinator, {T1: 5})
     assert delete_groups(coordinator, "g") == {"g": ErrorCode.NONE}
@@ -260,7 +291,9 @@ def test_deleting_a_group_forgets_open_transactions(coordinator):
     assert coordinator.committed() == {}
 
 
-def test_a_group_whose_deletion_the_log_refuses_is_still_there(coordinator, new_coordinator):
+def test_a_group_whose_deletion_the_log_refuses_is_still_there(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     member = coordinator.stable()
     coordinator.commit({T0: 5}, member=member, generation=1)
     coordinator.leave(member)
@@ -277,7 +310,9 @@ def test_a_group_whose_deletion_the_log_refuses_is_still_there(coordinator, new_
     assert coordinator.committed() == {}
 
 
-def test_who_joins_during_a_deletion_joins_what_comes_after(coordinator, new_coordinator):
+def test_who_joins_during_a_deletion_joins_what_comes_after(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     member = coordinator.stable()
     coordinator.leave(member)
     coordinator.log.hold()
@@ -295,7 +330,9 @@ def test_who_joins_during_a_deletion_joins_what_comes_after(coordinator, new_coo
     assert new_coordinator(log=coordinator.log).lead().committed() == {T0: 5}
 
 
-def test_a_commit_on_its_way_is_deleted_with_its_group(coordinator, new_coordinator):
+def test_a_commit_on_its_way_is_deleted_with_its_group(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     coordinator.log.hold()
     commit = coordinator.commit({T0: 5})
     deletion = coordinator.send(
@@ -308,7 +345,7 @@ def test_a_commit_on_its_way_is_deleted_with_its_group(coordinator, new_coordina
     assert coordinator.committed() == new_coordinator(log=coordinator.log).lead().committed() == {}
 
 
-def test_deleted_partitions_lose_their_offsets_in_every_group(coordinator):
+def test_deleted_partitions_lose_their_offsets_in_every_group(coordinator: Coordinator) -> None:
     coordinator.commit({T0: 1, T1: 2}, group="a")
     coordinator.commit({T0: 1}, group="b")
     coordinator.service.on_partitions_deleted([TopicPartition(*T0)])
@@ -321,13 +358,13 @@ def test_deleted_partitions_lose_their_offsets_in_every_group(coordinator):
 
 
 @pytest.fixture
-def expiring(new_coordinator):
+def expiring(new_coordinator: type[Coordinator]) -> Any:
     coordinator = new_coordinator(GroupConfig(offsets_topic_num_partitions=1)).lead()
     coordinator.service.start()
     return coordinator
 
 
-def test_offsets_without_members_expire_after_their_commit(expiring):
+def test_offsets_without_members_expire_after_their_commit(expiring: Any) -> None:
     expiring.commit({T0: 1})
     expiring.advance(3 * DAY_MS)
     expiring.commit({T1: 1})
@@ -338,7 +375,7 @@ def test_offsets_without_members_expire_after_their_commit(expiring):
     assert expiring.shard().classic.groups == {}
 
 
-def test_offsets_of_a_group_expire_after_its_last_member_left(expiring):
+def test_offsets_of_a_group_expire_after_its_last_member_left(expiring: Any) -> None:
     member = expiring.stable(session_ms=1_800_000)
     expiring.commit({T0: 1}, member=member, generation=1)
     for _ in range(8 * 48):
@@ -353,7 +390,7 @@ def test_offsets_of_a_group_expire_after_its_last_member_left(expiring):
     assert expiring.log.records()[-1][1] is None
 
 
-def test_offsets_of_topics_no_longer_subscribed_expire(expiring):
+def test_offsets_of_topics_no_longer_subscribed_expire(expiring: Any) -> None:
     expiring.commit({T0: 1, ("u", 0): 1})
     member = expiring.stable(session_ms=1_800_000, protocols=(("range", SUBSCRIPTION_T),))
     for _ in range(8 * 48):
@@ -362,14 +399,14 @@ def test_offsets_of_topics_no_longer_subscribed_expire(expiring):
     assert expiring.committed() == {T0: 1}
 
 
-def test_a_commit_may_name_its_own_retention(expiring):
+def test_a_commit_may_name_its_own_retention(expiring: Any) -> None:
     expiring.commit({T0: 1}, version=4, retention_ms=1_000)
     expiring.commit({T1: 1}, version=4)
     expiring.advance(600_000)
     assert expiring.committed() == {T1: 1}
 
 
-def test_offsets_of_open_transactions_do_not_expire(expiring):
+def test_offsets_of_open_transactions_do_not_expire(expiring: Any) -> None:
     expiring.commit({T0: 1})
     txn_commit(expiring, {T0: 5})
     expiring.advance(8 * DAY_MS)
