@@ -56,7 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--no-sendfile", default=False):
         TcpTransport.file_sender = staticmethod(read_and_send)
-    config.addinivalue_line("markers", "topic(partitions, config): how `topic` is created")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
