@@ -95,7 +95,7 @@ def run_round(seed: int, case: Any, evidence: Any) -> Any:
     return PASSED, found
 
 
-def report(seed: int, case: Any, outcome: Any, found: list[int], evidence: Any) -> None:
+def report(seed: int, case: Any, outcome: Any, found: Any, evidence: Any) -> None:
     plan = Plan(seed, case)
     client = f", {len(found['client'])} hangs of clients" if found.get("client") else ""
     counts = ""

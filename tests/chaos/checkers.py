@@ -22,7 +22,7 @@ SHOWN = 4
 # -- the logs on disk
 
 
-def read_log(directory: Path) -> str:
+def read_log(directory: Path) -> Any:
     """The bytes of a partition's segments, one after the other."""
     return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
 
@@ -92,7 +92,7 @@ def check_batches(world: Any, where: Any, batches: Any, compacted: Any) -> None:
         following[producer] = batch.last_sequence + 1
 
 
-def last_values(batches: Any) -> dict[Any, Any]:
+def last_values(batches: Any) -> Any:
     found = {}
     for batch in batches:
         if not batch.is_control:
@@ -114,9 +114,7 @@ def values_of(batches: Any) -> list[tuple[Any, bytes]]:
 # -- what producers know
 
 
-def check_acknowledged(
-    world: Any, topic: str, partition: int, found: list[int], *, ordered: Any
-) -> None:
+def check_acknowledged(world: Any, topic: str, partition: int, found: Any, *, ordered: Any) -> None:
     """What was acknowledged is there once, at its offset; each producer's records in order.
 
     `ordered` names the producers that send a record until it is acknowledged.
@@ -181,7 +179,7 @@ def check_compacted(world: Any, topic: str, partition: int, batches: Any) -> Non
             world.complain(f"{topic}-{partition}: {key!r} is {value!r}, which must be gone")
 
 
-def check_seen(world: Any, reader: Any, partition: int, found: list[int]) -> None:
+def check_seen(world: Any, reader: Any, partition: int, found: Any) -> None:
     """What a consumer saw along the way is what is there."""
     saw = reader.seen[partition]
     if saw != found[: len(saw)] or len(saw) < len(found):

@@ -138,7 +138,7 @@ class _Client:
             self._world.note(f"{self.name} lets a consumer go: {error}")
 
 
-def make_consumer(world: Any, group: str, protocol: str, **settings: Any) -> Consumer:
+def make_consumer(world: Any, group: Any, protocol: str, **settings: Any) -> Any:
     return Consumer(
         {
             **SETTINGS,
@@ -285,7 +285,7 @@ class Worker(_Client):
         except (GaveUp, KafkaException) as refusal:
             self._bury(txn, refusal)
 
-    def _copy(self, txn: str, messages: Any) -> None:
+    def _copy(self, txn: Any, messages: Any) -> None:
         fate = self._rng.choices(
             ["commit", "abort", "abandon early", "abandon", "haunt"], [82, 10, 2, 3, 3]
         )[0]
@@ -339,7 +339,7 @@ class Worker(_Client):
         offsets = [TopicPartition(SOURCE, *place) for place in following.items()]
         self._call(self._producer.send_offsets_to_transaction, offsets, self._group)
 
-    def _abort(self, txn: str) -> None:
+    def _abort(self, txn: Any) -> None:
         txn.is_open = False
         self._call(self._producer.abort_transaction)
         txn.aborted = tick()
@@ -461,7 +461,7 @@ class Worker(_Client):
             self._let_go(consumer)
 
 
-def poll_some(consumer: Consumer, count: int) -> Iterator[Any]:
+def poll_some(consumer: Any, count: int) -> Iterator[Any]:
     """Up to `count` messages, one by one, each before the next call back.
 
     `consume` may call back about a new assignment and then return what it took from the old one.

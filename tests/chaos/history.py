@@ -78,7 +78,7 @@ class Lineage:
     def __init__(self) -> None:
         self.spans = (Span(START, START),)
 
-    def cut(self, ended: Any, ends: Any) -> tuple[Any, Span]:
+    def cut(self, ended: Any, ends: Any) -> Any:
         """The present state, as a snapshot keeps it."""
         last = self.spans[-1]
         return (*self.spans[:-1], Span(last.begins, last.began, ended, ends))
@@ -170,7 +170,7 @@ class History:
         for lineage in (*self.lineages.values(), self.cluster):
             lineage.go_back((), before, after)
 
-    def deleted(self, topic: str, before: int) -> None:
+    def deleted(self, topic: str, before: Any) -> None:
         """A topic whose deletion began at a tick is there again, empty."""
         self.lineages[topic].go_back((), before, tick())
 
@@ -182,7 +182,7 @@ class History:
             self.txns[txn.name] = txn
             return txn
 
-    def confirm(self, txn: str) -> None:
+    def confirm(self, txn: Any) -> None:
         """Its producer was told that it is committed."""
         txn.confirmed = tick()
         with self._committed:

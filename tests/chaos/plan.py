@@ -5,7 +5,7 @@ the same plan every time; only its interleaving with the cluster's threads diffe
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,7 +149,7 @@ class Plan:
 
     # -- what is done
 
-    def _step(self, act: Callable[[], None], *arguments: Any) -> Step:
+    def _step(self, act: Any, *arguments: Any) -> Any:
         at_commit = "copy" in self.workloads and self._rng.random() < 0.5
         return Step(act, arguments, self._rng.choice([0.0, 0.05, 0.15, 0.4, 0.7]), at_commit)
 
@@ -180,7 +180,7 @@ class Plan:
         most_away = {1: 1, 3: 1, 5: 2}[self.brokers]
         choices = []
 
-        def offer(weight: Any, act: Callable[[], None], *arguments: Any) -> None:
+        def offer(weight: Any, act: Any, *arguments: Any) -> None:
             choices.append((weight, act, arguments))
 
         offer(4, "fault", *self._request_fault())
@@ -227,7 +227,7 @@ class Plan:
         _, act, arguments = rng.choices(choices, weights)[0]
         return act, arguments
 
-    def _note(self, model: Any, act: Callable[[], None], arguments: Any) -> None:
+    def _note(self, model: Any, act: Any, arguments: Any) -> None:
         if act in ("kill", "stop"):
             model.paused.discard(arguments[0])
             model.dead.add(arguments[0])
@@ -258,7 +258,7 @@ class Plan:
             detail = rng.choice([50, 300, 900])
         return api, kind, detail, rng.choice([1, 1, 2, 5])
 
-    def _reassignment(self) -> tuple[Any, Any]:
+    def _reassignment(self) -> Any:
         rng = self._rng
         count = rng.randint(self.min_isr, min(3, self.brokers))
         return rng.randrange(100), tuple(rng.sample(range(1, self.brokers + 1), count))

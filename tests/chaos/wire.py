@@ -74,7 +74,7 @@ class Wire:
     an earlier epoch.
     """
 
-    def __init__(self, bootstrap: Any, name: str, *, naive: bool = False) -> None:
+    def __init__(self, bootstrap: Any, name: str, *, naive: Any = False) -> None:
         self._bootstrap = bootstrap.split(",")
         self._name = name
         self._naive = naive
@@ -405,7 +405,7 @@ class ExactReader:
     def __init__(
         self,
         world: Any,
-        topic: str,
+        topic: Any,
         partitions: Any,
         *,
         committed: bool = False,

@@ -255,7 +255,7 @@ class World:
         self._limbo = None
         self._begin_again()
 
-    def _stay(self, act: Callable[[], None]) -> None:
+    def _stay(self, act: Any) -> None:
         """A client that hangs cannot be ended: it would commit what it read in another time."""
         self.note(f"no {act}, nor what follows: {', '.join(hanging)} hang still")
         self._is_cut_short = True
@@ -528,7 +528,7 @@ class World:
         if "copy" in self.plan.workloads:
             self._compare_copies(readers, sources, ends)
 
-    def _check_groups(self, found: list[int]) -> None:
+    def _check_groups(self, found: Any) -> None:
         for group, seen in self._seen_by_group.items():
             missed = [value for _, value in found if value not in seen]
             if missed:

@@ -76,7 +76,7 @@ class Processes:
                 text=True,
             )
 
-    def signal(self, broker_id: int, number: int) -> None:
+    def signal(self, broker_id: int, number: Any) -> None:
         self._running[broker_id].send_signal(number)
 
     def kill(self, broker_id: int) -> None:
@@ -91,7 +91,7 @@ class Processes:
         process.send_signal(signal.SIGTERM)
         return self._wait(process)
 
-    def _wait(self, process: subprocess.Popen[str]) -> Any:
+    def _wait(self, process: Any) -> Any:
         code = process.wait(PATIENCE_S)
         process.stdin.close()
         process.stdout.close()
@@ -149,7 +149,7 @@ class Processes:
 
     # -- looking
 
-    def status(self, topic: str, partition: int = 0) -> Any:
+    def status(self, topic: Any, partition: Any = 0) -> Any:
         """Leader, epoch and in-sync replicas, as ZooKeeper has them."""
         partition = TopicPartition(topic, partition)
         return self.zk.partition_states([partition])[partition]

@@ -38,7 +38,7 @@ def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch: pytest.MonkeyPat
     begun, may_end = threading.Event(), threading.Event()
     clean = Compaction.clean
 
-    def clean_slowly(self: object, batch: bytearray, transactions: Any) -> Any:
+    def clean_slowly(self: Any, batch: Any, transactions: Any) -> Any:
         begun.set()
         assert may_end.wait(60)
         return clean(self, batch, transactions)

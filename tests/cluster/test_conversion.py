@@ -56,7 +56,7 @@ def test_others_are_served_while_a_batch_is_searched_by_time(
     begun, may_end = threading.Event(), threading.Event()
     heads = RecordBatch.heads
 
-    def heads_in_the_end(batch: bytearray) -> Any:
+    def heads_in_the_end(batch: Any) -> Any:
         if not begun.is_set():
             begun.set()
             assert may_end.wait(60)

@@ -56,7 +56,7 @@ class Witness:
         self.committed_values = []
         self.committed_offset = 0
 
-    def live(self, kafka: EmbeddedKafka, life: object) -> None:
+    def live(self, kafka: Any, life: object) -> None:
         """One life of the cluster, killed while records and a transaction are on their way."""
         self.create_topic(kafka, f"life-{life}")
         transactional = make_producer(kafka, **{"transactional.id": "payments"})
@@ -68,7 +68,7 @@ class Witness:
         send(transactional, "payments", f"undecided {life}".encode())
         self.produce_until_killed(kafka, life)
 
-    def create_topic(self, kafka: EmbeddedKafka, name: str, partitions: int = 1) -> None:
+    def create_topic(self, kafka: Any, name: str, partitions: int = 1) -> None:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         new = NewTopic(name, partitions, self.brokers)
         admin.create_topics([new])[name].result(PATIENCE_S)
@@ -86,7 +86,7 @@ class Witness:
         consumer.close()
         self.committed_offset = offset
 
-    def produce_until_killed(self, kafka: EmbeddedKafka, life: object) -> None:
+    def produce_until_killed(self, kafka: Any, life: object) -> None:
         acknowledged = []
         producer = make_producer(kafka)
 
@@ -110,7 +110,7 @@ class Witness:
         producer.flush(PATIENCE_S)
         self.acknowledged |= set(acknowledged)
 
-    def check(self, kafka: EmbeddedKafka) -> None:
+    def check(self, kafka: Any) -> None:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         metadata = admin.list_topics(timeout=PATIENCE_S)
         self.cluster_ids.add(metadata.cluster_id)

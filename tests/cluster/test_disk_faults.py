@@ -124,7 +124,7 @@ def test_a_broker_needs_a_directory() -> None:
         EmbeddedKafka(log_dirs=0)
 
 
-def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: Path) -> list[Any]:
+def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: Any) -> Any:
     broker = kafka.broker(broker_id)._lifecycle.require_broker()
     root = broker.spec.log_dirs[directory - 1]
     return [
@@ -134,7 +134,7 @@ def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: Path) -> list[An
     ]
 
 
-def move(client: Any, partition: int, path: Path) -> Any:
+def move(client: Any, partition: int, path: Any) -> Any:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name="orders", partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     answer = client.call(AlterReplicaLogDirsRequest(dirs=[directory]), 2)
@@ -153,7 +153,7 @@ def can_mount() -> bool:
         return False
 
 
-def run_scarcity(way: Any, data_dir: Path, prefix: str = ()) -> None:
+def run_scarcity(way: Any, data_dir: Path, prefix: Any = ()) -> None:
     subprocess.run(
         [*prefix, sys.executable, "-m", "tests.cluster.scarcity", way, data_dir],
         check=True,
@@ -167,7 +167,7 @@ def test_a_cluster_gets_over_a_limit_of_its_process(way: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("way", ["full-disk", "full-second-disk", "read-only-disk"])
-def test_a_cluster_gets_over_a_limit_of_a_real_disk(way: str, tmp_path: Path) -> None:
+def test_a_cluster_gets_over_a_limit_of_a_real_disk(way: Any, tmp_path: Any) -> None:
     if not can_mount():
         pytest.skip("nobody may mount here; the seam and the limits of a process tell the same")
     run_scarcity(way, tmp_path / "data", PRIVATELY)

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,7 +41,7 @@ def produce(servers: Any, topic: str, value: Any) -> None:
     assert error is None, error
 
 
-def run_forked(act: Callable[[], None], *arguments: Any) -> Any:
+def run_forked(act: Any, *arguments: Any) -> Any:
     """Runs `act` in a forked child; its result, or what it raised."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
@@ -120,7 +120,7 @@ def test_a_child_does_nothing_to_a_broker_that_it_inherits(
     assert forking.existing_topic("orders").send("still there") is not None
 
 
-def test_a_child_may_close_and_read_the_address(forking: EmbeddedKafka) -> None:
+def test_a_child_may_close_and_read_the_address(forking: Any) -> None:
     assert run_forked(forking.close) is None
     assert run_forked(lambda: forking.bootstrap_servers) == forking.bootstrap_servers
     assert forking.existing_topic("orders").send("still there") is not None

@@ -146,7 +146,7 @@ def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(
     assert (member.partitions, member.epoch) == ([0, 1], epoch)
 
 
-def have_read(consumers: Any, topic: str, count: int) -> bool:
+def have_read(consumers: Any, topic: Any, count: Any) -> bool:
     """Whether the group has read and committed so many records of the topic by now."""
     for consumer in consumers:
         if [message for message in consumer.consume(100, 0.05) if message.error() is None]:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +207,7 @@ class CtrlC:
         self.number = number
         self.calls = 0
 
-    def run(self, act: Callable[[], None]) -> None:
+    def run(self, act: Any) -> None:
         sys.setprofile(self._on_event)
         try:
             act()
@@ -216,7 +216,7 @@ class CtrlC:
         finally:
             sys.setprofile(None)
 
-    def _on_event(self, frame: bytes, event: Any, argument: Any) -> None:
+    def _on_event(self, frame: Any, event: Any, argument: Any) -> None:
         if event == "call" and "/embedkafka/" in frame.f_code.co_filename:
             self.calls += 1
             if self.calls == self.number:

@@ -50,7 +50,7 @@ def elsewhere(handle: Any, topic: str, partition: int) -> Any:
     return other
 
 
-def move(handle: Any, topic: str, partition: int, path: Path) -> ErrorCode:
+def move(handle: Any, topic: str, partition: int, path: Any) -> ErrorCode:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name=topic, partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     with connect(handle) as client:

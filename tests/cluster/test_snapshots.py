@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -39,7 +38,7 @@ def committed(kafka: EmbeddedKafka, group: str, topic: str) -> Any:
     return found.offset
 
 
-def texts(topic: str, **how: str) -> list[Any]:
+def texts(topic: Any, **how: str) -> Any:
     return [message.text for message in topic.read(**how)]
 
 
@@ -92,7 +91,7 @@ def test_records_topics_offsets_and_settings_are_put_back(kafka: EmbeddedKafka) 
         assert texts(orders) == ["a", "d"]
 
 
-def test_clients_go_on_after_a_restore(kafka: EmbeddedKafka) -> None:
+def test_clients_go_on_after_a_restore(kafka: Any) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
     producer = make_producer(kafka, **{"enable.idempotence": False})
@@ -216,7 +215,7 @@ def test_what_was_acknowledged_under_load_is_in_the_snapshot(kafka: EmbeddedKafk
     assert sum(found.values()) + 3 < sender.count
 
 
-def test_several_snapshots_are_independent(kafka: EmbeddedKafka) -> None:
+def test_several_snapshots_are_independent(kafka: Any) -> None:
     orders = kafka.topic("orders", replication=3, config={"segment.bytes": 100})
     taken = []
     for text in ("a", "b", "c", "d"):
@@ -263,7 +262,7 @@ def test_a_directory_keeps_groups_and_producers_too(tmp_path: Path) -> None:
         assert len(orders.read()) == 2
 
 
-def serve(data_dir: Path, use: Callable[[int], None]) -> None:
+def serve(data_dir: Path, use: Any) -> None:
     """Runs `embedkafka serve` until `use` has been called with its address."""
     command = [sys.executable, "-m", "embedkafka.cli", "serve", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
@@ -272,7 +271,7 @@ def serve(data_dir: Path, use: Callable[[int], None]) -> None:
     assert process.returncode == 0
 
 
-def test_serve_keeps_its_data_over_runs(tmp_path: Path) -> None:
+def test_serve_keeps_its_data_over_runs(tmp_path: Any) -> None:
     def write(address: str) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": address, "log_level": 0})
         assert send(producer, "orders", b"kept")[0] is None
@@ -341,7 +340,7 @@ class KilledAtEveryStep:
             monkeypatch.setattr(SystemFiles, name, self._keep_before(getattr(SystemFiles, name)))
         monkeypatch.setattr(Brokers, "boot", self._keep_before(Brokers.boot, last=True))
 
-    def _keep_before(self, change: Callable[[bytearray], None], *, last: bool = False) -> Any:
+    def _keep_before(self, change: Any, *, last: bool = False) -> Any:
         def keep_and_change(*arguments: Any) -> Any:
             if self._thread is threading.current_thread():
                 self._keep()

@@ -7,7 +7,7 @@ from tests.cluster.reassignment import reassign, replicas_of
 from tests.wire.clients import eventually
 
 
-def directories(kafka: EmbeddedKafka, broker_id: int, topic: str) -> list[Any]:
+def directories(kafka: Any, broker_id: Any, topic: str) -> list[Any]:
     (log_dir,) = kafka._require_brokers().log_dirs(broker_id)
     return [path.name for path in log_dir.glob(f"{topic}-0*")]
 
@@ -24,7 +24,7 @@ def move_away(kafka: EmbeddedKafka, topic: str) -> Any:
     return dead
 
 
-def test_a_replica_moved_away_meanwhile_is_set_aside(kafka: EmbeddedKafka) -> None:
+def test_a_replica_moved_away_meanwhile_is_set_aside(kafka: Any) -> None:
     topic = kafka.topic("orders", replication=2)
     topic.send_many(["a"])
     dead = move_away(kafka, "orders")

@@ -44,7 +44,7 @@ def limit(kafka: EmbeddedKafka, role: Any, rate: Any) -> None:
             done.result(20)
 
 
-def end_offset(kafka: EmbeddedKafka, broker_id: int, topic: str) -> Any:
+def end_offset(kafka: Any, broker_id: Any, topic: Any) -> Any:
     partition = (
         kafka.broker(broker_id)._lifecycle.require_broker().replicas.find_partition((topic, 0))
     )

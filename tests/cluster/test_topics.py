@@ -58,7 +58,7 @@ def test_waiting_in_vain_says_what_was_seen(kafka: EmbeddedKafka) -> None:
         topic.wait_for(2, timeout_s=0.2)
 
 
-def test_waiting_ends_when_the_condition_holds(kafka: EmbeddedKafka) -> None:
+def test_waiting_ends_when_the_condition_holds(kafka: EmbeddedKafka) -> Any:
     topic = kafka.topic()
     topic.send_many(["a", "b", "c"])
     assert len(topic.wait_for(lambda messages: messages and messages[-1].text == "c")) == 3

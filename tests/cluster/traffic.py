@@ -45,7 +45,7 @@ def make_producer(kafka: EmbeddedKafka, **settings: Any) -> Any:
     )
 
 
-def make_consumer(kafka: EmbeddedKafka, group: str = "readers", **settings: Any) -> Any:
+def make_consumer(kafka: EmbeddedKafka, group: Any = "readers", **settings: Any) -> Any:
     return confluent_kafka.Consumer(
         {
             **QUICK,

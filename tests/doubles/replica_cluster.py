@@ -177,7 +177,7 @@ class Node:
     def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
         self.failed_dirs.append(directory)
 
-    def partition(self, topic_partition: TopicPartition = TP) -> Partition:
+    def partition(self, topic_partition: Any = TP) -> Partition:
         return self.manager.require_partition(topic_partition)
 
     def log(self, topic_partition: TopicPartition = TP) -> Log:

@@ -24,13 +24,13 @@ def values(query: Any) -> Any:
     return sorted(row.value for row in query.rows())
 
 
-def copy(spark: SparkSession, source: Any, sink: Any, checkpoint: Path, **options: Any) -> Any:
+def copy(spark: Any, source: Any, sink: Any, checkpoint: Path, **options: Any) -> Any:
     """One availableNow run from topic to topic."""
     frame = stream(spark, source, options=options).select("key", "value")
     return run_available_now(frame, sink, checkpoint)
 
 
-def texts(topic: str, count: int | None = None) -> Any:
+def texts(topic: Any, count: int | None = None) -> Any:
     return sorted(message.text for message in topic.read(count))
 
 
@@ -95,7 +95,7 @@ def test_a_restarted_query_loses_nothing_and_repeats_nothing(
 
 
 def test_a_query_stopped_in_the_middle_goes_on_where_it_was(
-    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
+    spark: SparkSession, kafka: Any, checkpoint: Path
 ) -> None:
     source, sink = kafka.topic(), kafka.topic()
     source.send_many(str(n) for n in range(20))
@@ -215,7 +215,7 @@ def test_deleted_records_are_passed_over_by_a_query_that_does_not_mind(
 
 @pytest.mark.parametrize("minds", [True, False])
 def test_a_topic_deleted_and_made_again_between_two_runs(
-    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path, minds: bool
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path, minds: Any
 ) -> None:
     source, sink = kafka.topic("made-again"), kafka.topic()
     source.send_many(str(n) for n in range(5))

@@ -82,7 +82,7 @@ class ListLog:
         self.held = None
         self.errors = deque()
 
-    def append(self, topic_partition: TopicPartition, batch: bytearray, on_done: Any) -> None:
+    def append(self, topic_partition: Any, batch: Any, on_done: Any) -> None:
         if self.errors:
             on_done(self.errors.popleft(), -1)
             return
@@ -194,13 +194,13 @@ class Bench:
             self.loop.run()
         self.clock.advance(target - self.clock.now_ms())
 
-    def send(self, method: str, *args: Any) -> Reply:
+    def send(self, method: Any, *args: Any) -> Reply:
         reply = Reply()
         method(*args, reply)
         self.loop.run()
         return reply
 
-    def shard(self, partition: int = 0) -> Any:
+    def shard(self, partition: Any = 0) -> Any:
         return self.service.coordinator._host._hosted[partition].shard
 
     def begin_loading(self) -> Any:

@@ -89,7 +89,7 @@ class Coordinator(Bench):
         )
         return self.send(self.service.join_group, request, client, "/127.0.0.1", version)
 
-    def joined(self, group: str = "g", **kwargs: Any) -> tuple[Any, str]:
+    def joined(self, group: str = "g", **kwargs: Any) -> Any:
         """A new dynamic member's join, with the id it was told to use; returns (id, reply)."""
         first = self.join(group, **kwargs)
         assert first.error is ErrorCode.MEMBER_ID_REQUIRED
@@ -209,7 +209,7 @@ class Coordinator(Bench):
         )
         return self.send(self.service.offset_fetch, request, 8)
 
-    def stable(self, group: str = "g", **kwargs: Any) -> Any:
+    def stable(self, group: Any = "g", **kwargs: Any) -> Any:
         """A group of one member in Stable; returns its member id."""
         member, reply = self.joined(group, **kwargs)
         assert reply.error is ErrorCode.NONE

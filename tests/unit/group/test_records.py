@@ -14,7 +14,7 @@ from embedkafka.protocol.messages.internal import (
 )
 
 
-def string(text: str) -> Any:
+def string(text: Any) -> Any:
     return struct.pack(">h", len(text)) + text
 
 
@@ -119,7 +119,7 @@ def test_unknown_keys_are_skipped() -> None:
     metadata=st.text(max_size=50),
 )
 def test_what_is_written_is_read(
-    group: str, topic: str, partition: int, offset: int, metadata: str | None
+    group: str, topic: str, partition: int, offset: Any, metadata: Any
 ) -> None:
     value = OffsetCommitValue(offset=offset, leader_epoch=1, metadata=metadata, commit_timestamp=2)
     record = offset_record(group, topic, partition, value)

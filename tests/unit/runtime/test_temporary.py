@@ -79,7 +79,7 @@ def test_what_is_not_ours_is_left(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Any
 ) -> None:
     made = []
 

@@ -19,7 +19,7 @@ TOKENS = "spark-token-provider-kafka-0-10_2.13"
 
 
 @pytest.fixture
-def find(machine: Machine) -> Any:
+def find(machine: Any) -> Any:
     """Looks for the connector on the pretended machine; keeps the progress lines."""
 
     def find(jars: Any = None, **environ: Any) -> Any:

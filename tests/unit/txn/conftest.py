@@ -29,7 +29,7 @@ class Leaders:
         self.unreachable = set()
         self.silent = set()
 
-    def find_leader(self, topic_partition: TopicPartition) -> Any:
+    def find_leader(self, topic_partition: Any) -> Any:
         if topic_partition in self.deleted:
             return None
         return self.leaders.get(topic_partition, 1)
@@ -147,7 +147,7 @@ class Coordinator(Bench):
         *,
         producer: tuple[int, int] = (-1, -1),
         timeout_ms: int = 60_000,
-        version: int = 4,
+        version: Any = 4,
     ) -> Any:
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
@@ -162,7 +162,7 @@ class Coordinator(Bench):
         producer: Any,
         *partitions: Any,
         transactional_id: str = "tx",
-        version: int = 3,
+        version: Any = 3,
         verify_only: bool = False,
     ) -> ErrorCode:
         """The error of the first partition."""
@@ -203,7 +203,7 @@ class Coordinator(Bench):
         *,
         committed: bool = True,
         transactional_id: str = "tx",
-        version: int = 4,
+        version: Any = 4,
     ) -> Any:
         request = EndTxnRequest(
             transactional_id=transactional_id,

@@ -25,7 +25,7 @@ from tests.unit.txn.conftest import Coordinator
 T0, T1 = ("t", 0), ("t", 1)
 
 
-def string(text: str) -> Any:
+def string(text: Any) -> Any:
     return struct.pack(">h", len(text)) + text
 
 

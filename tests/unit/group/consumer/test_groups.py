@@ -31,7 +31,7 @@ class Consumer:
     """Sends heartbeats as the Java consumer does: what it owns when that changed, full on join."""
 
     def __init__(
-        self, coordinator: Coordinator, name: str, topics: tuple[str] = ("t",), **settings: Any
+        self, coordinator: Coordinator, name: Any, topics: Any = ("t",), **settings: Any
     ) -> None:
         self.coordinator = coordinator
         self.member_id = name
@@ -240,7 +240,7 @@ def test_the_assignor_that_most_members_name_decides(topics: Any) -> None:
 
 
 def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(
-    new_coordinator: type[Coordinator],
+    new_coordinator: Any,
 ) -> None:
     def assign(*assignors: Any) -> list[Any]:
         config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=assignors)
@@ -445,7 +445,7 @@ def test_members_commit_and_fetch_with_their_epoch(
     assert commit(member="x", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit() is ErrorCode.UNKNOWN_MEMBER_ID
 
-    def fetch(member_id: str, epoch: int) -> Any:
+    def fetch(member_id: Any, epoch: int) -> Any:
         group = OffsetFetchRequest.Group(
             group_id=GROUP, member_id=member_id, member_epoch=epoch, topics=None
         )

@@ -24,7 +24,7 @@ GROUP = "g"
 class NewMember:
     """Speaks the consumer protocol: heartbeats, and obeys at once."""
 
-    def __init__(self, coordinator: Coordinator, name: str, instance: str | None = None) -> None:
+    def __init__(self, coordinator: Coordinator, name: str, instance: Any = None) -> None:
         self.coordinator = coordinator
         self.id = name
         self.instance = instance
@@ -86,7 +86,7 @@ class OldMember:
         coordinator: Coordinator,
         name: str,
         instance: str | None = None,
-        protocols: tuple[str] = ("range",),
+        protocols: Any = ("range",),
     ) -> None:
         self.coordinator = coordinator
         self.name = name
@@ -108,7 +108,7 @@ class OldMember:
             1,
         )
 
-    def join(self, **fields: Any) -> str:
+    def join(self, **fields: Any) -> Any:
         """The answer, waited for or not; the second join of dynamic members is included."""
         protocols = [(name, self.subscription()) for name in self.protocols]
         fields = {"instance": self.instance, "client": self.name, "protocols": protocols, **fields}
@@ -353,7 +353,7 @@ def test_a_group_whose_subscriptions_nobody_can_read_is_not_upgraded(topics: Any
 
 
 def test_a_group_before_its_first_generation_is_upgraded(
-    new_coordinator: type[Coordinator],
+    new_coordinator: Any,
 ) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
     coordinator = new_coordinator(config).lead()
