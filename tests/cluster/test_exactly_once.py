@@ -1,5 +1,6 @@
 """Each record is copied once, whoever dies: offsets and records are parts of one transaction."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -105,21 +106,23 @@ def test_a_coordinator_that_is_cut_off_is_replaced(copied: Any) -> None:
 
 
 def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka: EmbeddedKafka) -> None:
+    """With another id each time: the hour ends the first transaction, at its own pace."""
     kafka.topic("source", replication=1)
     leader = kafka.leader_of("source")
     warm = make_producer(kafka, **{"transactional.id": "warm-up"})
     warm.init_transactions(30)
-    names = (f"copier-{number}" for number in range(100))
-    name = next(name for name in names if transaction_coordinator(kafka, name) != leader)
-    for _ in range(2):
-        with (
-            connect(kafka, transaction_coordinator(kafka, name)) as raw,
-            connect(kafka, leader) as at_leader,
-        ):
+    coordinator = next(broker.id for broker in kafka.brokers if broker.id != leader)
+    names = (f"copier-{number}" for number in itertools.count())
+    coordinated = (name for name in names if transaction_coordinator(kafka, name) == coordinator)
+    for name in itertools.islice(coordinated, 2):
+        with connect(kafka, coordinator) as raw, connect(kafka, leader) as at_leader:
             transaction = RawTransaction(raw, name, "source")
             assert transaction.add() is ErrorCode.NONE
             assert transaction.send(b"1", leader=at_leader).error_code == ErrorCode.NONE
-        kafka.clock.advance(hours=1)  # every connection is closed for being idle
+            kafka.clock.advance(hours=1)  # every connection is idle for too long
+            for connection in (raw, at_leader):
+                with pytest.raises(ConnectionError):
+                    connection.receive_frame()
 
 
 def test_a_second_copier_with_the_same_name_fences_the_first(copied: Any) -> None:
