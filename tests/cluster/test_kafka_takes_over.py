@@ -310,6 +310,11 @@ def assert_we_are_refused(data_dir: Path, holder: int) -> None:
         EmbeddedKafka(brokers=BROKERS, data_dir=data_dir).start()
 
 
+def repairs(apache: ZooKeeperKafka) -> list[str]:
+    """The lines in which Kafka says that it found its directories damaged."""
+    return [line for line in apache.output().splitlines() if REPAIRS.search(line)]
+
+
 def test_kafka_takes_over_from_us_and_we_from_kafka(zookeeper: str, tmp_path: Path) -> None:
     story, data_dir = Story(), tmp_path / "data"
     with ours(zookeeper, data_dir) as kafka:
@@ -328,8 +333,7 @@ def test_kafka_takes_over_from_us_and_we_from_kafka(zookeeper: str, tmp_path: Pa
         add(apache.bootstrap_servers, story, "second, by them")
         fill_empty_partitions(apache.bootstrap_servers, story)
         leave_open(apache.bootstrap_servers, story)
-        complaints = [line for line in apache.output().splitlines() if REPAIRS.search(line)]
-        assert not complaints
+        assert repairs(apache) == []
     with ours(zookeeper, data_dir) as kafka:
         check(kafka.bootstrap_servers, story)
         assert identity(kafka.bootstrap_servers, story.topic) == who
@@ -352,5 +356,17 @@ def test_we_take_over_from_kafka_and_kafka_from_us(zookeeper: str, tmp_path: Pat
         add(kafka.bootstrap_servers, story, "second, by us")
     with theirs(zookeeper, data_dir, tmp_path) as apache:
         check(apache.bootstrap_servers, story)
-        complaints = [line for line in apache.output().splitlines() if REPAIRS.search(line)]
-        assert not complaints
+        assert repairs(apache) == []
+
+
+def test_repairs_are_seen_when_a_directory_is_damaged(zookeeper: str, tmp_path: Path) -> None:
+    """What the tests above do not find, they would find: an index is missing."""
+    story, data_dir = Story(), tmp_path / "data"
+    with ours(zookeeper, data_dir) as kafka:
+        begin(kafka.bootstrap_servers, story)
+        add(kafka.bootstrap_servers, story, "by us")
+    index = min(log_dirs(data_dir)[0].glob(f"{story.topic}-0/*.index"))
+    index.unlink()
+    with theirs(zookeeper, data_dir, tmp_path) as apache:
+        check(apache.bootstrap_servers, story)
+        assert any(str(index.with_suffix(".log")) in line for line in repairs(apache))
