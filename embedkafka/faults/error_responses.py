@@ -1,8 +1,8 @@
-"""The answer to a request that says nothing but an error, in the shape of that request.
+"""Builds the response that reports one error for everything in a request.
 
-Where the response has an entry per topic, partition or the like, each entry of the request gets
-one with the error; a response without such entries has the error at its top. OffsetFetch is the
-exception: from v2 on Kafka refuses the group as a whole.
+If the response has an entry per topic, partition or the like, each entry of the request gets one
+with the error; otherwise the error is at the top. OffsetFetch is the exception: from v2 on Kafka
+refuses the group as a whole.
 """
 
 from typing import Any, Final
@@ -13,18 +13,18 @@ from embedkafka.protocol.message import REQUIRED, Field, schema_of
 from embedkafka.protocol.messages.registry import response_type
 from embedkafka.protocol.wire_types import BOOL, UUID_BYTES, ZERO_UUID, Array, Struct, Variable
 
-_ERROR_CODE: Final = "error_code"  # also as the end of a longer name
+_ERROR_CODE: Final = "error_code"  # also the end of longer names
 _FIRST_GROUP_ERROR: Final = 2
 _FIRST_BY_GROUP: Final = 8
 _ALIASES: Final = (
     frozenset({"topic", "name", "topic_name"}),
     frozenset({"index", "partition", "partition_index"}),
 )
-"""Fields that mean the same in requests and responses."""
+"""Field names with the same meaning in requests and responses."""
 
 
 def error_response(api_key: ApiKey, request: object, code: ErrorCode, *, version: int) -> object:
-    """`code` for everything that `request` asked for."""
+    """A response with `code` for everything in `request`."""
     cls = response_type(api_key)
     if api_key is ApiKey.OFFSET_FETCH and version >= _FIRST_GROUP_ERROR:
         return _refused_groups(cls, request, code, version)
@@ -32,7 +32,7 @@ def error_response(api_key: ApiKey, request: object, code: ErrorCode, *, version
 
 
 def can_fail(api_key: ApiKey) -> bool:
-    """Whether responses of this api have a place for an error."""
+    """Whether responses of this API have a field for an error."""
     return api_key is not ApiKey.METADATA and _has_error(response_type(api_key))
 
 
@@ -65,7 +65,7 @@ def _mirror(
 
 
 def _refused_groups(
-    cls: type[Any],  # Any: and the request too, so that the messages of groups load late
+    cls: type[Any],  # Any: and the request, so that group messages are imported late
     asked: Any,
     code: ErrorCode,
     version: int,
@@ -81,7 +81,7 @@ def _fields(cls: type[Any], version: int) -> list[Field]:
 
 
 def _element(field: Field) -> type[Any] | None:
-    """The class of the structs in an array."""
+    """The struct class of an array field; None for other fields."""
     if isinstance(field.type, Array) and isinstance(field.type.element, Struct):
         return field.type.element.cls
     return None
@@ -96,7 +96,7 @@ def _has_error(cls: type[Any]) -> bool:
 
 
 def _items(asked: object, version: int) -> list[object]:
-    """The entries of a request, or of one of its entries: its first array."""
+    """The entries of a request, or of one of its entries: the first array."""
     fields = [] if isinstance(asked, int | str) else _fields(type(asked), version)
     for field in fields:
         if isinstance(field.type, Array):
@@ -105,7 +105,7 @@ def _items(asked: object, version: int) -> list[object]:
 
 
 def _find(asked: object, name: str) -> object:
-    """What the request has under this name, or under one that means the same."""
+    """The request's field with this name or an alias of it."""
     names = next((aliases for aliases in _ALIASES if name in aliases), frozenset({name}))
     if isinstance(asked, int | str):  # a bare name or partition number stands for an entry
         return (

@@ -1,13 +1,13 @@
-"""The network between brokers, with links that can be cut. Clients are on no side of a cut.
+"""The network between brokers, whose links a test can cut. Clients reach every broker.
 
 Brokers reach each other in two ways: through sockets, which `transport` opens, and inside the
-process, where a follower asks `peers` for its leader's replicas. Both look at the same cuts. A cut
-link refuses at once, where a real network would often be silent: what follows is the same, sooner.
+process, where a follower gets its leader's replicas from `peers`. Both respect the same cuts. A cut
+link refuses at once, where a real network would often time out: the effect is the same, sooner.
 
 Owner: `_lock` (leaf) guards the cuts and the list of open streams.
-Invariants: after `split` or `isolate` has returned, nothing new passes a cut link, and what was
-waiting on one has been broken off; a read between two threads that was under way may still finish.
-Not here: who keeps ZooKeeper (`session`).
+Invariants: once `split` or `isolate` has returned, nothing new passes a cut link, and streams on it
+are broken. A read in progress between two threads may still finish.
+Not here: who keeps ZooKeeper (`session_link`).
 """
 
 import errno
@@ -21,11 +21,11 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 T = TypeVar("T")
 
 CLOSED = -1
-"""What `Stream.fileno` answers after it was closed."""
+"""The `fileno` of a closed stream."""
 
 
 class Network:
-    """Every link between the brokers of one cluster."""
+    """All links between the brokers of one cluster."""
 
     def __init__(self, transport: Transport | None = None) -> None:
         self._transport = transport or TcpTransport()
@@ -35,52 +35,52 @@ class Network:
         self._owners: dict[int, BrokerId] = {}
         self._links: list[_Link] = []
 
-    # -- what a test does to it
+    # -- faults
 
     def split(self, sides: Iterable[Collection[BrokerId]]) -> None:
-        """Lets brokers hear only those on their side; one on no side hears everybody."""
+        """Lets brokers reach only those on their side; a broker on no side reaches all."""
         with self._lock:
             self._sides = tuple(frozenset(side) for side in sides)
         self._break_off()
 
     def heal(self) -> None:
-        """Takes back `split`, not `isolate`."""
+        """Ends a `split`, but not an `isolate`."""
         with self._lock:
             self._sides = ()
 
     def isolate(self, broker: BrokerId) -> None:
-        """Cuts every way out of `broker`, and every way in but the sockets that others opened.
+        """Cuts all links of `broker`, except sockets that others opened to it.
 
-        Those stay as they are, for a broker that stands still does not hang up.
+        Those stay open, because a frozen broker does not hang up.
         """
         with self._lock:
             self._isolated |= {broker}
         self._break_off()
 
     def rejoin(self, broker: BrokerId) -> None:
-        """Takes back `isolate`."""
+        """Ends an `isolate`."""
         with self._lock:
             self._isolated -= {broker}
 
     def joins(self, one: BrokerId, other: BrokerId) -> bool:
-        """Whether two brokers can hear each other."""
+        """Whether two brokers can reach each other."""
         return not (one in self._isolated or other in self._isolated or self._is_split(one, other))
 
-    # -- how brokers use it
+    # -- the brokers' side
 
     def claim(self, broker: BrokerId, ports: Iterable[int]) -> None:
-        """Tells whose ports these are from now on."""
+        """Records that these ports belong to `broker`."""
         with self._lock:
             self._owners.update(dict.fromkeys(ports, broker))
 
     def transport(self, broker: BrokerId) -> Transport:
-        """What `broker` opens its connections with."""
+        """The transport through which `broker` listens and connects."""
         return _LinkedTransport(self, broker)
 
     def peers(
         self, broker: BrokerId, find: Callable[[BrokerId], T | None]
     ) -> Callable[[BrokerId], T | None]:
-        """`find`, as far as `broker` can hear others."""
+        """`find`, limited to brokers that `broker` can reach."""
         return lambda other: find(other) if self.joins(broker, other) else None
 
     def _listen(self, host: str, port: int, backlog: int) -> Listener:
@@ -94,7 +94,7 @@ class Network:
             self._links = [link for link in self._links if link.stream.fileno() != CLOSED]
             self._links.append(_Link(broker, to, stream))
         try:
-            self._require_way(broker, to)  # it may have been cut while connecting
+            self._require_way(broker, to)  # the link may have been cut during connect
         except ConnectionError:
             stream.close()
             raise
@@ -115,12 +115,12 @@ class Network:
             link.stream.abort()
 
     def _is_open(self, broker: BrokerId, to: BrokerId | None) -> bool:
-        """Whether `broker` may keep a connection that it opened to `to`, None if that is nobody."""
+        """Whether `broker` may keep a connection it opened to `to`; None is no broker of ours."""
         return broker not in self._isolated and (to is None or not self._is_split(broker, to))
 
     def _is_split(self, one: BrokerId, other: BrokerId) -> bool:
         if not self._sides:
-            return False  # nearly always, and followers ask before every fetch
+            return False  # the usual case; followers check this before every fetch
         side_of_one = next((side for side in self._sides if one in side), None)
         side_of_other = next((side for side in self._sides if other in side), None)
         return None not in (side_of_one, side_of_other) and side_of_one != side_of_other

@@ -1,9 +1,9 @@
-"""A clock on which everything can stand still: what a long garbage collection does to a broker.
+"""A clock that freezes the threads waiting on it, as a long garbage collection does to a broker.
 
-Owner: `_lock` (leaf) guards the conditions that stand still.
-Invariants: while it stands still, no wait returns, whether it was notified or its time is up; time
-itself goes on, and so do threads that never wait. No lock is held by a wait that stands still.
-Not here: sockets, which `SocketServer.pause` holds, and the session (`session`).
+Owner: `_lock` (leaf) guards the set of frozen conditions.
+Invariants: during a pause no wait returns, whether notified or timed out. Time itself continues,
+and so do threads that never wait. A frozen wait holds no lock.
+Not here: sockets, which `SocketServer.pause` stops, and the session (`session_link`).
 """
 
 import threading
@@ -14,14 +14,14 @@ from embedkafka.runtime.locks import CLOCK_RANK, ranked_lock
 
 
 class PausableClock:
-    """One broker's clock: that of its cluster until `pause`, and again after `resume`."""
+    """One broker's clock: the cluster's, except between `pause` and `resume`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = ranked_lock("threads that stand still", CLOCK_RANK)
         self._paused = False
         self._standing: set[threading.Condition] = set()
-        # Bound here, for every request reads the time: no call in between.
+        # Bound here because every request reads the time: this saves a call.
         self.now_ms: Callable[[], int] = clock.now_ms
         self.monotonic_ms: Callable[[], float] = clock.monotonic_ms
         self.subscribe = clock.subscribe
@@ -49,7 +49,7 @@ class PausableClock:
                 condition.notify_all()
 
     def _stand_still(self, condition: threading.Condition) -> None:
-        # Listed before the flag is read: either `resume` finds it, or it finds the flag down.
+        # Added before the flag is read: either `resume` finds it, or the loop sees the flag down.
         with self._lock:
             self._standing.add(condition)
         while self._paused:

@@ -1,7 +1,7 @@
-"""The way from a broker to ZooKeeper, which more than one fault may cut at a time.
+"""The link from a broker to ZooKeeper, which several faults may cut at a time.
 
-Owner: `_lock` guards the reasons; it is held while the session is told, so that the session's
-state always follows from the reasons.
+Owner: `_lock` guards the reasons. It is held while the session is paused or resumed, so that the
+session's state always matches the reasons.
 """
 
 from enum import Enum, auto
@@ -23,18 +23,18 @@ class Session(ZkStore, Protocol):
     """A session that can be cut off from the ensemble."""
 
     def pause(self) -> None:
-        """Cuts it off; it expires unless it is resumed in time."""
+        """Cuts the session off; it expires unless it is resumed in time."""
         ...
 
     def resume(self) -> None: ...
 
     def drop(self) -> None:
-        """Leaves it to expire, for good, and lets go of its threads."""
+        """Leaves the session to expire, and releases its threads."""
         ...
 
 
 class SessionLink:
-    """One session; it is suspended while there is any reason, and expires when that takes long."""
+    """One session, paused while there is any reason; a long pause makes it expire."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -1,6 +1,6 @@
-"""The four jars that make Spark speak Kafka: their names, releases and contents, as values.
+"""The four jars of Spark's Kafka connector: names, releases and contents.
 
-Not here: where jars are looked for (`jar_stores`, `jar_downloads`) and in which order (`jars`).
+Not here: where to look for them (`jar_stores`, `jar_downloads`) and in which order (`jars`).
 """
 
 import re
@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 from embedkafka.spark.installed import InstalledSpark, release_numbers
 
-#: The oldest minor release of each major line that is supported and that a fallback may go to.
+#: The oldest supported minor release of each major line; a fallback goes no lower.
 FIRST_MINOR: Final[Mapping[int, int]] = {3: 5, 4: 0}
 
-#: For jars without a pom beside them; a pom knows better.
+#: For jars without a pom; a pom takes precedence.
 _KAFKA_CLIENTS_BY_MINOR: Final[Mapping[tuple[int, ...], str]] = {
     (3, 5): "3.4.1",
     (4, 0): "3.9.0",
@@ -29,7 +29,7 @@ _COMMONS_POOL: Final = "2.12.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One Maven artifact, and a class that proves a jar to be it."""
+    """One Maven artifact, with a class file that identifies its jar."""
 
     group: str
     name: str
@@ -39,14 +39,14 @@ class Artifact:
         return f"{self.name}-{release}.jar"
 
     def find_release(self, file_name: str) -> str | None:
-        """The release in a file name; Spark's own Ivy folder puts the group in front."""
+        """The release in a file name; Spark's Ivy folder prefixes names with the group."""
         pattern = rf"(?:{re.escape(self.group)}_)?{re.escape(self.name)}-(\d+\.[\w.-]*)\.jar"
         match = re.fullmatch(pattern, file_name)
         return match[1] if match else None
 
 
 def connector_artifact(scala: str) -> Artifact:
-    """The source and the sink themselves; their pom says which companions they want."""
+    """The source and sink; their pom names the releases of the companions."""
     return Artifact(
         group="org.apache.spark",
         name=f"spark-sql-kafka-0-10_{scala}",
@@ -55,7 +55,7 @@ def connector_artifact(scala: str) -> Artifact:
 
 
 def companion_artifacts(scala: str) -> tuple[Artifact, ...]:
-    """What the connector cannot do without and Spark does not bring."""
+    """The artifacts that the connector needs and Spark does not include."""
     return (
         Artifact(
             group="org.apache.spark",
@@ -81,7 +81,7 @@ def connector_artifacts(scala: str) -> tuple[Artifact, ...]:
 
 
 def companion_releases(release: str, scala: str, pom: str | None) -> dict[str, str]:
-    """Which release of each companion goes with this connector, by artifact name."""
+    """The release of each companion that fits this connector, by artifact name."""
     minor = release_numbers(release)[:2]
     wanted = {
         f"spark-token-provider-kafka-0-10_{scala}": release,
@@ -93,7 +93,7 @@ def companion_releases(release: str, scala: str, pom: str | None) -> dict[str, s
 
 
 def nearest_release(available: Iterable[str], wanted: str) -> str | None:
-    """`wanted`, else the nearest lower of its major line, else the nearest higher of that line."""
+    """`wanted`, or the nearest lower release of its major line, or the nearest higher one."""
     target = release_numbers(wanted)
     line = [r for r in available if release_numbers(r)[:1] == target[:1]]
     if wanted in line:
@@ -105,7 +105,7 @@ def nearest_release(available: Iterable[str], wanted: str) -> str | None:
 
 
 def lower_releases(release: str) -> list[str]:
-    """What to try when `release` is nowhere: the same minor's, then each lower minor's first."""
+    """The fallbacks for `release`: lower patches, then the first patch of each lower minor."""
     major, minor, patch = (*release_numbers(release), 0, 0)[:3]
     same_minor = [f"{major}.{minor}.{lower}" for lower in range(patch - 1, -1, -1)]
     first = FIRST_MINOR.get(major, 0)
@@ -113,7 +113,7 @@ def lower_releases(release: str) -> list[str]:
 
 
 def is_lower_of_line(release: str, spark: InstalledSpark) -> bool:
-    """Whether a connector of this release may stand in for the missing one of `spark`."""
+    """Whether a connector of this release may replace the missing one for `spark`."""
     numbers, target = release_numbers(release), release_numbers(spark.release)
     if numbers[:1] != target[:1] or numbers > target or len(numbers) < 2:
         return False
@@ -121,7 +121,7 @@ def is_lower_of_line(release: str, spark: InstalledSpark) -> bool:
 
 
 def problems_with(jars: Sequence[Path], spark: InstalledSpark) -> list[str]:
-    """Why these jars, with those Spark has, make no working connector; empty when they do."""
+    """Reasons why these jars and Spark's own make no working connector; empty if they do."""
     problems, held = _contents(jars)
     for artifact in connector_artifacts(spark.scala):
         if artifact.marker not in held and not any(spark.jars_dir.glob(f"{artifact.name}-*.jar")):
@@ -156,7 +156,7 @@ def _mismatch(jar_name: str, spark: InstalledSpark) -> str | None:
 
 
 def _releases_in_pom(pom: str) -> dict[str, str]:
-    """The plain versions in a pom's dependencies, by artifact; a first mention wins."""
+    """The literal versions in a pom's dependencies, by artifact; the first one counts."""
     releases: dict[str, str] = {}
     for dependency in ElementTree.fromstring(pom).iterfind(".//{*}dependency"):
         name, release = dependency.findtext("{*}artifactId"), dependency.findtext("{*}version")

@@ -1,7 +1,7 @@
-"""Topics as DataFrames, in batches and as streams, through Spark's own Kafka connector.
+"""Topics as DataFrames, batch and streaming, through Spark's Kafka connector.
 
-Anything with a name and `spark_options()` is a topic here, so that one function serves topics of
-an embedded and of an external cluster.
+Anything with a name and `spark_options()` is a topic here, so these functions serve embedded and
+external clusters alike.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ _SINK_COLUMNS: Final = frozenset({"key", "value", "topic", "partition", "headers
 
 
 class KafkaTopic(Protocol):
-    """What a topic must offer to be read and written by Spark."""
+    """A topic that Spark can read and write."""
 
     @property
     def name(self) -> str:
         """The topic's name."""
 
     def spark_options(self) -> Mapping[str, str]:
-        """`kafka.bootstrap.servers`, and `subscribe` with the name."""
+        """`kafka.bootstrap.servers`, and `subscribe` with the topic's name."""
 
 
 def topic_to_df(
@@ -65,7 +65,7 @@ def write_df(
     key: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> None:
-    """Appends the rows to the topic; see `to_records` for how a row becomes a record."""
+    """Appends the rows to the topic; `to_records` defines how a row becomes a record."""
     chosen = {_BOOTSTRAP: bootstrap_servers, "topic": topic, **_texts(options)}
     to_records(df, key=key).write.format("kafka").options(**chosen).save()
 
@@ -78,7 +78,7 @@ def stream(
     binary: bool = False,
     options: Mapping[str, object] | None = None,
 ) -> "DataFrame":
-    """The topic as an endless DataFrame from its first record on, decoded like `topic_to_df`."""
+    """The topic as a streaming DataFrame from its first record, decoded like `topic_to_df`."""
     chosen = {**topic.spark_options(), "startingOffsets": "earliest", **_texts(options)}
     frame = spark.readStream.format("kafka").options(**chosen).load()
     return _decoded(frame, schema=schema, binary=binary)
@@ -94,10 +94,10 @@ def run_available_now(
     options: Mapping[str, object] | None = None,
     timeout_s: int = 120,
 ) -> "StreamingQuery":
-    """Carries all there is now from a streaming DataFrame to the sink topic, then ends.
+    """Runs a streaming DataFrame into the sink topic until all present input is processed.
 
-    Run again with the same checkpoint it goes on where it stopped. Raises what the query raised,
-    or `AwaitTimeout` with its last progress.
+    A later call with the same checkpoint continues where this one stopped. Raises what the query
+    raised, or `AwaitTimeout` with its last progress.
     """
     chosen = {
         _BOOTSTRAP: sink.spark_options()[_BOOTSTRAP],
@@ -119,16 +119,18 @@ def run_available_now(
 
 
 def to_records(df: "DataFrame", *, key: str | None = None) -> "DataFrame":
-    """The DataFrame as the connector's sink takes it.
+    """The DataFrame in the form that the connector's sink takes.
 
-    A column `value` is the record's value: text and bytes as they are, structs, arrays and maps
-    as JSON, anything else as text. Without one, each row becomes a JSON object of its columns.
-    The key is the column named by `key`, or one called `key`, and is encoded likewise.
+    The record's value is the column `value`: text and bytes as they are, structs, arrays and maps
+    as JSON, anything else as text. Without that column, each row becomes a JSON object. The key is
+    the column that `key` names, or the column `key`, encoded in the same way.
     """
     from pyspark.sql import functions as F
 
     if key is not None and key not in df.columns:
-        raise ConfigError(f"no column {key!r} to take keys from, only {', '.join(df.columns)}")
+        raise ConfigError(
+            f"there is no column {key!r} for the key; there are {', '.join(df.columns)}"
+        )
     kept = [column for column in df.columns if column in _SINK_COLUMNS - {"key", "value"}]
     columns = [F.col(column) for column in kept]
     if (key_column := key or ("key" if "key" in df.columns else None)) is not None:
@@ -166,7 +168,7 @@ def _decoded(frame: "DataFrame", *, schema: "str | StructType | None", binary: b
 
 
 def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
-    """Options as Java wants them: `true`, not `True`."""
+    """Options as Java reads them: `true`, not `True`."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in (options or {}).items()

@@ -1,7 +1,6 @@
-"""Which Spark is installed, read from the names of its own jars.
+"""Finds the installed Spark and its release, from the names of its jars.
 
-PySpark itself is not imported for this: `embedkafka spark-jars` and a failing test should both
-answer at once.
+This does not import PySpark, so that `embedkafka spark-jars` and a failing test answer at once.
 """
 
 import importlib.util
@@ -18,7 +17,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class SparkNotFound(EmbedKafkaError):
-    """There is no Spark here to find a connector for."""
+    """No Spark is installed; the message says how to install it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,7 @@ class InstalledSpark:
 
 
 def require_installed_spark(environ: Mapping[str, str] | None = None) -> InstalledSpark:
-    """The Spark that PySpark would start: `SPARK_HOME` if set, else the one inside the package."""
+    """The Spark that PySpark would start: `SPARK_HOME`, or the one in the `pyspark` package."""
     environ = os.environ if environ is None else environ
     home = _spark_home(environ)
     for jar in sorted((home / "jars").glob("spark-core_*.jar")):
@@ -49,7 +48,7 @@ def require_installed_spark(environ: Mapping[str, str] | None = None) -> Install
 
 
 def release_numbers(release: str) -> tuple[int, ...]:
-    """`4.0.0` as (4, 0, 0), and as much of `3.5.1-amzn-0` as is Spark's: (3, 5, 1)."""
+    """`4.0.0` as (4, 0, 0); vendors' suffixes are dropped: `3.5.1-amzn-0` is (3, 5, 1)."""
     return tuple(int(number) for number in _NUMBER.findall(release.split("-")[0]))
 
 

@@ -1,7 +1,7 @@
-"""embedkafka's own jars, one folder per Spark and Scala version, shared by every process of a user.
+"""The cache of downloaded jars: a folder per Spark and Scala version, shared by a user's processes.
 
-Owner: the file lock beside each folder; whoever holds it may replace the folder.
-Invariants: a folder appears whole (it is renamed into place) or not at all.
+Owner: the process that holds the file lock beside a folder; only it may replace the folder.
+Invariants: a folder is renamed into place, so it is complete or absent.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from embedkafka.spark.progress import Progress
 
 
 def cache_home(environ: Mapping[str, str]) -> Path:
-    """`EMBEDKAFKA_CACHE`, else embedkafka's place under the XDG cache directory."""
+    """`EMBEDKAFKA_CACHE`, or `embedkafka` in the XDG cache directory."""
     if environ.get("EMBEDKAFKA_CACHE"):
         return Path(environ["EMBEDKAFKA_CACHE"]).expanduser()
     base = environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -38,10 +38,10 @@ class JarCache:
 
     @contextmanager
     def locked(self, progress: Progress) -> Iterator[None]:
-        """Only one process fetches; the others wait here and then find what it fetched.
+        """Lets one process download; the others wait here, and then find the jars in the cache.
 
-        The wait has no deadline of its own: the holder's downloads have one, and the kernel frees
-        the lock of a process that died.
+        The wait needs no deadline: downloads have one, and the kernel releases the lock of a
+        process that died.
         """
         self.home.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.home / f"{self.key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -49,7 +49,7 @@ class JarCache:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                progress("another process is fetching Spark's Kafka connector, waiting for it")
+                progress("waiting for another process that is downloading Spark's Kafka connector")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
@@ -66,7 +66,7 @@ class JarCache:
             shutil.rmtree(staging, ignore_errors=True)
 
     def publish(self, jars: tuple[Path, ...]) -> tuple[Path, ...]:
-        """Makes these jars the cached ones. The caller holds the lock."""
+        """Puts these jars into the cache. The caller holds the lock."""
         with self.staging() as staging:
             for jar in jars:
                 shutil.copyfile(jar, staging / jar.name)
@@ -77,6 +77,6 @@ class JarCache:
 
 
 def jar_cache(spark: InstalledSpark, environ: Mapping[str, str]) -> JarCache:
-    """The cache for the Spark at hand."""
+    """The cache for this Spark."""
     home = cache_home(environ) / "spark-jars"
     return JarCache(home=home, key=f"spark-{spark.release}_{spark.scala}")

@@ -1,6 +1,6 @@
-"""Fetches the connector with a tool the user has: Maven, or the Ivy that lies among Spark's jars.
+"""Downloads the connector with a tool that the user has: Maven, or the Ivy among Spark's jars.
 
-Both read a description written here, into a folder that the caller owns.
+Each tool gets a description file, written into a folder of the caller.
 """
 
 import re
@@ -17,7 +17,7 @@ from embedkafka.spark.java import find_java
 
 _TIMEOUT_SECONDS: Final = 300
 
-#: Groups the connector depends on and Spark has already; hadoop alone would be 50 MB.
+#: Dependencies of the connector that Spark already includes; hadoop alone would be 50 MB.
 _ALREADY_IN_SPARK: Final = (
     "org.apache.hadoop",
     "org.scala-lang",
@@ -30,8 +30,8 @@ _ALREADY_IN_SPARK: Final = (
     "com.google.code.findbugs",
 )
 
-#: Spark's parent pom names this mirror, and Maven gives up when it does not answer; the same id
-#: declared here, disabled, is the one that counts.
+#: Spark's parent pom names this mirror, and Maven fails if it does not answer. The same id declared
+#: here, disabled, overrides it.
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -81,7 +81,7 @@ _IVY_DEPENDENCY: Final = """\
     </dependency>"""
 _IVY_EXCLUSION: Final = '      <exclude org="{group}"/>'
 
-#: How the two tools say that a repository answered, and has no such release.
+#: How the two tools report that a repository answered and has no such release.
 _ABSENT: Final = re.compile(
     r"(?:Could not find artifact |Failure to find )org\.apache\.spark:(?P<maven>spark-[\w.-]+)"
     r"|org\.apache\.spark:(?P<cached>spark-[\w.-]+):\S+ was not found in"
@@ -92,7 +92,7 @@ _REASON: Final = re.compile(r"^\s*(?:\[ERROR\] \S|:: \S+;|\S*Exception|Error)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The token provider has a release of its own: some releases of Spark lack one in places."""
+    """The releases to download. Some repositories lack the token provider of a release."""
 
     scala: str
     connector: str
@@ -104,13 +104,13 @@ class Wanted:
         return f"{self.connector} with token provider {self.token_provider}"
 
     def releases(self) -> list[tuple[Artifact, str]]:
-        """What to ask for; the rest follows from the connector's pom."""
+        """The artifacts to request; the connector's pom brings the rest."""
         connector, token_provider = connector_artifacts(self.scala)[:2]
         return [(connector, self.connector), (token_provider, self.token_provider)]
 
 
 class DownloadFailed(Exception):
-    """`absent` names the artifacts that a repository, which did answer, does not have."""
+    """A download that failed; `absent` names artifacts that the repository does not have."""
 
     def __init__(self, reason: str, *, absent: frozenset[str] = frozenset()) -> None:
         super().__init__(reason)
@@ -118,19 +118,19 @@ class DownloadFailed(Exception):
 
 
 class Downloader(Protocol):
-    """One tool that can fetch a connector with its dependencies."""
+    """A tool that downloads a connector with its dependencies."""
 
     @property
     def title(self) -> str:
-        """What progress lines and errors call it."""
+        """The tool's name in progress lines and errors."""
 
     def download(self, wanted: Wanted, folder: Path) -> Path:
-        """Fetches into a folder below `folder` and returns it; raises `DownloadFailed`."""
+        """Downloads into a folder below `folder` and returns it; raises `DownloadFailed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maven:
-    """The user's `mvn`, with the user's settings, mirrors and store."""
+    """The user's `mvn`, with the user's settings, mirrors and local repository."""
 
     command: str
     title: str = "Maven"
@@ -146,7 +146,7 @@ class Maven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ivy:
-    """What `spark.jars.packages` uses, run on its own so that a failure can be told."""
+    """The Ivy that `spark.jars.packages` uses, run separately to report failures."""
 
     java: Path
     ivy_jar: Path
@@ -165,7 +165,7 @@ class Ivy:
 def available_downloaders(
     spark: InstalledSpark, environ: Mapping[str, str]
 ) -> tuple[list[Downloader], dict[str, str]]:
-    """The tools to try, in order, and why each of the others is not here."""
+    """The tools to try, in order, and why each of the others is unavailable."""
     tools: list[Downloader] = []
     absent: dict[str, str] = {}
     if command := shutil.which("mvn", path=environ.get("PATH")):
@@ -215,4 +215,4 @@ def _run(command: Sequence[str]) -> None:
 def _reason_in(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if _REASON.search(line)]
-    return (telling or lines or ["it said nothing"])[0][:300]
+    return (telling or lines or ["it printed nothing"])[0][:300]

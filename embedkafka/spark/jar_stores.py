@@ -1,6 +1,6 @@
-"""Places on this machine where the connector's jars may already lie.
+"""Folders on this machine that may already hold the connector's jars.
 
-Stores are only read; a jar may appear in one at any time, because other tools own them.
+They belong to other tools: they are only read, and may change at any time.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from embedkafka.spark.artifacts import (
 
 
 class JarStore(Protocol):
-    """A folder laid out by some tool's rules."""
+    """A folder of jars in some tool's layout."""
 
     @property
     def title(self) -> str:
-        """What an error calls it."""
+        """The store's name in errors."""
 
     @property
     def root(self) -> Path:
@@ -32,12 +32,12 @@ class JarStore(Protocol):
         """Every jar of the artifact, by release."""
 
     def find_pom(self, artifact: Artifact, release: str) -> str | None:
-        """The text of its pom, if the store keeps poms."""
+        """The text of the artifact's pom, if the store has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatFolder:
-    """Jars side by side: our cache, PySpark's own jars, what Ivy retrieved for Spark."""
+    """Jars side by side: our cache, PySpark's own jars, jars that Ivy retrieved for Spark."""
 
     title: str
     root: Path
@@ -70,7 +70,7 @@ class MavenStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IvyStore:
-    """`~/.ivy2/cache`: group, then name, jars in a folder of their own, the pom as `.original`."""
+    """`~/.ivy2/cache`: group, then name; jars in a subfolder, the pom as `.original`."""
 
     title: str
     root: Path
@@ -85,7 +85,7 @@ class IvyStore:
 
 
 def user_stores(home: Path) -> list[JarStore]:
-    """What Maven and Ivy have left in a user's home; Spark 4 uses an Ivy folder of its own."""
+    """Maven's and Ivy's folders in a user's home; Spark 4 has a separate Ivy folder."""
     ivy_homes = [home / ".ivy2.5.2", home / ".ivy2"]
     return [
         MavenStore(title="Maven's store", root=home / ".m2" / "repository"),
@@ -95,12 +95,12 @@ def user_stores(home: Path) -> list[JarStore]:
 
 
 def connector_releases(store: JarStore, scala: str) -> list[str]:
-    """The releases of the connector itself that a store holds."""
+    """The releases of the connector that a store holds."""
     return list(store.jars(connector_artifact(scala)))
 
 
 def find_jar_set(store: JarStore, release: str, scala: str) -> tuple[Path, ...] | None:
-    """The connector of that release with its companions, or None when one of the four is absent."""
+    """The connector of that release with its companions; None if one of the four is absent."""
     connector = connector_artifact(scala)
     jar = store.jars(connector).get(release)
     if jar is None:
@@ -117,7 +117,7 @@ def find_jar_set(store: JarStore, release: str, scala: str) -> tuple[Path, ...] 
 
 
 def _plain_name(artifact: Artifact, jar: Path) -> str:
-    """Without a classifier such as `-tests` or `-sources`."""
+    """The jar's name without a classifier such as `-tests` or `-sources`."""
     return artifact.jar_name(jar.parent.name)
 
 

@@ -1,9 +1,9 @@
-"""Finds the Kafka connector that matches the installed Spark, wherever it may be.
+"""Finds the Kafka connector that matches the installed Spark, or downloads it.
 
-The order is: jars given by the caller, `EMBEDKAFKA_SPARK_JARS`, embedkafka's cache, Spark's own
-jars, the user's Maven and Ivy stores, and then a download with Maven, or else with Ivy. With a
-warm cache no network is needed. When the very release is nowhere, the nearest lower release of
-the same major line stands in for it, with a warning.
+It looks at the jars given by the caller, `EMBEDKAFKA_SPARK_JARS`, embedkafka's cache, Spark's own
+jars, and the user's Maven and Ivy folders, and then downloads with Maven or Ivy. Once the cache is
+filled, it needs no network. If the exact release is nowhere, it takes the nearest lower release of
+the same major line, with a warning.
 """
 
 import logging
@@ -40,12 +40,12 @@ ENVIRONMENT_VARIABLE: Final = "EMBEDKAFKA_SPARK_JARS"
 
 
 class ConnectorNotFound(EmbedKafkaError):
-    """No usable connector; the message names every place and the command to run."""
+    """No usable connector; the message lists the places tried and the command to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
-    """Jars that, put on Spark's class path, make `format("kafka")` work."""
+    """The jars that `format("kafka")` needs on Spark's class path."""
 
     release: str
     jars: tuple[Path, ...]
@@ -58,7 +58,7 @@ def require_connector(
     progress: Progress = print_progress,
     environ: Mapping[str, str] | None = None,
 ) -> Connector:
-    """The connector for the installed Spark; raises `ConnectorNotFound` with what to do."""
+    """The connector for the installed Spark; raises `ConnectorNotFound` with the way out."""
     environ = os.environ if environ is None else environ
     spark = require_installed_spark(environ)
     if jars:
@@ -70,12 +70,12 @@ def require_connector(
     if found is None:
         raise ConnectorNotFound(_explain(spark, search.tried))
     if stand_ins := _stand_ins(found, spark):
-        _LOG.warning("not every Kafka jar for %s could be had; using %s", spark, stand_ins)
+        _LOG.warning("some Kafka jars for %s were not found; using %s instead", spark, stand_ins)
     return found
 
 
 class _Search:
-    """One look at every place, remembering what was seen for the error message."""
+    """One search of all places; `tried` collects reasons for the error message."""
 
     def __init__(self, spark: InstalledSpark, environ: Mapping[str, str]) -> None:
         self._spark = spark
@@ -89,7 +89,7 @@ class _Search:
         self.tried: dict[str, str] = {}
 
     def find_here(self) -> Connector | None:
-        """The very release in any store, or what the cache holds, for that was chosen before."""
+        """The exact release in any store, or what the cache holds: an earlier search chose it."""
         if found := self._find_lower_in(self._cached):
             return found
         for store in self._others:
@@ -98,7 +98,7 @@ class _Search:
         return None
 
     def find_by_download(self, progress: Progress) -> Connector | None:
-        """Fetches into the cache, unless another process just did; lower releases come last."""
+        """Downloads into the cache, unless another process just did; lower releases come last."""
         tools, absent = available_downloaders(self._spark, self._environ)
         self.tried.update(absent)
         try:
@@ -120,7 +120,7 @@ class _Search:
         return Connector(release=release, jars=jars, found_in=place)
 
     def _find_lower_in(self, store: JarStore) -> Connector | None:
-        """The nearest release that may stand in; the very one if it is there."""
+        """The exact release, or the nearest lower one that may replace it."""
         held = connector_releases(store, self._spark.scala)
         fitting = [release for release in held if is_lower_of_line(release, self._spark)]
         for release in sorted(fitting, key=release_numbers, reverse=True):
@@ -140,7 +140,8 @@ class _Search:
                 return found
         for store in self._others:
             if found := self._find_lower_in(store):
-                # What no repository has is not asked for again; a network may be back next time.
+                # Kept only if a repository answered that it lacks the release: after a network
+                # failure the next search should try again.
                 return self._keep(found) if any(lower.values()) else found
         for tool, wanted in lower.items():
             while wanted:
@@ -156,8 +157,8 @@ class _Search:
     def _try_download(
         self, tool: Downloader, wanted: Wanted, progress: Progress
     ) -> tuple[Connector | None, Wanted | None]:
-        """What was fetched, or else what is worth trying next."""
-        progress(f"fetching Spark's Kafka connector {wanted} with {tool.title}, once")
+        """The connector, or the releases to try next."""
+        progress(f"downloading Spark's Kafka connector {wanted} with {tool.title}, this once")
         try:
             return self._download(tool, wanted), None
         except DownloadFailed as error:
@@ -165,7 +166,7 @@ class _Search:
             return None, self._next_lower(wanted, error.absent)
 
     def _next_lower(self, wanted: Wanted, absent: frozenset[str]) -> Wanted | None:
-        """One step down for what is absent; nothing helps when no repository answered."""
+        """One release lower for what is absent; None if no repository answered."""
         if not absent:
             return None
         if connector_artifact(self._spark.scala).name in absent:
@@ -182,7 +183,7 @@ class _Search:
             folder = FlatFolder(title=tool.title, root=tool.download(wanted, staging))
             jars = find_jar_set(folder, wanted.connector, wanted.scala)
             if jars is None:
-                raise DownloadFailed("it ended well, but not all four jars came")
+                raise DownloadFailed("it succeeded, but did not bring all four jars")
             if problems := problems_with(jars, self._spark):
                 raise DownloadFailed("; ".join(problems))
             kept = self._cache.publish(jars)
@@ -204,7 +205,7 @@ def _require_given(given: Sequence[str | Path], origin: str, spark: InstalledSpa
 
 
 def _stand_ins(found: Connector, spark: InstalledSpark) -> str:
-    """The jars of Spark's own that are of a lower release than Spark."""
+    """The names of connector jars that are of a lower release than Spark."""
     own = [jar.name for jar in found.jars if re.match(r"(org\.apache\.spark_)?spark-", jar.name)]
     return ", ".join(name for name in own if not name.endswith(f"-{spark.release}.jar"))
 
@@ -214,7 +215,7 @@ def _expand(path: Path) -> list[Path]:
 
 
 def _split_paths(text: str) -> list[str]:
-    """Separated as in a class path, or by commas as in `spark.jars`."""
+    """Paths separated as in a class path, or by commas as in `spark.jars`."""
     return [part for part in text.replace(",", os.pathsep).split(os.pathsep) if part]
 
 
@@ -225,7 +226,7 @@ def _explain(spark: InstalledSpark, tried: Mapping[str, str]) -> str:
         [
             f"no Kafka connector for {spark} was found. Looked at:",
             *(f"  {place}: {reason}" for place, reason in looked.items()),
-            "Where there is a network (and Java), run this once, then it works offline:",
+            "Run this once with network access and Java; after that it works offline:",
             "  embedkafka spark-jars",
             f"Or put {connector.jar_name(spark.release)} and its companions",
             f"({', '.join(companion.name for companion in companions)}) in a folder and set",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def find_java(environ: Mapping[str, str]) -> Path | None:
-    """`JAVA_HOME`'s java as `spark-class` takes it, else the one on the `PATH`."""
+    """The java of `JAVA_HOME`, as for `spark-class`, or the one on the `PATH`."""
     home = environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"
@@ -18,12 +18,12 @@ def find_java(environ: Mapping[str, str]) -> Path | None:
 
 
 def java_version(java: Path) -> str:
-    """The first line of `java -version`, or why there is none."""
+    """The first line of `java -version`, or why it failed."""
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run ({error})"
-    lines = (told.stderr or told.stdout).splitlines()
-    return lines[0] if lines else f"says nothing, exit code {told.returncode}"
+    lines = (done.stderr or done.stdout).splitlines()
+    return lines[0] if lines else f"prints nothing, exit code {done.returncode}"

@@ -1,4 +1,4 @@
-"""Lines that tell a waiting user what is going on."""
+"""Progress lines for a user who waits."""
 
 import sys
 from collections.abc import Callable
@@ -7,5 +7,5 @@ Progress = Callable[[str], None]
 
 
 def print_progress(line: str) -> None:
-    """To stderr, as a line of its own: stdout belongs to the program."""
+    """Prints a line on stderr: stdout belongs to the program."""
     print(f"embedkafka: {line}", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""A local Spark session that starts quickly, reaches the connector and leaves nothing behind.
+"""A local Spark session that starts quickly, has the connector and leaves nothing behind.
 
-Owner: the thread inside `local_session`. The session has a JVM of its own, because the class path
-of a running JVM is settled; the JVM ends with the session.
-Not here: a session on a real cluster. Pass the jars of `jars.require_connector()` to that one.
+Owner: the thread inside `local_session`. Each session starts a JVM, because the class path of a
+running JVM cannot change; the JVM ends with the session.
+Not here: a session on a real cluster. Pass it the jars of `jars.require_connector()`.
 """
 
 import os
@@ -25,18 +25,18 @@ from embedkafka.spark.progress import Progress, print_progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The conf key under which a session tells where its JVM's stderr goes.
+#: The conf key that holds the path of the JVM's stderr.
 LOG_FILE_KEY: Final = "spark.embedkafka.log.file"
 
 _EXTRA_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _EXTRA_CLASS_PATH: Final = "spark.driver.extraClassPath"
 
-#: A test run is over before optimised machine code would pay: these halve the CPU of a first test.
+#: A test run is too short for optimised machine code to pay: these halve the CPU of a first test.
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.master": "local[2]",
-    # A machine's own name may resolve to an address that does not answer.
+    # The machine's host name may resolve to an address that does not answer.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -50,7 +50,7 @@ _LOG_TAIL_LINES: Final = 20
 
 
 class SparkStartFailed(EmbedKafkaError):
-    """Spark's JVM did not come up; the message says which Java was tried and what it said."""
+    """Spark's JVM did not start; the message has the Java that was tried and its last output."""
 
 
 @contextmanager
@@ -61,10 +61,18 @@ def local_session(
     config: Mapping[str, object] | None = None,
     progress: Progress = print_progress,
 ) -> "Iterator[SparkSession]":
-    """A session with the Kafka connector for the length of a `with` block.
+    """A session with the Kafka connector, for the length of a `with` block.
 
-    `jars` are used instead of looking for the connector. `config` has the last word on every
-    setting; Java options and class path given there are added to ours.
+    Args:
+        app_name: Spark's name of the application.
+        jars: the connector's jars; by default they are searched for, and downloaded if necessary.
+        config: Spark settings, which override ours; its Java options and class path are appended.
+        progress: gets a line about each step that takes time; prints it on stderr by default.
+
+    Raises:
+        SparkNotFound: PySpark is not installed.
+        ConnectorNotFound: there is no connector for this Spark.
+        SparkStartFailed: there is no suitable Java, or this process has a Spark JVM already.
     """
     spark = require_installed_spark()
     _require_no_session()
@@ -79,7 +87,7 @@ def local_session(
             try:
                 yield session
             finally:
-                if owner.is_here:  # a forked child would end its parent's
+                if owner.is_here:  # a forked child would stop its parent's session
                     session.stop()
 
 
@@ -122,7 +130,7 @@ def _joined(separator: str, *parts: str | None) -> str:
 def _running_jvm(
     settings: Mapping[str, str], directory: Path, spark: InstalledSpark
 ) -> Iterator[None]:
-    """PySpark's gateway to a JVM started here, so that what it says on stderr can be kept."""
+    """Starts the JVM for PySpark's gateway, with its stderr in a file."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -191,7 +199,7 @@ def _no_artifacts_folder() -> Iterator[None]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """What Spark takes from the environment only, while it starts."""
+    """Sets what Spark reads only from the environment, while it starts."""
     wanted = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     before = {name: os.environ.get(name) for name in wanted}
     for name, value in wanted.items():
@@ -205,7 +213,7 @@ def _environment() -> Iterator[None]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """The JVM ends when its stdin does; one that does not is killed."""
+    """Closes the JVM's stdin, which ends it; kills it if it does not end."""
     if process.stdin:
         process.stdin.close()
     try:
@@ -220,9 +228,9 @@ def _require_no_session() -> None:
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         raise SparkStartFailed(
-            "PySpark has a JVM for this process already, and its class path cannot change. Use its "
-            "session, built with the jars that `embedkafka spark-jars` prints as spark.jars, or "
-            "call local_session() in another process."
+            "this process already has a Spark JVM, whose class path cannot change. Build that "
+            "session with the jars that `embedkafka spark-jars` prints as spark.jars, or call "
+            "local_session() in another process."
         )
 
 
@@ -244,6 +252,6 @@ def _explain_exit(spark: InstalledSpark, log_file: Path) -> str:
     java = find_java(os.environ)
     version = java_version(java) if java else "not found"
     return (
-        f"Spark's JVM ended before it answered. {spark} needs {_java_for(spark)}; "
-        f"{java} is: {version}. Its last words:\n{log_tail(log_file) or '  (none)'}"
+        f"Spark's JVM ended before it was ready. {spark} needs {_java_for(spark)}; "
+        f"{java} is: {version}. Its last output:\n{log_tail(log_file) or '  (none)'}"
     )

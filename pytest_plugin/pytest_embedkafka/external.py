@@ -1,17 +1,18 @@
-"""A cluster that somebody else runs, behind the face of `EmbeddedKafka` as far as topics go.
+"""`ExternalKafka`: a cluster outside this process, with the topic methods of `EmbeddedKafka`.
 
-Imported only when a fixture needs it. Faults, clocks and brokers belong to their owner: a test
-that asks for those gets an `AttributeError`.
+Imported only when a fixture needs it. Faults, clock and brokers of an external cluster are out of
+reach: a test that uses them gets an `AttributeError` that says so.
 
-A `worker` of pytest-xdist has the cluster in common with others: `topic("orders")` makes
-`orders-gw0` there, and a test that goes by the handle's name does not notice.
+Workers of pytest-xdist may share a cluster: `topic("orders")` then creates `orders-gw0`, and tests
+use `topic.name`.
 """
 
 import uuid
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
+from embedkafka import EmbeddedKafka, EmbedKafkaError
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.topic import Topic
 from embedkafka.runtime.temporary import TemporaryDirectory
@@ -19,8 +20,12 @@ from embedkafka.runtime.temporary import TemporaryDirectory
 _TIMEOUT_S = 30
 
 
+class NotOnExternalCluster(EmbedKafkaError, AttributeError):
+    """A method of `EmbeddedKafka` that an external cluster does not offer."""
+
+
 class ExternalKafka:
-    """What `--kafka-bootstrap` makes of `kafka`."""
+    """The `kafka` fixture under `--kafka-bootstrap` and `--kafka-xdist=shared`."""
 
     def __init__(self, bootstrap_servers: str, *, worker: str | None = None) -> None:
         from confluent_kafka.admin import AdminClient
@@ -32,6 +37,14 @@ class ExternalKafka:
         self._admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers})  # has no types
         self._created: set[str] = set()
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if hasattr(EmbeddedKafka, name):
+            raise NotOnExternalCluster(
+                f"`{name}` needs an embedded cluster, and this one is external: use the fixture "
+                "`kafka_cluster`, or run without --kafka-bootstrap and --kafka-xdist=shared"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def topic(
         self,
         name: str | None = None,
@@ -40,7 +53,7 @@ class ExternalKafka:
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> Topic:
-        """Creates a topic, with a name that no other test has when none is given."""
+        """Creates a topic; without a name it gets a unique one."""
         from confluent_kafka.cimpl import NewTopic
 
         name = (name or f"topic-{uuid.uuid4().hex[:12]}") + self._suffix
@@ -55,7 +68,7 @@ class ExternalKafka:
         return self.existing_topic(name)
 
     def existing_topic(self, name: str) -> Topic:
-        """A handle on a topic that is there already."""
+        """The handle of a topic that exists."""
         return Topic(self._own(name), self.bootstrap_servers, self._clients)
 
     def add_partitions(self, topic: str, count: int) -> None:
@@ -67,23 +80,23 @@ class ExternalKafka:
         self._clients.forget_producer()  # it may go on for minutes without the new partitions
 
     def scratch_dir(self, name: str | None = None) -> str:
-        """A directory that is removed at the end, for checkpoints and the like."""
+        """A directory for a test's own files, such as checkpoints; removed at the end."""
         path = self._scratch.path / (name or uuid.uuid4().hex)
         path.mkdir(exist_ok=True)
         return str(path)
 
     def created_topics(self) -> set[str]:
-        """Those made here; the others on a shared cluster are none of our business."""
+        """The topics created through this object; others may belong to other users."""
         return set(self._created)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes it, or raises what the cluster answered."""
+        """Deletes a topic; raises the cluster's refusal."""
         name = self._own(name)
         self._admin.delete_topics([name])[name].result(_TIMEOUT_S)
         self._created.discard(name)
 
     def describe(self) -> str:
-        """Brokers, and the leaders and in-sync replicas of every partition."""
+        """The brokers, and each partition's leader and in-sync replicas."""
         metadata = self._admin.list_topics(timeout=_TIMEOUT_S)
         lines = [f"brokers: {', '.join(map(str, metadata.brokers.values()))}"]
         lines += [
@@ -94,11 +107,11 @@ class ExternalKafka:
         return "\n".join(lines)
 
     def report(self) -> str:
-        """What can be told of somebody else's cluster without asking too much."""
+        """The same as `describe`: the rest is not visible from outside."""
         return self.describe()
 
     def check(self) -> None:
-        """Nothing of an external cluster runs in this process."""
+        """Does nothing: no thread of an external cluster runs here."""
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +126,6 @@ class ExternalKafka:
         self._scratch.remove()
 
     def _own(self, name: str) -> str:
-        """The topic that this worker made under that name, if it did."""
+        """The name of this worker's own topic, if it created one under that name."""
         own = name + self._suffix
         return own if own in self._created else name

@@ -1,8 +1,8 @@
 """The fixtures: a cluster for the session, a topic for a test, Spark for the session.
 
-Each pytest process has a cluster and a Spark session of its own, so tests may run in parallel
-under pytest-xdist; `sharing` gives all of them one cluster. Nothing of embedkafka is imported
-before a fixture is used.
+Each pytest process starts its cluster and Spark session, so tests run in parallel under
+pytest-xdist; `sharing` gives all workers one cluster. Nothing imports embedkafka before a test uses
+a fixture.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_embedkafka.live import LIVE
-from pytest_embedkafka.options import read_settings
+from pytest_embedkafka.options import read_options
 from pytest_embedkafka.sharing import find_shared
 from pytest_embedkafka.sweeping import Sweeper, listed_topics
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> "Iterator[EmbeddedKafka]":
-    """A Kafka cluster, started once; topics that a test body creates are deleted after it."""
+    """A Kafka cluster for the whole session. Topics that a test creates are deleted after it."""
     live = request.config.stash[LIVE]
     with _session_cluster(request.config) as (cluster, topic_names):
         live.clusters.append(cluster)
@@ -36,7 +36,7 @@ def kafka(request: pytest.FixtureRequest) -> "Iterator[EmbeddedKafka]":
 
 @pytest.fixture
 def kafka_topic(kafka: "EmbeddedKafka") -> "Iterator[Topic]":
-    """A fresh topic with one partition and a name of its own."""
+    """A new topic with one partition and a unique name."""
     topic = kafka.topic()
     yield topic
     kafka.delete_topic(topic.name)
@@ -44,13 +44,13 @@ def kafka_topic(kafka: "EmbeddedKafka") -> "Iterator[Topic]":
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Callable[..., EmbeddedKafka]]":
-    """Starts further clusters, `kafka_cluster(brokers=5, config={...})`, for one test."""
+    """Starts more clusters for one test: `kafka_cluster(brokers=5, config={...})`."""
     from embedkafka import EmbeddedKafka
 
     live = request.config.stash[LIVE]
     with ExitStack() as running:
 
-        def start(**settings: Any) -> EmbeddedKafka:  # Any: those of EmbeddedKafka
+        def start(**settings: Any) -> EmbeddedKafka:  # Any: the arguments of EmbeddedKafka
             cluster = running.enter_context(EmbeddedKafka(**settings))
             live.clusters.append(cluster)
             running.callback(live.clusters.remove, cluster)
@@ -66,7 +66,7 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
 
     config, live = request.config, request.config.stash[LIVE]
     with local_session(
-        "pytest", config=read_settings(config).spark_config, progress=_progress(config)
+        "pytest", config=read_options(config).spark_config, progress=_progress(config)
     ) as session:
         live.spark_log = session.conf.get(LOG_FILE_KEY)
         yield session
@@ -75,8 +75,8 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
 
 @contextmanager
 def _session_cluster(config: pytest.Config) -> "Iterator[tuple[Any, Callable[[], set[str]]]]":
-    """The cluster and its topics. Any: an external one offers what it has of an embedded one."""
-    settings = read_settings(config)
+    """The cluster and its topic names. Any: an external cluster has some of the methods."""
+    settings = read_options(config)
     shared = find_shared(config)
     if settings.bootstrap_servers or shared:
         from pytest_embedkafka.external import ExternalKafka
@@ -92,7 +92,7 @@ def _session_cluster(config: pytest.Config) -> "Iterator[tuple[Any, Callable[[],
 
 
 def _progress(config: pytest.Config) -> Callable[[str], None]:
-    """Shows a line although pytest captures output; a worker of xdist has no terminal to use."""
+    """Shows a line although pytest captures output. Workers of xdist have no terminal."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
 

@@ -1,4 +1,4 @@
-"""What the fixtures have running now, for the hooks that look after each test."""
+"""The clusters and the Spark log that are live now, for the hooks around each test."""
 
 import os
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _KAFKA_FIXTURES = frozenset({"kafka", "kafka_topic", "kafka_cluster"})
 
 @dataclass(slots=True)
 class Live:
-    """Owner: the thread of pytest. Sizes are bytes in Spark's log."""
+    """What the fixtures have started. Owner: pytest's thread."""
 
     clusters: "list[EmbeddedKafka]" = field(default_factory=list)
     sweeper: Sweeper | None = None
@@ -24,7 +24,7 @@ class Live:
     spark_log_size: int = 0
 
     def mark_spark_log(self) -> None:
-        """What Spark says from here on belongs to the next test."""
+        """Notes the size of Spark's log in bytes: what follows belongs to the next test."""
         if self.spark_log is not None:
             self.spark_log_size = os.path.getsize(self.spark_log)
 

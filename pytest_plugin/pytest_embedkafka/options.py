@@ -1,4 +1,4 @@
-"""Settings of the plugin: each is a command line option and an ini setting of the same meaning."""
+"""The plugin's options: each exists on the command line and in the ini file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _OWN, _SHARED = _XDIST = ("own", "shared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What was asked for; the command line over the ini file."""
+class Options:
+    """The options in effect; the command line overrides the ini file."""
 
     brokers: int
     bootstrap_servers: str | None
@@ -20,45 +20,48 @@ class Settings:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declares them, in a group of their own in `pytest --help`."""
-    group = parser.getgroup("embedkafka", "Kafka inside the test process, and Spark beside it")
+    """Declares the options, in a group of `pytest --help`."""
+    group = parser.getgroup("embedkafka", "Kafka in the test process, and Spark")
     group.addoption(
-        "--kafka-brokers", type=int, metavar="N", help=f"brokers of `kafka` ({DEFAULT_BROKERS})"
+        "--kafka-brokers",
+        type=int,
+        metavar="N",
+        help=f"how many brokers `kafka` has (default: {DEFAULT_BROKERS})",
     )
     group.addoption(
         "--kafka-bootstrap",
         metavar="HOST:PORT,...",
-        help="run `kafka` tests on this cluster instead of an embedded one",
+        help="run tests that use `kafka` on this cluster instead of an embedded one",
     )
     group.addoption(
         "--kafka-xdist",
         choices=_XDIST,
-        help="whether each worker of pytest-xdist has a `kafka` of its own, or all share one (own)",
+        help="whether each worker of pytest-xdist starts a cluster or all share one (default: own)",
     )
     group.addoption(
         "--kafka-config",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one broker setting for `kafka`; may be repeated",
+        help="a broker setting for `kafka`; may be repeated",
     )
     group.addoption(
         "--spark-config",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one Spark setting for `spark`; may be repeated",
+        help="a Spark setting for `spark`; may be repeated",
     )
     parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
     parser.addini("kafka_xdist", "as --kafka-xdist", default=_OWN)
-    parser.addini("kafka_config", "as --kafka-config, one in each line", type="linelist")
-    parser.addini("spark_config", "as --spark-config, one in each line", type="linelist")
+    parser.addini("kafka_config", "as --kafka-config, one per line", type="linelist")
+    parser.addini("spark_config", "as --spark-config, one per line", type="linelist")
 
 
-def read_settings(config: pytest.Config) -> Settings:
-    """Raises `pytest.UsageError` for what cannot be."""
-    return Settings(
+def read_options(config: pytest.Config) -> Options:
+    """Reads the options; raises `pytest.UsageError` for bad values."""
+    return Options(
         brokers=_brokers(config),
         bootstrap_servers=config.getoption("kafka_bootstrap")
         or config.getini("kafka_bootstrap")
@@ -69,7 +72,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def is_shared(config: pytest.Config) -> bool:
-    """Whether workers of pytest-xdist are to have one cluster in common."""
+    """Whether the workers of pytest-xdist share one cluster."""
     given = config.getoption("kafka_xdist") or config.getini("kafka_xdist")
     if given not in _XDIST:
         raise pytest.UsageError(f"kafka_xdist must be {' or '.join(_XDIST)}, not {given!r}")
@@ -80,7 +83,7 @@ def _brokers(config: pytest.Config) -> int:
     option = config.getoption("kafka_brokers")
     given = config.getini("kafka_brokers") if option is None else option
     if not str(given).isdecimal() or int(given) < 1:
-        raise pytest.UsageError(f"kafka_brokers must be a number from 1 on, not {given!r}")
+        raise pytest.UsageError(f"kafka_brokers must be a whole number from 1 on, not {given!r}")
     return int(given)
 
 

@@ -1,7 +1,7 @@
-"""The pytest plugin: options, fixtures, and what is looked at after each test.
+"""The pytest plugin: options, fixtures and hooks.
 
-A test that used Kafka fails when a thread of the cluster failed meanwhile, and the report of a
-failed test says how the cluster was. Imports nothing of embedkafka until a fixture does.
+A test that uses Kafka fails if a thread of the cluster failed during it, and the report of a failed
+test describes the cluster. Nothing imports embedkafka before a test uses a fixture.
 """
 
 from collections.abc import Generator, Iterator
@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Makes a failure in the background a failure of the test, unless it failed by itself."""
+    """Fails the test if a thread of the cluster failed during it; a failure of its own wins."""
     live = item.config.stash[LIVE]
     live.mark_spark_log()
     with _noting_topics(item, live):
@@ -42,7 +42,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Sweeps topics when the test's own fixtures are done with them."""
+    """Deletes the test's topics once its own fixtures are torn down."""
     result = yield
     live = item.config.stash[LIVE]
     if live.sweeper is not None and uses_kafka(item):
@@ -54,7 +54,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds sections about the cluster and from Spark's log to the report of a failure."""
+    """Adds the cluster's report and the end of Spark's log to the report of a failure."""
     report = yield
     if report.failed and report.when != "teardown":
         report.sections += _sections(item, item.config.stash[LIVE])
@@ -78,7 +78,7 @@ def _sections(item: pytest.Item, live: Live) -> Iterator[tuple[str, str]]:
         for cluster in live.clusters:
             try:
                 yield "Kafka cluster", cluster.report()
-            except Exception as error:  # a report must not be lost to a cluster in ruins
+            except Exception as error:  # a broken cluster must not hide the test's failure
                 yield "Kafka cluster", f"cannot be described: {error!r}"
     if uses_spark(item) and live.spark_log is not None:
         from embedkafka.spark.session import log_tail

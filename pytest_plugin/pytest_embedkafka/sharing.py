@@ -1,14 +1,14 @@
-"""One cluster for all workers of pytest-xdist, in the process that hands the tests out.
+"""One cluster for all workers of pytest-xdist, in the process that distributes the tests.
 
-Workers hold it as they hold any cluster of somebody else's (`external`), and put their name behind
-the names of their topics, so that tests need not know of each other.
+To workers it is an external cluster (`external`). They append their name to topic names, so that
+tests in different workers may use the same names.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_embedkafka.options import read_settings
+from pytest_embedkafka.options import read_options
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
@@ -17,7 +17,7 @@ _INPUT = "embedkafka_bootstrap_servers"
 
 
 class SharedCluster:
-    """A plugin of its own, registered where there may be workers; the first of them starts it."""
+    """A plugin for the distributing process; the first worker makes it start the cluster."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -26,8 +26,8 @@ class SharedCluster:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tells a new worker where the cluster is. Any: xdist's class, which may not be there."""
-        settings = read_settings(self._config)
+        """Gives a new worker the cluster's addresses. Any: xdist may not be installed."""
+        settings = read_options(self._config)
         if settings.bootstrap_servers:
             return
         if self._cluster is None:
@@ -40,7 +40,7 @@ class SharedCluster:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Ends the cluster when all workers have; what failed in the background fails the run."""
+        """Closes the cluster after all workers have ended; a background failure fails the run."""
         if self._cluster is None:
             return
         cluster, self._cluster = self._cluster, None

@@ -1,7 +1,7 @@
 """Deletes the topics that a test body created, so that the next test may use the same names.
 
-Topics made by fixtures stay: their fixtures know for how long.
-Owner: the thread of pytest.
+Topics that fixtures created stay: their fixtures delete them.
+Owner: pytest's thread.
 """
 
 import logging
@@ -16,7 +16,7 @@ _TIMEOUT_S = 5
 
 
 class Sweeper:
-    """Marks before a test body, collects after it, sweeps when the test's fixtures are gone."""
+    """Marks before a test body, collects after it, and sweeps after the fixtures' teardown."""
 
     def __init__(self, kafka: "EmbeddedKafka", names: Callable[[], set[str]]) -> None:
         self._kafka = kafka
@@ -32,7 +32,7 @@ class Sweeper:
         self._made = self._names() - self._before
 
     def sweep(self) -> None:
-        """A topic that cannot be deleted, for want of brokers perhaps, is left with a warning."""
+        """Deletes the collected topics; warns of those that cannot be deleted."""
         from embedkafka import EmbedKafkaError
 
         made, self._made = self._made, set()
@@ -40,15 +40,15 @@ class Sweeper:
             try:
                 self._kafka.delete_topic(name)
             except EmbedKafkaError as error:
-                _LOG.warning("topic %s of the last test is still there: %s", name, error)
+                _LOG.warning("topic %s of the last test could not be deleted: %s", name, error)
 
 
 def listed_topics(bootstrap_servers: str) -> Callable[[], set[str]]:
-    """Asks a cluster for its topics; none when it does not answer, as after a test of failures."""
+    """A function that lists a cluster's topics; it returns none if no broker answers."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # Silent, because it outlives the cluster by a moment. Any: it has no types.
+    # Silent, because it outlives the cluster for a moment. Any: it has no types.
     admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def names() -> set[str]:

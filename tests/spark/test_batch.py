@@ -220,7 +220,7 @@ def test_a_key_column_that_is_not_there_is_named_with_those_that_are(
     spark: SparkSession, kafka_topic: Topic
 ) -> None:
     frame = spark.createDataFrame([("a", 1)], "sku string, price int")
-    with pytest.raises(ConfigError, match="no column 'id' to take keys from, only sku, price"):
+    with pytest.raises(ConfigError, match="no column 'id' for the key; there are sku, price"):
         write_df(frame, kafka_topic.bootstrap_servers, kafka_topic.name, key="id")
 
 

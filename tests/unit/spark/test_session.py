@@ -105,7 +105,7 @@ def test_a_jvm_that_dies_is_told_with_its_last_words(real_spark_jars: Any, tmp_p
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.4\", too old for you' >&2\nexit 1\n")
     java.chmod(0o755)
     said = start(real_spark_jars, JAVA_HOME=str(tmp_path / "jdk"))
-    assert "ended before it answered" in said
+    assert "ended before it was ready" in said
     assert "too old for you" in said
     assert str(java) in said
 
