@@ -4,10 +4,12 @@ Every call is bounded. librdkafka hangs now and then, in `send_offsets_to_transa
 when a coordinator has died: such a client counts as dead, has a successor, and is counted.
 """
 
+import logging
 import queue
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -138,9 +140,30 @@ class _Client:
             self._world.note(f"{self.name} lets a consumer go: {error}")
 
 
+class RecentLog(logging.Handler):
+    """The last lines that one client logs, kept as evidence."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.lines: deque[str] = deque(maxlen=2_000)
+        self.logger = logging.Logger(name)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.created:.3f} {record.getMessage()}")
+
+
+recent_logs: list[RecentLog] = []
+"""One for each consumer that was made, in that order."""
+
+
 def make_consumer(world: Any, group: Any, protocol: str, **settings: Any) -> Any:
+    recent = RecentLog(f"{threading.current_thread().name} in {group}")
+    recent_logs.append(recent)
     return Consumer(
         {
+            "debug": "cgrp,consumer",
             **SETTINGS,
             "bootstrap.servers": world.bootstrap,
             "group.id": group,
@@ -155,7 +178,8 @@ def make_consumer(world: Any, group: Any, protocol: str, **settings: Any) -> Any
                 else {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 200}
             ),
             **settings,
-        }
+        },
+        logger=recent.logger,
     )
 
 

@@ -32,6 +32,7 @@ from tests.chaos.clients import (
     hanging,
     make_consumer,
     make_transactional,
+    recent_logs,
 )
 from tests.chaos.clusters import InProcess, Served, topic_specs
 from tests.chaos.history import History, Timeline, tick
@@ -112,6 +113,8 @@ class World:
 
     def _end(self) -> None:
         self._check_failures()
+        if self.timeline.complaints:
+            self._save_client_logs()
         for client in (*self._producers, *self._readers, *self._members, *self._workers):
             client.leave()
         self._wire.close()
@@ -121,6 +124,11 @@ class World:
             lines = "".join(traceback.format_exception(error))
             self.complain(f"the cluster does not close: {lines}")
         checkers.check_leftovers(self, self._directory)
+
+    def _save_client_logs(self) -> None:
+        with (self._directory / "clients.txt").open("w") as file:
+            for recent in recent_logs:
+                file.write("\n".join([f"== {recent.name}", *recent.lines, ""]))
 
     # -- the load
 
