@@ -5,6 +5,9 @@ import inspect
 import os
 import re
 import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +24,7 @@ from embedkafka import (
     Faults,
     InvalidArgument,
     Message,
+    Snapshot,
     SystemClock,
     Topic,
     TopicSpec,
@@ -28,7 +32,7 @@ from embedkafka import (
     cli,
 )
 
-CONSTRUCTIONS = [
+CONSTRUCTIONS: list[tuple[dict[str, Any], str]] = [
     ({"brokers": "3"}, r"brokers must be a whole number from 1 on, got '3'"),
     ({"brokers": 0}, r"brokers must be .* from 1 on, got 0"),
     ({"brokers": True}, r"brokers must be .* got True"),
@@ -60,7 +64,7 @@ CONSTRUCTIONS = [
     ({"seed": "seven"}, r"seed must be a whole number, got 'seven'"),
 ]
 
-SPECS = [
+SPECS: list[tuple[dict[str, Any], str]] = [
     ({"partitions": 0}, r"partitions must be a whole number from 1 on, got 0"),
     ({"partitions": "3"}, r"partitions must be .* got '3'"),
     ({"replication": 0}, r"replication must be .* got 0"),
@@ -70,7 +74,8 @@ SPECS = [
     ({"config": {"retention.ms": "long"}}, r"long for configuration retention.ms"),
 ]
 
-CALLS = {
+#: By method, calls that cannot be. Any: their arguments have the wrong types on purpose.
+CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     EmbeddedKafka.requests: [
         (lambda kafka: kafka.requests("fetsh"), r"no Kafka API 'FETSH': did you mean FETCH\?"),
         (lambda kafka: kafka.requests(1), r"api must be text .* got 1"),
@@ -285,7 +290,7 @@ CALLS = {
     ],
 }
 
-UNCHECKED = {
+UNCHECKED: dict[Any, str] = {
     Topic.spark_options: "Spark checks its options",
     SystemClock.wait_until: "for brokers",
     SystemClock.subscribe: "for brokers",
@@ -293,32 +298,32 @@ UNCHECKED = {
 
 
 @pytest.fixture(scope="module")
-def kafka():
+def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(brokers=2, topics={"orders": 2}) as cluster:
         yield cluster
 
 
-def orders(kafka):
+def orders(kafka: Any) -> Any:
     return kafka.existing_topic("orders")
 
 
-def error(kafka, **where):
+def error(kafka: Any, **where: Any) -> Any:
     return kafka.faults.error("FETCH", "UNKNOWN_SERVER_ERROR", **where)
 
 
-def fault(kafka):
+def fault(kafka: Any) -> Any:
     with error(kafka, broker=2) as removed:
         return removed
 
 
-def another_snapshot():
+def another_snapshot() -> Snapshot:
     with EmbeddedKafka() as other:
         return other.snapshot()
 
 
 @pytest.mark.parametrize(("arguments", "match"), CONSTRUCTIONS, ids=str)
 @pytest.mark.parametrize("cls", [EmbeddedKafka, ClusterConfig])
-def test_a_cluster_that_cannot_be(cls, arguments, match):
+def test_a_cluster_that_cannot_be(cls: type[Any], arguments: dict[str, Any], match: str) -> None:
     if cls is ClusterConfig and "seed" in arguments:
         return
     with pytest.raises(ConfigError, match=match):
@@ -326,7 +331,7 @@ def test_a_cluster_that_cannot_be(cls, arguments, match):
 
 
 @pytest.mark.parametrize(("arguments", "match"), SPECS, ids=str)
-def test_a_topic_that_cannot_be(arguments, match):
+def test_a_topic_that_cannot_be(arguments: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         TopicSpec(**arguments)
 
@@ -340,13 +345,15 @@ def test_a_topic_that_cannot_be(arguments, match):
         for number, _ in enumerate(cases)
     ],
 )
-def test_a_call_that_cannot_be(kafka, call, match):
+def test_a_call_that_cannot_be(
+    kafka: EmbeddedKafka, call: Callable[[Any], object], match: str
+) -> None:
     with pytest.raises(EmbedKafkaError, match=match):
         call(kafka)
     assert kafka.faults._requests._faults == ()
 
 
-def test_every_public_method_with_arguments_is_tried():
+def test_every_public_method_with_arguments_is_tried() -> None:
     methods = {
         method
         for name in embedkafka.__all__
@@ -358,14 +365,14 @@ def test_every_public_method_with_arguments_is_tried():
     assert methods - UNCHECKED.keys() - CALLS.keys() == set()
 
 
-def test_a_cluster_that_is_not_running():
+def test_a_cluster_that_is_not_running() -> None:
     kafka = EmbeddedKafka()
     with pytest.raises(ClusterClosed, match=r"not running: use it inside `with"):
         kafka.topic("orders")
     with kafka:
-        topic, disk, handle = kafka.topic("orders"), kafka.faults.disk(1), kafka.broker(1)
-        clock = kafka.clock
-    for use in (
+        topic: Any = kafka.topic("orders")  # Any: it gets arguments of wrong types
+        disk, handle, clock = kafka.faults.disk(1), kafka.broker(1), kafka.clock
+    uses: list[Callable[[], object]] = [
         lambda: kafka.bootstrap_servers,
         lambda: kafka.cluster_id,
         lambda: kafka.brokers,
@@ -385,7 +392,8 @@ def test_a_cluster_that_is_not_running():
         lambda: topic.write(None),
         lambda: topic.to_df(None),
         handle.start,
-    ):
+    ]
+    for use in uses:
         with pytest.raises(ClusterClosed):
             use()
     with pytest.raises(EmbedKafkaError, match=r"broker 1 is not running: it is stopped"):
@@ -396,7 +404,7 @@ def test_a_cluster_that_is_not_running():
     clock.advance(1)
 
 
-def test_a_port_that_is_in_use():
+def test_a_port_that_is_in_use() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -406,39 +414,42 @@ def test_a_port_that_is_in_use():
 
 
 @pytest.mark.parametrize("host", ["no such host", "192.0.2.1"])
-def test_a_host_that_cannot_be_bound(host):
+def test_a_host_that_cannot_be_bound(host: str) -> None:
     with pytest.raises(ConfigError, match=rf"{host!r} is not an address of this machine"):
         EmbeddedKafka(host=host).start()
 
 
-def test_a_data_dir_that_is_a_file(tmp_path):
+def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"file cannot be used: "):
         EmbeddedKafka(data_dir=tmp_path / "file").start()
 
 
-def test_a_data_dir_below_a_file(tmp_path):
+def test_a_data_dir_below_a_file(tmp_path: Path) -> None:
     """As the super-user may write everywhere, this stands for a directory that cannot be made."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=os.strerror(errno.ENOTDIR)):
         EmbeddedKafka(data_dir=tmp_path / "file" / "below").start()
 
 
-@pytest.mark.parametrize(("decode", "kind"), [(Message.json, "JSON"), ("text", "UTF-8 text")])
-def test_a_record_that_is_something_else(decode, kind):
+@pytest.mark.parametrize(
+    ("decode", "kind"),
+    [(Message.json, "JSON"), (lambda message: message.text, "UTF-8 text")],
+)
+def test_a_record_that_is_something_else(decode: Callable[[Message], object], kind: str) -> None:
     message = Message(
         topic="orders", partition=0, offset=3, timestamp_ms=0, key=None, value=b"\xff{"
     )
     with pytest.raises(UndecodableMessage, match=f"orders-0 offset 3 is not {kind}"):
-        decode(message) if callable(decode) else getattr(message, decode)
+        decode(message)
 
 
-def test_these_errors_are_value_errors_too():
+def test_these_errors_are_value_errors_too() -> None:
     assert issubclass(InvalidArgument, ValueError)
     assert issubclass(UndecodableMessage, ValueError)
 
 
-COMMANDS = [
+COMMANDS: list[tuple[list[str], str]] = [
     ([], "serve | up | broker | dump-log | spark-jars"),
     (["serv"], "invalid choice: 'serv'"),
     (["serve", "--brokers", "0"], "brokers must be a whole number from 1 on, got 0"),
@@ -463,7 +474,10 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("arguments", "text"), COMMANDS, ids=lambda given: " ".join(given)[:40])
-def test_a_command_that_cannot_be(arguments, text, capsys):
+def test_a_command_that_cannot_be(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code: object
     try:
         code = cli.main(arguments)
     except SystemExit as end:  # as argparse refuses

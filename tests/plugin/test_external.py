@@ -8,13 +8,13 @@ from pytest_embedkafka.external import ExternalKafka
 NO_BROKER = "127.0.0.1:1"
 
 
-def test_what_needs_an_embedded_cluster_says_so():
+def test_what_needs_an_embedded_cluster_says_so() -> None:
     with ExternalKafka(NO_BROKER) as kafka:
         with pytest.raises(EmbedKafkaError, match=r"`broker` needs an embedded cluster.*external"):
             kafka.broker(1)
         assert not hasattr(kafka, "faults")
 
 
-def test_a_name_that_no_cluster_has_is_a_plain_attribute_error():
+def test_a_name_that_no_cluster_has_is_a_plain_attribute_error() -> None:
     with ExternalKafka(NO_BROKER) as kafka, pytest.raises(AttributeError, match="'brokr'"):
         kafka.brokr(1)
