@@ -76,7 +76,7 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
     words += [_shown(a) for a in required if not a.option_strings]
     words += ["-- command [argument ...]"] * (name == "up")
     description = parser.description or ""
-    rows = table(["option", "default", "meaning"], _rows(options)) if options else ""
+    rows = table(["option", "meaning"], _rows(options)) if options else ""
     return f"\n## embedkafka {name}\n\n```text\n{' '.join(words)}\n```\n\n{description}\n" + (
         f"\n{rows}" if rows else ""
     )
@@ -84,16 +84,10 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
 
 def _rows(options: list[argparse.Action]) -> Iterator[tuple[str, ...]]:
     for action in options:
-        yield f"`{_shown(action)}`", _default(action), (action.help or "").strip()
+        yield f"`{_shown(action)}`", (action.help or "") + " (required)" * action.required
 
 
 def _shown(action: argparse.Action) -> str:
     name = " ".join(action.option_strings[:1])
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     return f"{name} {metavar}".strip()
-
-
-def _default(action: argparse.Action) -> str:
-    if action.required:
-        return "required"
-    return "" if action.default in (None, False, []) else f"`{action.default}`"
