@@ -1,11 +1,13 @@
 """Requests that are refused, late, cut off or never answered."""
 
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from embedkafka import AwaitTimeout, EmbedKafkaError, InvalidArgument
+from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.faults.error_responses import _blank, can_fail, error_response
 from embedkafka.protocol import codec
 from embedkafka.protocol.errors import ErrorCode
@@ -17,11 +19,11 @@ from tests.cluster.traffic import make_consumer, make_producer, send
 
 
 @pytest.fixture
-def topic(kafka):
+def topic(kafka: EmbeddedKafka) -> Any:
     return kafka.topic("orders", partitions=2, replication=3)
 
 
-def test_an_error_comes_back_as_often_as_it_was_set(kafka, topic):
+def test_an_error_comes_back_as_often_as_it_was_set(kafka: EmbeddedKafka, topic: Any) -> None:
     careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
     fault = kafka.faults.error("produce", ErrorCode.NOT_ENOUGH_REPLICAS, times=2)
     for _ in range(2):
@@ -32,14 +34,14 @@ def test_an_error_comes_back_as_often_as_it_was_set(kafka, topic):
     assert len(topic.read()) == 1
 
 
-def test_a_client_retries_what_was_refused(kafka, topic):
+def test_a_client_retries_what_was_refused(kafka: EmbeddedKafka, topic: Any) -> None:
     with kafka.faults.error("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic="orders", times=3) as fault:
         assert send(make_producer(kafka), "orders", "x")[0] is None
         assert fault.hits == 3
     assert [message.text for message in topic.read()] == ["x"]
 
 
-def test_a_reply_that_is_lost_does_not_write_twice(kafka, topic):
+def test_a_reply_that_is_lost_does_not_write_twice(kafka: EmbeddedKafka, topic: Any) -> None:
     fault = kafka.faults.drop_reply("PRODUCE", topic="orders")
     assert send(make_producer(kafka), "orders", "once")[0] is None
     fault.await_hits()
@@ -47,21 +49,23 @@ def test_a_reply_that_is_lost_does_not_write_twice(kafka, topic):
 
 
 @pytest.mark.parametrize("handled", [True, False])
-def test_a_connection_that_breaks_does_not_write_twice(kafka, topic, handled):
+def test_a_connection_that_breaks_does_not_write_twice(
+    kafka: EmbeddedKafka, topic: Any, handled: bool
+) -> None:
     fault = kafka.faults.disconnect("PRODUCE", handled=handled)
     assert send(make_producer(kafka), "orders", "once")[0] is None
     assert fault.hits == 1
     assert [message.text for message in topic.read()] == ["once"]
 
 
-def test_without_idempotence_a_lost_reply_writes_twice(kafka, topic):
+def test_without_idempotence_a_lost_reply_writes_twice(kafka: EmbeddedKafka, topic: Any) -> None:
     kafka.faults.disconnect("PRODUCE", handled=True)
     careless = make_producer(kafka, **{"enable.idempotence": False})
     assert send(careless, "orders", "twice")[0] is None
     assert [message.text for message in topic.read()] == ["twice", "twice"]
 
 
-def test_a_topic_is_made_and_deleted_though_the_answer_is_lost(kafka):
+def test_a_topic_is_made_and_deleted_though_the_answer_is_lost(kafka: EmbeddedKafka) -> None:
     with kafka.faults.disconnect("CREATE_TOPICS", handled=True) as fault:
         made = kafka.topic("made")
     assert fault.hits == 1
@@ -75,7 +79,7 @@ def test_a_topic_is_made_and_deleted_though_the_answer_is_lost(kafka):
         kafka.delete_topic("made")
 
 
-def test_a_late_request_is_handled_when_its_time_has_come(kafka, topic):
+def test_a_late_request_is_handled_when_its_time_has_come(kafka: EmbeddedKafka, topic: Any) -> None:
     fault = kafka.faults.delay("PRODUCE", 60_000)
     producer = make_producer(kafka, **{"request.timeout.ms": 30_000, "socket.timeout.ms": 60_000})
     acked = []
@@ -91,14 +95,14 @@ def test_a_late_request_is_handled_when_its_time_has_come(kafka, topic):
     assert len(topic.read()) == 1
 
 
-def test_the_nth_request_is_met(kafka, topic):
+def test_the_nth_request_is_met(kafka: EmbeddedKafka, topic: Any) -> None:
     careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
     kafka.faults.error("PRODUCE", ErrorCode.KAFKA_STORAGE_ERROR, after=2)
     refused = [send(careless, "orders", "x")[0] is not None for _ in range(4)]
     assert refused == [False, False, True, False]
 
 
-def test_only_the_named_partition_broker_or_topic_is_met(kafka, topic):
+def test_only_the_named_partition_broker_or_topic_is_met(kafka: EmbeddedKafka, topic: Any) -> None:
     kafka.topic("prices", replication=3)
     careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
     code = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -117,14 +121,14 @@ def test_only_the_named_partition_broker_or_topic_is_met(kafka, topic):
     assert send(careless, "orders", "x", partition=0)[0] is None
 
 
-def test_fetches_by_topic_id_are_known_by_name(kafka, topic):
+def test_fetches_by_topic_id_are_known_by_name(kafka: EmbeddedKafka, topic: Any) -> None:
     topic.send("x")
     with kafka.faults.error("FETCH", ErrorCode.NOT_LEADER_OR_FOLLOWER, topic="orders") as fault:
         assert [message.text for message in topic.read()] == ["x"]
         assert fault.hits == 1
 
 
-def test_a_group_is_met_by_its_name(kafka, topic):
+def test_a_group_is_met_by_its_name(kafka: EmbeddedKafka, topic: Any) -> None:
     topic.send_many(["a", "b"])
     with kafka.faults.error(
         "JOIN_GROUP", ErrorCode.NOT_COORDINATOR, group="readers", times=2
@@ -139,13 +143,13 @@ def test_a_group_is_met_by_its_name(kafka, topic):
         assert fault.hits == 2
 
 
-def test_waiting_for_a_hit_in_vain_says_so(kafka):
+def test_waiting_for_a_hit_in_vain_says_so(kafka: EmbeddedKafka) -> None:
     fault = kafka.faults.error("PRODUCE", ErrorCode.INVALID_RECORD)
     with pytest.raises(AwaitTimeout, match=r"for 1 requests like .*PRODUCE.*; there were 0"):
         fault.await_hits(timeout_s=0.05)
 
 
-def test_what_cannot_be_is_refused(kafka):
+def test_what_cannot_be_is_refused(kafka: EmbeddedKafka) -> None:
     with pytest.raises(InvalidArgument, match="no Kafka API 'PRODUCED': did you mean PRODUCE"):
         kafka.faults.error("PRODUCED", ErrorCode.INVALID_RECORD)
     with pytest.raises(InvalidArgument, match="METADATA responses have no field"):
@@ -155,7 +159,7 @@ def test_what_cannot_be_is_refused(kafka):
 @pytest.mark.parametrize(
     "api", [api for api in HANDLERS if can_fail(api)], ids=lambda api: api.name
 )
-def test_every_version_that_can_fail_tells_its_client(api):
+def test_every_version_that_can_fail_tells_its_client(api: Any) -> None:
     """For a request with one entry in each array: the client must not take it for a success."""
     low, high = versions(request_type(api))
     for version in range(low, high + 1):
@@ -166,7 +170,9 @@ def test_every_version_that_can_fail_tells_its_client(api):
         assert ErrorCode.INVALID_RECORD in errors_in(told), f"v{version}: {told}"
 
 
-def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(kafka, topic):
+def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(
+    kafka: EmbeddedKafka, topic: Any
+) -> None:
     topic.send("x")
     fault = kafka.faults.error("OFFSET_FETCH", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2)
     consumer = make_consumer(kafka)
@@ -177,10 +183,10 @@ def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(kafka, top
     consumer.close()
 
 
-def filled(cls, version):
+def filled(cls: Any, version: int) -> Any:
     """A message in which every array of structs that the version has holds one."""
 
-    def value(field):
+    def value(field: Any) -> Any:
         if isinstance(field.type, Array):
             element = field.type.element
             if isinstance(element, Struct):
@@ -192,7 +198,7 @@ def filled(cls, version):
     return cls(**{field.name: value(field) for field in fields})
 
 
-def errors_in(message):
+def errors_in(message: Any) -> Iterator[Any]:
     for field in schema_of(type(message)).fields:
         value = getattr(message, field.name)
         if field.name.endswith("error_code"):

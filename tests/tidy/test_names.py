@@ -5,24 +5,6 @@ from collections import defaultdict
 
 from tests.tidy.sources import MODULES
 
-SHARED_CLASSES = {"FileRegion"}
-"""Names that two classes still share. This list only shrinks."""
-
-SHARED_CONSTANTS = {
-    "EPOCH_DURING_DELETE",
-    "LEADER_DURING_DELETE",
-    "NO_EPOCH",
-    "NO_LEADER",
-    "NO_LEADER_EPOCH",
-    "NO_PRODUCER_EPOCH",
-    "NO_PRODUCER_ID",
-    "NO_RECORDS",
-    "NO_TIMESTAMP",
-    "UNKNOWN_BROKER_EPOCH",
-    "ZERO_ID",
-}
-"""Constants that two modules still define alike. This list only shrinks."""
-
 
 def test_no_two_classes_share_a_name() -> None:
     homes = defaultdict(set)
@@ -31,7 +13,7 @@ def test_no_two_classes_share_a_name() -> None:
             if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_"):
                 homes[statement.name].add(module.name)
     shared = {name: sorted(modules) for name, modules in homes.items() if len(modules) > 1}
-    assert {name: modules for name, modules in shared.items() if name not in SHARED_CLASSES} == {}
+    assert shared == {}
 
 
 def test_no_constant_is_defined_twice() -> None:
@@ -40,7 +22,7 @@ def test_no_constant_is_defined_twice() -> None:
         for name, value in _constants(module.tree):
             homes[name, value].add(module.name)
     shared = {name: sorted(modules) for (name, _), modules in homes.items() if len(modules) > 1}
-    assert {name: modules for name, modules in shared.items() if name not in SHARED_CONSTANTS} == {}
+    assert shared == {}
 
 
 def _constants(tree: ast.Module) -> list[tuple[str, str]]:

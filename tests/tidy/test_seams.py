@@ -7,7 +7,7 @@ import pytest
 from tests.tidy.sources import MODULES, Reference, matches, references
 
 CLOCK = {"runtime/clock.py"}
-FILES = {"runtime/files.py", "runtime/temporary.py"}
+FILES = {f"runtime/{name}.py" for name in ("files", "file_locks", "positioned", "temporary")}
 SOCKETS = {"net/transport.py"}
 WAKER = {"net/waker.py"}
 
@@ -52,6 +52,9 @@ SEAMS: dict[str, set[str]] = {
 HARMLESS: dict[str, set[str] | None] = {
     "random.Random": None,  # passed in, or made from a printed seed: the seam itself
     "os.strerror": None,
+    "socket.EAI_NONAME": None,  # the names of errors
+    "socket.EAI_AGAIN": None,
+    "socket.EAI_FAIL": None,
     "os.pread": SOCKETS,  # a file's pages to a socket, where sendfile cannot be had
     "os": WAKER | SOCKETS,  # wakes a selector: a descriptor that holds no data
     "shutil.disk_usage": {"server/log_dirs.py"},  # how full the disk is: nothing is read or written

@@ -1,15 +1,18 @@
+from typing import Any
+
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import ListGroupsRequest
+from tests.unit.group.conftest import Coordinator
 
 
-def listed(coordinator, states=(), types=()):
+def listed(coordinator: Any, states: Any = (), types: Any = ()) -> dict[Any, Any]:
     request = ListGroupsRequest(states_filter=states, types_filter=types)
     reply = coordinator.send(coordinator.service.list_groups, request)
     assert reply.error is ErrorCode.NONE
     return {group.group_id: group for group in reply.response.groups}
 
 
-def test_groups_are_listed_by_state_and_type(coordinator):
+def test_groups_are_listed_by_state_and_type(coordinator: Coordinator) -> None:
     coordinator.stable("busy")
     coordinator.commit({("t", 0): 1}, group="idle")
     assert set(listed(coordinator)) == {"busy", "idle"}

@@ -1,14 +1,17 @@
+from typing import Any
+
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import DescribeGroupsRequest
+from tests.unit.group.conftest import Coordinator
 
 
-def describe(coordinator, group="g", version=5):
+def describe(coordinator: Any, group: str = "g", version: int = 5) -> Any:
     request = DescribeGroupsRequest(groups=[group])
     reply = coordinator.send(coordinator.service.describe_groups, request, version)
     return reply.response.groups[0]
 
 
-def test_a_stable_group_shows_subscriptions_and_assignments(coordinator):
+def test_a_stable_group_shows_subscriptions_and_assignments(coordinator: Coordinator) -> None:
     member = coordinator.stable(client="spark")
     group = describe(coordinator)
     assert (group.group_state, group.protocol_type, group.protocol_data) == (
@@ -21,7 +24,7 @@ def test_a_stable_group_shows_subscriptions_and_assignments(coordinator):
     assert (shown.member_metadata, shown.member_assignment) == (b"sub", b"a")
 
 
-def test_a_rebalancing_group_shows_members_only(coordinator):
+def test_a_rebalancing_group_shows_members_only(coordinator: Coordinator) -> None:
     coordinator.stable()
     coordinator.joined()
     group = describe(coordinator)
@@ -29,7 +32,7 @@ def test_a_rebalancing_group_shows_members_only(coordinator):
     assert [m.member_metadata + m.member_assignment for m in group.members] == [b"", b""]
 
 
-def test_a_missing_group_is_dead_before_v6_and_an_error_since(coordinator):
+def test_a_missing_group_is_dead_before_v6_and_an_error_since(coordinator: Coordinator) -> None:
     old = describe(coordinator, version=5)
     assert (old.error_code, old.group_state) == (ErrorCode.NONE, "Dead")
     new = describe(coordinator, version=6)
@@ -37,7 +40,7 @@ def test_a_missing_group_is_dead_before_v6_and_an_error_since(coordinator):
     assert new.error_message == "Group g not found."
 
 
-def test_a_group_elsewhere_is_not_described(coordinator):
+def test_a_group_elsewhere_is_not_described(coordinator: Coordinator) -> None:
     coordinator.service.coordinator.on_resigned(0)
     coordinator.loop.run()
     group = describe(coordinator)
