@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
+from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,

@@ -68,7 +68,7 @@ class DueTask:
 
     name: str
     delay_ms: float
-    run: Callable[[], None]
+    run: Callable[[], object]
     cancelled: bool = False
 
     def cancel(self) -> None:
@@ -86,12 +86,12 @@ class TaskList:
     pending: list[DueTask] = field(default_factory=list)
     periodic: list[DueTask] = field(default_factory=list)
 
-    def once(self, name: str, delay_ms: float, run: Callable[[], None]) -> DueTask:
+    def once(self, name: str, delay_ms: float, run: Callable[[], object]) -> DueTask:
         self.pending.append(DueTask(name, delay_ms, run))
         return self.pending[-1]
 
     def every(
-        self, name: str, period_ms: float, run: Callable[[], None], delay_ms: float | None = None
+        self, name: str, period_ms: float, run: Callable[[], object], delay_ms: float | None = None
     ) -> DueTask:
         self.periodic.append(DueTask(name, period_ms, run))
         return self.periodic[-1]

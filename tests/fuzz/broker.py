@@ -268,7 +268,7 @@ def _samples() -> list[bytes]:
 
 def _use(bootstrap_servers: str) -> None:
     """What a program does with Kafka: so that the tap hears it."""
-    common = {"bootstrap.servers": bootstrap_servers}
+    common: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
     admin = AdminClient(common)
     topics = [NewTopic(name, num_partitions=2) for name in ("fuzz-orders", "fuzz-compacted")]
     for future in admin.create_topics(topics).values():

@@ -302,9 +302,10 @@ def test_requests_of_old_members_are_checked(old: OldMember, new: NewMember) -> 
     assert old.sync(generation_id=99).error_code == ErrorCode.ILLEGAL_GENERATION
     assert old.sync(member_id="nobody").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert old.sync(member_id=new.id).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    for field in ("protocol_type", "protocol_name"):
-        wrong = old.sync(**{field: "other"})
-        assert wrong.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    wrongs: list[dict[str, Any]] = [{"protocol_type": "other"}, {"protocol_name": "other"}]
+    for wrong in wrongs:
+        answer = old.sync(**wrong)
+        assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert old.sync().error_code == ErrorCode.NONE
     assert old.heartbeat(generation_id=99) == ErrorCode.ILLEGAL_GENERATION
     assert old.heartbeat(member_id="nobody") == ErrorCode.UNKNOWN_MEMBER_ID

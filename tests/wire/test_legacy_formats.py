@@ -3,7 +3,7 @@
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -74,7 +74,7 @@ def wrapper(inner: bytes, *, offset: int = 0) -> bytes:
     return message(offset, struct.pack(">bbqii", 1, 1, T0, -1, len(value)) + value)
 
 
-def old_fetch(raw: RawClient, topic: str, version: int, offset: int = 0, **limits: int) -> Answer:
+def old_fetch(raw: RawClient, topic: str, version: int, offset: int = 0, **limits: Any) -> Answer:
     response = raw.call(fetch_request(topic, offset, **limits), version)
     return the_partition(response.responses, "partitions")
 

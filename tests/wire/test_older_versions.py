@@ -5,6 +5,7 @@ Their oracle is Kafka 3.9; only the first questions about offsets of groups need
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_the_oldest_question_about_offsets_can_fail(raw: RawClient, topic: str) 
 
 
 def commit(
-    raw: RawClient, version: int, group: str, topic: str, offset: int, **fields: object
+    raw: RawClient, version: int, group: str, topic: str, offset: int, **fields: Any
 ) -> list[int]:
     partition = OffsetCommitRequest.Topic.Partition(
         partition_index=0, committed_offset=offset, committed_metadata="note", **fields

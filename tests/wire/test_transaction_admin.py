@@ -240,7 +240,7 @@ def test_whoever_starts_with_an_id_ends_its_open_transaction(
 def test_a_new_transactional_id_is_asked_for_properly(
     raw: RawClient, unique: Unique, fields: dict[str, int], error: ErrorCode
 ) -> None:
-    known = {"transactional_id": unique("txn-id"), "transaction_timeout_ms": 30_000}
+    known: dict[str, Any] = {"transactional_id": unique("txn-id"), "transaction_timeout_ms": 30_000}
     answer = raw.call(InitProducerIdRequest(**{**known, **fields}), 5)
     assert answer.error_code == error
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def write(transaction: RawTransaction, value: bytes) -> int:
     return int(answer.base_offset)
 
 
-def refusal(transaction: RawTransaction, **how: int) -> ErrorCode:
+def refusal(transaction: RawTransaction, **how: Any) -> ErrorCode:
     return ErrorCode(transaction.send(b"refused", version=PRODUCE_V2, **how).error_code)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from embedkafka.cluster.config import DECIDED_HERE, REMOTE_DEFAULTS, TEST_DEFAULTS
+from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
 from embedkafka.server.config.broker_keys import BROKER_KEYS
-from embedkafka.server.config.definition import MAX_DOUBLE, MAX_INT, MAX_LONG, ConfigKey, Update
+from embedkafka.server.config.definition import MAX_DOUBLE, ConfigKey, Update
 from embedkafka.server.config.docs import documentation
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
 from embedkafka.server.config.inert import INERT, INERT_TOPIC, find_inert

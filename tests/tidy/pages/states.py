@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from embedkafka.controller import partition_machine, replica_machine
 from embedkafka.group.classic import states as group_states
@@ -19,7 +19,7 @@ docstring of each module says what the states mean and how they answer requests.
 class Machine(NamedTuple):
     title: str
     module: str
-    predecessors: Mapping[Enum, Collection[Enum]]
+    predecessors: Mapping[Any, Collection[Enum]]  # Any: its own kind of state
     first: Enum
 
 
