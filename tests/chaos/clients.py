@@ -340,7 +340,7 @@ class Worker(_Client):
             self._world.note(f"{txn.name} must be aborted: {refusal.args[0]}")
             self._abort(txn)
 
-    def _write(self, txn: str, messages: Any) -> None:
+    def _write(self, txn: Any, messages: Any) -> None:
         def on_delivery(error: Any, message: Any) -> None:
             if error is None and message.offset() is not None:
                 place = message.topic(), message.partition()
@@ -369,7 +369,7 @@ class Worker(_Client):
         txn.aborted = tick()
         self._rewind()
 
-    def _bury(self, txn: str, cause: Any) -> None:
+    def _bury(self, txn: Any, cause: Any) -> None:
         """The transaction is left as it is; the successor of its producer will end it."""
         self._world.note(f"{self.name} dies in {txn.name}: {cause}")
         self._dead.append((txn, self._producer, str(cause) == "haunt"))

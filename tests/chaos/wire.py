@@ -335,7 +335,7 @@ class ExactProducer:
         if not self.idempotent:
             self._pending.pop(partition, None)
 
-    def _ask_for_id(self, wire: Any) -> tuple[Any, Any]:
+    def _ask_for_id(self, wire: Any) -> Any:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         answer = wire.ask_any(request, INIT_VERSION)
         if answer.error_code:

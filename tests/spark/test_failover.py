@@ -15,7 +15,7 @@ from embedkafka.spark.frames import run_available_now, stream
 IMPATIENT = {"kafka.request.timeout.ms": 3000, "kafka.default.api.timeout.ms": 4000}
 
 
-def numbers(start: Any, end: Any) -> list[str]:
+def numbers(start: Any, end: Any) -> Any:
     return [str(n) for n in range(start, end)]
 
 

@@ -45,7 +45,7 @@ class Shard:
         out.do("never")
         return out.done()
 
-    def add(self, reply: Any, *, key: bytes = b"k", **how: str) -> Any:
+    def add(self, reply: Any, *, key: Any = b"k", **how: str) -> Any:
         def on_stored(stored: Any, after: Any) -> None:
             if stored.error is ErrorCode.NONE:
                 self.count += 1

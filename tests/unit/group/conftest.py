@@ -72,7 +72,7 @@ class Coordinator(Bench):
         *,
         version: int = 9,
         instance: str | None = None,
-        protocols: tuple[tuple[str, bytes]] = (("range", b"sub"),),
+        protocols: Any = (("range", b"sub"),),
         session_ms: int = 10_000,
         rebalance_ms: int = 60_000,
         protocol_type: str = "consumer",

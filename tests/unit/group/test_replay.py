@@ -115,7 +115,7 @@ class Actors:
         self.coordinator.advance(ms)
 
 
-def members_of(group: str) -> dict[Any, Any]:
+def members_of(group: Any) -> dict[Any, Any]:
     return {
         member.member_id: (
             member.group_instance_id,

@@ -1,6 +1,7 @@
 """Whom a client is sent to when it asks the wrong broker."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
 TP = TopicPartition("orders", 0)
 
 
-def found(leader: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER):
+def found(leader: int, error: Any = ErrorCode.NOT_LEADER_OR_FOLLOWER):
     info = PartitionInfo(
         leader=leader, leader_epoch=7, isr=(1,), replicas=(1, 2), offline_replicas=()
     )

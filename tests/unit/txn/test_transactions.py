@@ -169,7 +169,7 @@ def test_strangers_add_nothing(coordinator: Coordinator) -> None:
 def test_leaders_verify_partitions(coordinator: Coordinator) -> None:
     producer = ongoing(coordinator)
 
-    def verify(producer: Any, partition: int) -> Any:
+    def verify(producer: Any, partition: Any) -> Any:
         return coordinator.add(producer, partition, version=4, verify_only=True)
 
     assert verify(producer, T0) is ErrorCode.NONE
