@@ -56,7 +56,7 @@ unit:
 
 tidy: setup ## the quick part of tests/tidy: seams, documents, workflows
 	$(PYTEST) -q -m "not slow and not spark" tests/tidy \
-		--ignore tests/tidy/test_benchmarks.py --ignore tests/tidy/test_commands.py --ignore tests/tidy/test_packaging.py
+		$(addprefix --ignore tests/tidy/,test_benchmarks.py test_commands.py test_packaging.py test_snippets.py)
 
 wire: setup ## stock clients and raw frames against embedkafka
 	$(PYTEST) tests/wire
