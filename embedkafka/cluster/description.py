@@ -38,7 +38,7 @@ def find_views(brokers: Iterable[Broker]) -> list[tuple[PartitionView, bool]]:
     """Each partition as its leader sees it, or else its newest replica; true for a leader."""
     best: dict[TopicPartition, tuple[bool, int, PartitionView]] = {}
     for broker in brokers:
-        for view in broker.replicas.views():
+        for view in broker.replicas.hosted.views():
             rank = (view.leader == broker.id, view.leader_epoch, view)
             known = best.get(view.topic_partition)
             if known is None or rank[:2] > known[:2]:

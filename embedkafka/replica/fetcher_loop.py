@@ -17,7 +17,7 @@ from functools import partial
 
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher, Round
-from embedkafka.replica.leader_endpoint import Connect
+from embedkafka.replica.leader_endpoint import LeaderAccess
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
@@ -32,23 +32,22 @@ class FetcherLoop:
     def __init__(
         self,
         name: str,
-        connect: Connect,
+        leaders: LeaderAccess,
         *,
         config: ReplicaConfig,
         clock: Clock,
         failures: Failures,
         on_progress: Callable[[TopicPartition], None],
         quota: ReplicationQuota,
-        threaded: bool = True,
     ) -> None:
         self.name = name
-        self._connect = connect
+        self._connect = leaders.connect
         self._config = config
         self._clock = clock
         self._failures = failures
         self._on_progress = on_progress
         self._quota = quota
-        self._threaded = threaded
+        self._threaded = leaders.threaded
         self._condition = leaf_condition(name)
         self._inbox: dict[TopicPartition, tuple[BrokerId, Followed] | None] = {}
         self._news: set[TopicPartition] = set()

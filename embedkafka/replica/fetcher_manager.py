@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import Followed, FollowState
 from embedkafka.replica.fetcher_loop import FetcherLoop
-from embedkafka.replica.leader_endpoint import Connect
+from embedkafka.replica.leader_endpoint import LeaderAccess
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
@@ -18,33 +18,26 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 
 class FetcherManager:
-    """One thread for all leaders when they wake it, else one thread for each leader.
-
-    `threaded=False` starts no threads: a test calls `run_once` or `run_until_idle`.
-    """
+    """One thread for all leaders when they wake it, else one thread for each leader."""
 
     def __init__(
         self,
         broker_id: BrokerId,
-        connect: Connect,
+        leaders: LeaderAccess,
         *,
-        one_thread: bool,
         config: ReplicaConfig,
         clock: Clock,
         failures: Failures,
         on_progress: Callable[[TopicPartition], None],
         quota: ReplicationQuota,
-        threaded: bool = True,
     ) -> None:
         self._broker_id = broker_id
-        self._connect = connect
-        self._one_thread = one_thread
+        self._leaders = leaders
         self._config = config
         self._clock = clock
         self._failures = failures
         self._on_progress = on_progress
         self._quota = quota
-        self._threaded = threaded
         self._lock = ranked_lock("fetchers", LEAF_RANK)
         self._loops: dict[str, FetcherLoop] = {}
         self._loop_of: dict[TopicPartition, FetcherLoop] = {}
@@ -107,18 +100,17 @@ class FetcherManager:
 
     def _loop_for(self, leader_id: BrokerId) -> FetcherLoop:
         name = f"ek-b{self._broker_id}-fetcher"
-        if not self._one_thread:
+        if not self._leaders.one_thread:
             name = f"{name}-{leader_id}"
         loop = self._loops.get(name)
         if loop is None:
             loop = self._loops[name] = FetcherLoop(
                 name,
-                self._connect,
+                self._leaders,
                 config=self._config,
                 clock=self._clock,
                 failures=self._failures,
                 on_progress=self._on_progress,
                 quota=self._quota,
-                threaded=self._threaded,
             )
         return loop

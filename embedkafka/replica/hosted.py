@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.partition import Partition
+from embedkafka.replica.partition_values import PartitionView
 from embedkafka.replica.ports import MetadataView
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
@@ -27,9 +28,19 @@ class HostedPartitions:
         return self._online.get(topic_partition)
 
     def require(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, leader or follower, or ApiError with the reason."""
         partition = self._online.get(topic_partition)
         if partition is None:
             raise ApiError(self._reason(topic_partition), self._absence(topic_partition))
+        return partition
+
+    def require_leader(self, topic_partition: TopicPartition) -> Partition:
+        partition = self.require(topic_partition)
+        if not partition.is_leader:
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {self.broker_id} does not lead {topic_partition}",
+            )
         return partition
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
@@ -38,6 +49,10 @@ class HostedPartitions:
     def online(self) -> list[Partition]:
         with self._lock:
             return list(self._online.values())
+
+    def views(self) -> list[PartitionView]:
+        """Every online partition at this moment, for reports."""
+        return [partition.view() for partition in self.online()]
 
     def offline(self) -> list[TopicPartition]:
         with self._lock:

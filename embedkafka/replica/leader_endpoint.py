@@ -5,6 +5,7 @@ from typing import Protocol
 
 from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.values import dataclass
 
 
 class LeaderUnavailable(Exception):
@@ -50,3 +51,14 @@ class LeaderEndPoint(Protocol):
 
 OnNews = Callable[[TopicPartition], None]
 Connect = Callable[[BrokerId, OnNews], LeaderEndPoint]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAccess:
+    """How the fetchers of one broker reach leaders, and on which threads."""
+
+    connect: Connect
+    one_thread: bool
+    """One thread follows all leaders, whose endpoints wake it; otherwise each has a thread."""
+    threaded: bool = True
+    """False: there are no threads, and a test calls `run_once` or `run_until_idle`."""

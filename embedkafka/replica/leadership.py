@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from embedkafka.log.log import Log
-from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     FULL,
@@ -29,7 +28,7 @@ from embedkafka.replica.fetcher_manager import FetcherManager
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.partition import Partition
 from embedkafka.replica.partition_values import LeaderAndIsrPartitionState
-from embedkafka.replica.ports import LeaderChange, LeadershipListener, TopicConfigs
+from embedkafka.replica.ports import LeaderChange, ReplicaPorts
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import (
     EPOCH_DURING_DELETE,
@@ -53,24 +52,21 @@ class Leadership:
 
     def __init__(
         self,
-        broker_id: BrokerId,
+        ports: ReplicaPorts,
         *,
         hosted: HostedPartitions,
-        make_partition: Callable[[TopicPartition], Partition],
-        logs: LogManager,
-        configs: TopicConfigs,
         fetchers: FetcherManager,
         waiters: Waiters,
-        listener: LeadershipListener,
+        make_partition: Callable[[TopicPartition], Partition],
     ) -> None:
-        self._broker_id = broker_id
+        self._broker_id = hosted.broker_id
+        self._logs = ports.logs
+        self._configs = ports.topic_configs
+        self._listener = ports.leadership_listener
         self._hosted = hosted
-        self._make_partition = make_partition
-        self._logs = logs
-        self._configs = configs
         self._fetchers = fetchers
         self._waiters = waiters
-        self._listener = listener
+        self._make_partition = make_partition
         self._lock = ranked_lock("replica state changes", STATE_CHANGE_RANK)
         self._controller_epoch = 0
 

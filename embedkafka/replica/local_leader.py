@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from embedkafka.log.log import FetchIsolation
 from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
 from embedkafka.replica.leader_endpoint import LeaderUnavailable, OnNews
-from embedkafka.replica.ports import ReplicaSource
+from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.ids import NO_OFFSET, BrokerId, TopicPartition
 
 
 class LocalLeader:
-    """Reads from the `ReplicaSource` that `resolve` finds for the leader's broker.
+    """Reads from the replicas that `resolve` finds for the leader's broker.
 
     There is no limit on the whole answer: records stay in their files until they are appended.
     """
@@ -25,7 +25,7 @@ class LocalLeader:
         self,
         leader_id: BrokerId,
         follower_id: BrokerId,
-        resolve: Callable[[BrokerId], ReplicaSource | None],
+        resolve: Callable[[BrokerId], ReplicaManager | None],
         on_news: OnNews,
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -34,7 +34,7 @@ class LocalLeader:
         self._resolve = resolve
         self._on_news = on_news
         self._broker_epoch = broker_epoch
-        self._source: ReplicaSource | None = None
+        self._source: ReplicaManager | None = None
         self._listening: set[TopicPartition] = set()
         self._open = True
 
@@ -43,22 +43,21 @@ class LocalLeader:
         listening = self._listening
         for request in partitions:
             if request.topic_partition not in listening:
-                source.listen(request.topic_partition, self._on_news)
+                source.waiters.listen(request.topic_partition, self._on_news)
                 listening.add(request.topic_partition)
-        return source.read_as_follower(self._follower_id, self._broker_epoch(), partitions)
+        return source.reads.read_as_follower(self._follower_id, self._broker_epoch(), partitions)
 
     def end_offset_for_epoch(
         self, topic_partition: TopicPartition, epoch: int, current_leader_epoch: int
     ) -> EpochEnd:
-        return self._require_source().end_offset_for_epoch(
-            topic_partition, epoch, current_leader_epoch=current_leader_epoch
-        )
+        partition = self._require_source().hosted.require(topic_partition)
+        return partition.end_offset_for_epoch(epoch, current_leader_epoch=current_leader_epoch)
 
     def find_offset(
         self, topic_partition: TopicPartition, timestamp: int, current_leader_epoch: int
     ) -> int:
-        answer = self._require_source().find_offset(
-            topic_partition,
+        partition = self._require_source().hosted.require(topic_partition)
+        answer = partition.find_offset(
             timestamp,
             isolation=FetchIsolation.LOG_END,
             current_leader_epoch=current_leader_epoch,
@@ -68,14 +67,14 @@ class LocalLeader:
     def forget(self, topic_partition: TopicPartition) -> None:
         self._listening.discard(topic_partition)
         if self._source is not None:
-            self._source.forget(topic_partition, self._on_news)
+            self._source.waiters.forget(topic_partition, self._on_news)
 
     def close(self) -> None:
         self._open = False
         for topic_partition in list(self._listening):
             self.forget(topic_partition)
 
-    def _require_source(self) -> ReplicaSource:
+    def _require_source(self) -> ReplicaManager:
         source = self._resolve(self._leader_id) if self._open else None
         if source is None:
             raise LeaderUnavailable(f"broker {self._leader_id} is not running")

@@ -1,13 +1,11 @@
 """What replication needs from the rest of the broker, each as narrow as it can be."""
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.log import FetchIsolation
-from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
-from embedkafka.replica.partition_values import OffsetAnswer
+from embedkafka.log.manager import LogManager
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
 from embedkafka.runtime.values import dataclass
 from embedkafka.zk.payloads import LeaderAndIsr
@@ -81,34 +79,13 @@ class TopicConfigs(Protocol):
     def log_config(self, topic: str) -> LogConfig: ...
 
 
-class ReplicaSource(Protocol):
-    """A broker in this process, as its followers use it (`manager.ReplicaManager`)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPorts:
+    """The rest of the broker, as replication sees it."""
 
-    def read_as_follower(
-        self, follower_id: BrokerId, broker_epoch: int, partitions: Sequence[PartitionFetch]
-    ) -> list[PartitionData]:
-        """Reads once, without waiting, and takes note of the follower's position."""
-        ...
-
-    def end_offset_for_epoch(
-        self, topic_partition: TopicPartition, epoch: int, *, current_leader_epoch: int
-    ) -> EpochEnd: ...
-
-    def find_offset(
-        self,
-        topic_partition: TopicPartition,
-        timestamp: int,
-        *,
-        isolation: FetchIsolation,
-        current_leader_epoch: int,
-    ) -> OffsetAnswer | None: ...
-
-    def listen(
-        self, topic_partition: TopicPartition, listener: Callable[[TopicPartition], None]
-    ) -> None:
-        """Calls `listener` whenever a follower would find news."""
-        ...
-
-    def forget(
-        self, topic_partition: TopicPartition, listener: Callable[[TopicPartition], None]
-    ) -> None: ...
+    logs: LogManager
+    topic_configs: TopicConfigs
+    metadata: MetadataView
+    isr_store: IsrStore
+    leadership_listener: LeadershipListener
+    log_dir_events: LogDirEvents

@@ -46,6 +46,7 @@ class Reads:
     def fetch_messages(
         self, params: FetchParams, partitions: Sequence[PartitionFetch], on_done: OnFetched
     ) -> None:
+        """Answers now, or when `params.min_bytes` are there or `params.max_wait_ms` have passed."""
         if params.is_from_follower:
             answers = self._read_and_note(params, partitions)
         else:

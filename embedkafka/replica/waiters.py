@@ -8,9 +8,12 @@ this process fetch in the caller's thread.
 from collections.abc import Callable
 
 from embedkafka.purgatory.purgatory import Purgatory
+from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.delayed import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.scheduler import Timer
 
 FollowerListener = Callable[[TopicPartition], None]
 
@@ -18,16 +21,19 @@ FollowerListener = Callable[[TopicPartition], None]
 class Waiters:
     """Turns changes of a partition into completed requests."""
 
-    def __init__(
-        self,
-        *,
-        produce: Purgatory[DelayedProduce],
-        fetch: Purgatory[DelayedFetch],
-        delete_records: Purgatory[DelayedDeleteRecords],
-    ) -> None:
-        self.produce = produce
-        self.fetch = fetch
-        self.delete_records = delete_records
+    def __init__(self, config: ReplicaConfig, timer: Timer, failures: Failures) -> None:
+        self.produce: Purgatory[DelayedProduce] = Purgatory(
+            "produce", timer, failures, purge_interval=config.producer_purge_interval_requests
+        )
+        self.fetch: Purgatory[DelayedFetch] = Purgatory(
+            "fetch", timer, failures, purge_interval=config.fetch_purge_interval_requests
+        )
+        self.delete_records: Purgatory[DelayedDeleteRecords] = Purgatory(
+            "delete-records",
+            timer,
+            failures,
+            purge_interval=config.delete_records_purge_interval_requests,
+        )
         self._lock = ranked_lock("follower listeners", LEAF_RANK)
         self._listeners: dict[TopicPartition, tuple[FollowerListener, ...]] = {}
 

@@ -55,9 +55,10 @@ class Writes:
         *,
         timeout_ms: float,
         required_acks: int,
-        origin: AppendOrigin,
-        internal_topics_allowed: bool,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = False,
     ) -> None:
+        """Appends to partitions led here; calls `on_done` once `required_acks` replicas have it."""
         if required_acks not in VALID_ACKS:
             on_done(dict.fromkeys(entries, _INVALID_ACKS))
             return
@@ -94,6 +95,7 @@ class Writes:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], on_done: OnDeleted, *, timeout_ms: float
     ) -> None:
+        """Deletes records before the offsets (-1: the high watermark), here and on followers."""
         results: dict[TopicPartition, DeletedRecords] = {}
         pending: dict[TopicPartition, int] = {}
         for topic_partition, offset in offsets.items():

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
-from embedkafka.log.log import AppendOrigin, FetchIsolation
+from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.manager import ReplicaManager
@@ -151,7 +151,7 @@ class LocalPartitions:
             result = results[topic_partition]
             on_done(result.error, result.base_offset)
 
-        self._replicas().append_records(
+        self._replicas().writes.append_records(
             timeout_ms=self.append_timeout_ms,
             required_acks=ACKS_ALL,
             entries={topic_partition: memoryview(bytearray(batch))},
@@ -161,10 +161,10 @@ class LocalPartitions:
         )
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        return self._replicas().require_leader(topic_partition).require_log().log_start_offset
+        return self._require_log(topic_partition).log_start_offset
 
     def read(self, topic_partition: TopicPartition, offset: int) -> memoryview:
-        log = self._replicas().require_leader(topic_partition).require_log()
+        log = self._require_log(topic_partition)
         records = log.read(
             offset,
             max_bytes=self.load_bytes,
@@ -172,6 +172,9 @@ class LocalPartitions:
             min_one_message=True,
         ).records
         return records if isinstance(records, memoryview) else memoryview(records.read())
+
+    def _require_log(self, topic_partition: TopicPartition) -> Log:
+        return self._replicas().hosted.require_leader(topic_partition).require_log()
 
 
 class StoredProducerIds:

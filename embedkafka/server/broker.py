@@ -32,9 +32,15 @@ from embedkafka.protocol.messages.brokers import (
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.purgatory.timer import SystemTimer
 from embedkafka.replica.fetch_session import FetchManager
-from embedkafka.replica.leader_endpoint import LeaderEndPoint, LeaderUnavailable, OnNews
+from embedkafka.replica.leader_endpoint import (
+    LeaderAccess,
+    LeaderEndPoint,
+    LeaderUnavailable,
+    OnNews,
+)
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.ports import ReplicaPorts
 from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.replica.strays import find_strays
 from embedkafka.runtime.addresses import format_address, is_loopback
@@ -336,12 +342,12 @@ class Broker:
 
     def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
         """Applies the controller's metadata, and completes the requests that waited for it."""
-        if not self.replicas.accept_controller(request.controller_epoch):
+        if not self.replicas.leadership.accept_controller(request.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         known_brokers = self.metadata.snapshot.brokers.keys()
         removed = self.metadata.update(request)
         if self.metadata.snapshot.brokers.keys() != known_brokers:
-            self.replicas.on_brokers_changed()
+            self.replicas.isr_updates.on_brokers_changed()
         if removed:
             self.groups.on_partitions_deleted(sorted(removed))
         for topic in {topic for topic, _ in removed}:
@@ -448,7 +454,7 @@ class Broker:
         return TxnVerification(
             self.id,
             self.config,
-            replicas=self.replicas,
+            partitions=self.replicas.hosted,
             metadata=self.metadata,
             txns=self.txns,
             channels=self._verifications,
@@ -494,15 +500,16 @@ class Broker:
         )
         return ReplicaManager(
             self.id,
+            ReplicaPorts(
+                logs=self.logs,
+                topic_configs=self.config,
+                metadata=CachedMetadata(self.metadata),
+                isr_store=self.zk,
+                leadership_listener=leadership,
+                log_dir_events=DiskFailures(self.id, self.zk, self._background),
+            ),
+            LeaderAccess(connect=self._reach_leader, one_thread=self._find_peer is not None),
             config=part_configs.replica_config(self.spec.config),
-            logs=self.logs,
-            configs=self.config,
-            metadata=CachedMetadata(self.metadata),
-            isr_store=self.zk,
-            leadership_listener=leadership,
-            log_dir_events=DiskFailures(self.id, self.zk, self._background),
-            connect=self._reach_leader,
-            one_fetcher_thread=self._find_peer is not None,
             timer=self.timer,
             scheduler=self._background,
             clock=self.clock,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from embedkafka.log.log import Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
 
@@ -33,12 +33,12 @@ class ReplicaInfo(NamedTuple):
     is_future: bool
 
 
-def describe_log_dirs(logs: LogManager, replicas: ReplicaManager) -> list[LogDir]:
+def describe_log_dirs(logs: LogManager, hosted: HostedPartitions) -> list[LogDir]:
     live = set(logs.live_directories)
-    return [_describe(path, path in live, logs, replicas) for path in logs.directories]
+    return [_describe(path, path in live, logs, hosted) for path in logs.directories]
 
 
-def _describe(path: Path, alive: bool, logs: LogManager, replicas: ReplicaManager) -> LogDir:
+def _describe(path: Path, alive: bool, logs: LogManager, hosted: HostedPartitions) -> LogDir:
     if not alive:
         return LogDir(
             path=str(path),
@@ -53,9 +53,7 @@ def _describe(path: Path, alive: bool, logs: LogManager, replicas: ReplicaManage
         error=ErrorCode.NONE,
         replicas=[
             *(
-                ReplicaInfo(
-                    log.topic_partition, log.size, _lag(log.topic_partition, replicas), False
-                )
+                ReplicaInfo(log.topic_partition, log.size, _lag(log.topic_partition, hosted), False)
                 for log in logs.all_logs()
                 if log.directory.parent == path
             ),
@@ -70,9 +68,9 @@ def _describe(path: Path, alive: bool, logs: LogManager, replicas: ReplicaManage
     )
 
 
-def _lag(topic_partition: TopicPartition, replicas: ReplicaManager) -> int:
+def _lag(topic_partition: TopicPartition, hosted: HostedPartitions) -> int:
     """How far the log end is behind the high watermark; positive only after truncation."""
-    partition = replicas.find_partition(topic_partition)
+    partition = hosted.find(topic_partition)
     view = partition.view() if partition else None
     return max(0, view.high_watermark - view.log_end_offset) if view else 0
 

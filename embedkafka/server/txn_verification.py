@@ -22,7 +22,7 @@ from embedkafka.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
-from embedkafka.replica.manager import ReplicaManager
+from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
@@ -77,7 +77,7 @@ class TxnVerification:
         broker_id: BrokerId,
         config: DynamicConfig,
         *,
-        replicas: ReplicaManager,
+        partitions: HostedPartitions,
         metadata: MetadataCache,
         txns: TxnService,
         channels: BrokerChannels,
@@ -86,7 +86,7 @@ class TxnVerification:
     ) -> None:
         self._broker_id = broker_id
         self._config = config
-        self._replicas = replicas
+        self._partitions = partitions
         self._metadata = metadata
         self._txns = txns
         self._channels = channels
@@ -158,7 +158,7 @@ class TxnVerification:
         begun: dict[TopicPartition, tuple[Log, Verification]] = {}
         for topic_partition, sequence in write.sequences.items():
             try:
-                log = self._replicas.require_leader(topic_partition).require_log()
+                log = self._partitions.require_leader(topic_partition).require_log()
                 verification = log.begin_verification(
                     write.producer_id,
                     producer_epoch=write.producer_epoch,

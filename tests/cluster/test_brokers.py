@@ -167,7 +167,7 @@ def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka: EmbeddedK
     assert dead.id in kafka.await_isr("orders", 0, size=3)
     (view,) = [
         v
-        for v in dead._lifecycle.require_broker().replicas.views()
+        for v in dead._lifecycle.require_broker().replicas.hosted.views()
         if v.topic_partition[0] == "orders"
     ]
     assert view.log_end_offset == 2000

@@ -71,4 +71,4 @@ def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(
 
 def leader_view(kafka: EmbeddedKafka) -> Any:
     leader = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker()
-    return leader.replicas.require_partition(TopicPartition("orders", 0)).view()
+    return leader.replicas.hosted.require(TopicPartition("orders", 0)).view()

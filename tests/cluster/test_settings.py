@@ -322,7 +322,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     ),
     "replica.lag.time.max.ms": replicas("lag_time_max_ms"),
     "replica.selector.class": lambda broker: (
-        f"org.apache.kafka.common.replica.{type(broker.replicas._reads._selector).__name__}"
+        f"org.apache.kafka.common.replica.{type(broker.replicas.reads._selector).__name__}"
     ),
     "replica.socket.timeout.ms": (
         lambda broker: broker._connect_to_leader(BrokerId(1))._request_timeout_ms

@@ -33,8 +33,7 @@ def test_a_replica_moved_away_meanwhile_is_set_aside(kafka: Any) -> None:
     (name,) = directories(kafka, dead, "orders")
     assert name.endswith("-stray")
     assert (
-        kafka.broker(dead)._lifecycle.require_broker().replicas.find_partition(("orders", 0))
-        is None
+        kafka.broker(dead)._lifecycle.require_broker().replicas.hosted.find(("orders", 0)) is None
     )
 
 

@@ -45,9 +45,7 @@ def limit(kafka: EmbeddedKafka, role: Any, rate: Any) -> None:
 
 
 def end_offset(kafka: Any, broker_id: Any, topic: Any) -> Any:
-    partition = (
-        kafka.broker(broker_id)._lifecycle.require_broker().replicas.find_partition((topic, 0))
-    )
+    partition = kafka.broker(broker_id)._lifecycle.require_broker().replicas.hosted.find((topic, 0))
     return 0 if partition is None or partition.log is None else partition.log.log_end_offset
 
 

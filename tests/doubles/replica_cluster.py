@@ -35,11 +35,11 @@ from embedkafka.replica.fetch import (
     PartitionFetch,
     bytes_of,
 )
-from embedkafka.replica.leader_endpoint import LeaderEndPoint, OnNews
+from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.partition import Partition
-from embedkafka.replica.ports import LeaderChange
+from embedkafka.replica.ports import LeaderChange, ReplicaPorts
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
@@ -148,20 +148,20 @@ class Node:
         )
         self.manager = ReplicaManager(
             broker_id,
+            ReplicaPorts(
+                logs=self.logs,
+                topic_configs=self,
+                metadata=cluster.metadata,
+                isr_store=cluster.store,
+                leadership_listener=self,
+                log_dir_events=self,
+            ),
+            LeaderAccess(connect=self._reach, one_thread=True, threaded=cluster.threaded),
             config=cluster.config,
-            logs=self.logs,
-            configs=self,
-            metadata=cluster.metadata,
-            isr_store=cluster.store,
-            leadership_listener=self,
-            log_dir_events=self,
-            connect=self._reach,
-            one_fetcher_thread=True,
             timer=self.tasks,
             scheduler=self.tasks,
             clock=cluster.clock,
             failures=cluster.failures,
-            fetcher_threads=cluster.threaded,
         )
         self.logs.startup()
         self.manager.start()
@@ -178,7 +178,7 @@ class Node:
         self.failed_dirs.append(directory)
 
     def partition(self, topic_partition: Any = TP) -> Partition:
-        return self.manager.require_partition(topic_partition)
+        return self.manager.hosted.require(topic_partition)
 
     def log(self, topic_partition: TopicPartition = TP) -> Log:
         return self.partition(topic_partition).require_log()
@@ -196,7 +196,7 @@ class Node:
         **batch: Any,
     ) -> "Produced":
         produced = Produced()
-        self.manager.append_records(
+        self.manager.writes.append_records(
             timeout_ms=timeout_ms,
             required_acks=acks,
             entries={to: records(*values, **batch)},
@@ -222,7 +222,7 @@ class Node:
                 rack_id=rack, client_id="test", client_address="127.0.0.1", listener="PLAINTEXT"
             )
         fetched = Fetched()
-        self.manager.fetch_messages(
+        self.manager.reads.fetch_messages(
             FetchParams(
                 max_wait_ms=max_wait_ms,
                 min_bytes=min_bytes,
@@ -381,14 +381,16 @@ class ReplicaCluster:
         """Sends the last election to brokers that have not heard of it."""
         request = self._last_election
         return {
-            broker: partition_error(self.nodes[broker].manager.become_leader_or_follower(request))
+            broker: partition_error(
+                self.nodes[broker].manager.leadership.become_leader_or_follower(request)
+            )
             for broker in to
         }
 
     def stop_replica(
         self, broker: int, *, delete: bool, leader_epoch: int, of: TopicPartition = TP
     ) -> StopReplicaResponse:
-        return self.nodes[broker].manager.stop_replicas(
+        return self.nodes[broker].manager.leadership.stop_replicas(
             StopReplicaRequest(
                 controller_id=1,
                 controller_epoch=self.controller_epoch,

@@ -26,11 +26,11 @@ from embedkafka.protocol.messages.brokers import (
 from embedkafka.records.batch import read_batches
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import bytes_of
-from embedkafka.replica.leader_endpoint import LeaderEndPoint, OnNews
+from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.partition import ACKS_ALL, LATEST_TIMESTAMP, Partition
-from embedkafka.replica.ports import LeaderChange
+from embedkafka.replica.ports import LeaderChange, ReplicaPorts
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk.payloads import BrokerInfo
@@ -62,20 +62,20 @@ class ReplicaNode(Node):
         super().__init__(cluster, info, cluster.config)
         self.manager = ReplicaManager(
             BrokerId(info.id),
+            ReplicaPorts(
+                logs=self.logs,
+                topic_configs=self,
+                metadata=self,
+                isr_store=self,
+                leadership_listener=self,
+                log_dir_events=self,
+            ),
+            LeaderAccess(connect=self._connect, one_thread=True, threaded=False),
             config=ReplicaConfig(fetch_max_bytes=1, lag_time_max_ms=LAG_MS),
-            logs=self.logs,
-            configs=self,
-            metadata=self,
-            isr_store=self,
-            leadership_listener=self,
-            log_dir_events=self,
-            connect=self._connect,
-            one_fetcher_thread=True,
             timer=self.tasks,
             scheduler=self.tasks,
             clock=cluster.clock,
             failures=cluster.failures,
-            fetcher_threads=False,
         )
         self.logs.startup()
         self.manager.start()
@@ -85,11 +85,11 @@ class ReplicaNode(Node):
         if modelled.error_code:
             return modelled
         if isinstance(request, LeaderAndIsrRequest):
-            return self.manager.become_leader_or_follower(request)
+            return self.manager.leadership.become_leader_or_follower(request)
         if isinstance(request, StopReplicaRequest):
-            return self.manager.stop_replicas(request)
+            return self.manager.leadership.stop_replicas(request)
         assert isinstance(request, UpdateMetadataRequest)
-        self.manager.on_brokers_changed()
+        self.manager.isr_updates.on_brokers_changed()
         return modelled
 
     def die(self) -> None:
@@ -98,7 +98,7 @@ class ReplicaNode(Node):
         self.logs.kill()
 
     def find_log(self, partition: TopicPartition) -> Log | None:
-        hosted = self.manager.find_partition(partition)
+        hosted = self.manager.hosted.find(partition)
         return None if hosted is None else hosted.log
 
     # --- what replication needs ---
@@ -252,7 +252,7 @@ class ReplicaWorld(World):
             (node, partition)
             for node in self._replicas()
             for partition in self.partitions
-            if (hosted := node.manager.find_partition(partition)) is not None and hosted.is_leader
+            if (hosted := node.manager.hosted.find(partition)) is not None and hosted.is_leader
         ]
         if not leading:
             return
@@ -260,7 +260,7 @@ class ReplicaWorld(World):
         self.values += 1
         value, answer = str(self.values), Produced()
         acks = self.random.choice([ACKS_ALL, ACKS_ALL, ACKS_ALL, 1])
-        node.manager.append_records(
+        node.manager.writes.append_records(
             timeout_ms=FOREVER_MS,
             required_acks=acks,
             entries={partition: records(value)},
@@ -319,7 +319,7 @@ class ReplicaWorld(World):
         super().check_always()
         for node in self._replicas(stuck=True):
             for partition in self.partitions:
-                hosted = node.manager.find_partition(partition)
+                hosted = node.manager.hosted.find(partition)
                 if hosted is not None and hosted.log is not None:
                     self._check_log(node.info.id, partition, hosted.log)
                     self._check_told(partition, hosted)

@@ -32,7 +32,7 @@ def leader_and_isr(
     """Makes this broker the leader of some partitions and a follower of others."""
     if broker.is_stale(request.broker_epoch):
         return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    return broker.replicas.become_leader_or_follower(request)
+    return broker.replicas.leadership.become_leader_or_follower(request)
 
 
 def stop_replica(
@@ -41,7 +41,7 @@ def stop_replica(
     """Stops replicas, and deletes those of deleted or moved partitions."""
     if broker.is_stale(request.broker_epoch):
         return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, partition_errors=[])
-    return broker.replicas.stop_replicas(request)
+    return broker.replicas.leadership.stop_replicas(request)
 
 
 def update_metadata(

@@ -76,7 +76,7 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
             broker.conversions.once("down-convert", 0, context.answering(convert_and_reply))
 
     if known:
-        broker.replicas.fetch_messages(params, known, on_done)
+        broker.replicas.reads.fetch_messages(params, known, on_done)
     else:
         on_done(())
     return LATER

@@ -84,7 +84,7 @@ def list_offsets(
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
             if context.version == _BY_SEGMENTS:
                 return _segment_offsets(broker, topic_partition, partition, request.replica_id)
-            found = broker.replicas.require_partition(topic_partition).search_offset(
+            found = broker.replicas.hosted.require(topic_partition).search_offset(
                 partition.timestamp,
                 isolation=isolation,
                 current_leader_epoch=partition.current_leader_epoch,
@@ -159,7 +159,7 @@ def _segment_offsets(
     asked: ListOffsetsRequest.Topic.Partition,
     replica_id: int,
 ) -> _Listed:
-    offsets = broker.replicas.require_partition(topic_partition).find_segment_offsets(
+    offsets = broker.replicas.hosted.require(topic_partition).find_segment_offsets(
         asked.timestamp,
         max_count=asked.max_num_offsets,
         isolation=_isolation(replica_id, _READ_UNCOMMITTED),
@@ -183,7 +183,7 @@ def offset_for_leader_epoch(
         name: str, asked: OffsetForLeaderEpochRequest.Topic.Partition
     ) -> OffsetForLeaderEpochResponse.Topic.Partition:
         try:
-            partition = broker.replicas.require_partition(TopicPartition(name, asked.partition))
+            partition = broker.replicas.hosted.require(TopicPartition(name, asked.partition))
             end = partition.end_offset_for_epoch(
                 asked.leader_epoch, current_leader_epoch=asked.current_leader_epoch
             )
@@ -232,7 +232,7 @@ def delete_records(
         for topic in request.topics
         for partition in topic.partitions
     }
-    broker.replicas.delete_records(timeout_ms=request.timeout_ms, offsets=offsets, on_done=on_done)
+    broker.replicas.writes.delete_records(offsets, on_done, timeout_ms=request.timeout_ms)
     return LATER
 
 
@@ -267,7 +267,7 @@ def describe_log_dirs(
                 total_bytes=directory.total_bytes,
                 usable_bytes=directory.usable_bytes,
             )
-            for directory in log_dirs.describe_log_dirs(broker.logs, broker.replicas)
+            for directory in log_dirs.describe_log_dirs(broker.logs, broker.replicas.hosted)
         ]
     )
 

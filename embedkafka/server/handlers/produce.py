@@ -99,7 +99,7 @@ def _append(
     entries: Mapping[TopicPartition, memoryview],
     on_done: OnProduced,
 ) -> None:
-    broker.replicas.append_records(
+    broker.replicas.writes.append_records(
         timeout_ms=request.timeout_ms,
         required_acks=request.acks,
         entries=entries,

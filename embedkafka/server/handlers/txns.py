@@ -272,7 +272,7 @@ def _write_marker(
         _complete_offsets(broker, marker, results)
         reply(_marker_answer(marker, results))
 
-    broker.replicas.append_records(
+    broker.replicas.writes.append_records(
         timeout_ms=broker.config.broker.integer("request.timeout.ms"),
         required_acks=ACKS_ALL,
         entries={partition: memoryview(bytearray(batch)) for partition in partitions},
@@ -345,7 +345,7 @@ def _producers(
 ) -> DescribeProducersResponse.Topic.Partition:
     _Partition = DescribeProducersResponse.Topic.Partition
     try:
-        log = broker.replicas.require_partition(topic_partition).require_log()
+        log = broker.replicas.hosted.require(topic_partition).require_log()
     except ApiError as error:
         is_known = topic_partition.topic in broker.metadata.snapshot.topics
         return _Partition(

@@ -32,7 +32,7 @@ def fetch(cluster, offset, broker_epoch):
         isolation=FetchIsolation.LOG_END,
     )
     request = PartitionFetch(TP, offset, 1_000, log_start_offset=0)
-    cluster[1].manager.fetch_messages(params, [request], answers.extend)
+    cluster[1].manager.reads.fetch_messages(params, [request], answers.extend)
     return answers[0].error
 
 

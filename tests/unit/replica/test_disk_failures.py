@@ -173,7 +173,7 @@ def test_a_leader_whose_disk_breaks_as_it_is_read_does_not_stop_its_followers(
     cluster, files, monkeypatch
 ):
     """A leader in the same process hands over a range of its file; reading that may fail."""
-    leader = cluster[1].manager
+    leader = cluster[1].manager.reads
     read = leader.read_as_follower
 
     def read_then_break(*arguments):

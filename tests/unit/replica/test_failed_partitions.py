@@ -10,6 +10,7 @@ from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import PartitionData
 from embedkafka.replica.fetcher import Followed, FollowState
 from embedkafka.replica.fetcher_manager import FetcherManager
+from embedkafka.replica.leader_endpoint import LeaderAccess
 from embedkafka.replica.partition import Partition
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import BackgroundFailure
@@ -152,8 +153,7 @@ def test_a_bug_on_the_way_to_the_leader_ends_no_thread(cluster, wakes):
     leader = BrokenLeader(wakes=wakes)
     manager = FetcherManager(
         BrokerId(2),
-        lambda leader_id, on_news: leader,
-        one_thread=wakes,
+        LeaderAccess(connect=lambda leader_id, on_news: leader, one_thread=wakes),
         config=ReplicaConfig(fetch_backoff_ms=1),
         clock=SystemClock(),
         failures=cluster.failures,
@@ -180,8 +180,7 @@ def test_a_thread_that_cannot_begin_to_follow_one_leader_follows_the_others(clus
 
     manager = FetcherManager(
         BrokerId(2),
-        connect,
-        one_thread=True,
+        LeaderAccess(connect=connect, one_thread=True),
         config=ReplicaConfig(),
         clock=SystemClock(),
         failures=cluster.failures,

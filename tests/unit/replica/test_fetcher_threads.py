@@ -9,6 +9,7 @@ from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import PartitionData
 from embedkafka.replica.fetcher import Followed
 from embedkafka.replica.fetcher_manager import FetcherManager
+from embedkafka.replica.leader_endpoint import LeaderAccess
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
@@ -64,8 +65,7 @@ def make_manager(asked, single):
 
         manager = FetcherManager(
             BrokerId(2),
-            connect,
-            one_thread=one_thread,
+            LeaderAccess(connect=connect, one_thread=one_thread),
             config=ReplicaConfig(),
             clock=SystemClock(),
             failures=single.cluster.failures,
@@ -144,7 +144,7 @@ def test_replication_with_real_threads_acknowledges_everything(threaded_cluster)
 
     for n in range(total):
         index = n % len(partitions)
-        cluster[index % 3 + 1].manager.append_records(
+        cluster[index % 3 + 1].manager.writes.append_records(
             timeout_ms=20_000,
             required_acks=-1,
             entries={partitions[index]: cluster.records(f"v{n}")},
@@ -172,7 +172,7 @@ def test_all_is_answered_when_a_leader_moves_under_load(threaded_cluster):
         leader = 1 + n // 20
         if n and n % 20 == 0:
             cluster.elect(leader)
-        cluster[leader].manager.append_records(
+        cluster[leader].manager.writes.append_records(
             timeout_ms=20_000,
             required_acks=-1,
             entries={TP: cluster.records(f"v{n}")},
@@ -197,7 +197,7 @@ def test_news_is_fetched_by_the_thread_that_brings_it(threaded_cluster):
 
     for _ in range(100):  # the fetcher itself may be at it now and then
         produced.clear()
-        cluster[1].manager.append_records(
+        cluster[1].manager.writes.append_records(
             timeout_ms=30_000, required_acks=-1, entries={TP: cluster.records("v")}, on_done=on_done
         )
         assert produced.wait(10)

@@ -51,7 +51,7 @@ def test_internal_topics_are_for_coordinators_only(make_cluster):
     cluster.elect(1, of=offsets)
     assert cluster[1].produce("a", to=offsets).error is ErrorCode.INVALID_TOPIC_EXCEPTION
     answers = []
-    cluster[1].manager.append_records(
+    cluster[1].manager.writes.append_records(
         timeout_ms=1_000,
         required_acks=-1,
         entries={offsets: batch("a")},
@@ -63,7 +63,7 @@ def test_internal_topics_are_for_coordinators_only(make_cluster):
 
 def test_each_partition_of_a_request_has_its_own_error(single):
     answers = []
-    single.manager.append_records(
+    single.manager.writes.append_records(
         timeout_ms=1_000,
         required_acks=-1,
         entries={TP: batch("a"), OTHER: batch("b")},
@@ -134,7 +134,7 @@ def test_fetch_waits_until_its_minimum_is_there(single):
 def test_minimum_is_counted_over_all_partitions(single):
     single.cluster.elect(1, of=OTHER)
     answers = []
-    single.manager.fetch_messages(
+    single.manager.reads.fetch_messages(
         FetchParams(
             max_wait_ms=500,
             min_bytes=100,
@@ -161,7 +161,7 @@ def test_fetch_before_the_last_segment_does_not_wait_for_its_minimum(make_cluste
 
 def test_fetch_is_answered_when_one_partition_has_an_error(single):
     answers = []
-    single.manager.fetch_messages(
+    single.manager.reads.fetch_messages(
         FetchParams(
             max_wait_ms=500,
             min_bytes=1,
@@ -189,7 +189,7 @@ def test_first_batch_comes_whole_and_the_rest_of_the_request_stays_below_the_lim
     single.produce("a" * 100)
     single.produce("b", to=OTHER)
     answers = []
-    single.manager.fetch_messages(
+    single.manager.reads.fetch_messages(
         FetchParams(
             max_wait_ms=0, min_bytes=1, max_bytes=10, isolation=FetchIsolation.HIGH_WATERMARK
         ),
@@ -204,7 +204,7 @@ def test_first_batch_comes_whole_and_the_rest_of_the_request_stays_below_the_lim
 def test_old_clients_get_nothing_above_their_limit(single):
     single.produce("a" * 100)
     answers = []
-    single.manager.fetch_messages(
+    single.manager.reads.fetch_messages(
         FetchParams(
             max_wait_ms=0,
             min_bytes=1,
@@ -258,7 +258,7 @@ def test_fetcher_that_read_from_another_log_learns_where_they_part(single):
 
 
 def find(node, timestamp, isolation=FetchIsolation.HIGH_WATERMARK, **options):
-    return node.manager.find_offset(TP, timestamp, isolation=isolation, **options)
+    return node.partition().find_offset(timestamp, isolation=isolation, **options)
 
 
 def test_offsets_by_their_special_timestamps(single):
@@ -293,10 +293,10 @@ def test_end_of_an_epoch_is_the_start_of_the_next(single):
     single.produce("a", "b")
     single.cluster.elect(1)
     single.produce("c")
-    end = single.manager.end_offset_for_epoch
-    assert end(TP, 0) == (0, 2)
-    assert end(TP, 1) == (1, 3)
-    assert end(TP, 9) == (-1, -1)
+    end = single.partition().end_offset_for_epoch
+    assert end(0) == (0, 2)
+    assert end(1) == (1, 3)
+    assert end(9) == (-1, -1)
 
 
 # -- delete records
@@ -304,7 +304,7 @@ def test_end_of_an_epoch_is_the_start_of_the_next(single):
 
 def delete(node, offset):
     answers = []
-    node.manager.delete_records(timeout_ms=1_000, offsets={TP: offset}, on_done=answers.append)
+    node.manager.writes.delete_records({TP: offset}, answers.append, timeout_ms=1_000)
     return answers[0][TP]
 
 
@@ -337,6 +337,6 @@ def test_compacted_topics_keep_their_records(make_cluster):
 
 def test_view_shows_the_partition_at_one_moment(single):
     single.produce("a")
-    (view,) = single.manager.views()
+    (view,) = single.manager.hosted.views()
     assert (view.leader, view.leader_epoch, view.isr) == (1, 0, (1,))
     assert (view.log_start_offset, view.high_watermark, view.log_end_offset) == (0, 1, 1)

@@ -42,7 +42,7 @@ def test_same_leader_epoch_is_not_applied_twice(cluster):
 
 def test_broker_that_is_no_replica_refuses(cluster):
     assert cluster.elect(1, [1, 2], to=[3]) == {3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    assert cluster[3].manager.find_partition(TP) is None
+    assert cluster[3].manager.hosted.find(TP) is None
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -66,11 +66,11 @@ def test_what_is_not_among_everything_hosted_goes(cluster):
     cluster.elect(1)
     cluster.elect(1, of=other)
     tell(cluster, 1, other, type=FULL)
-    assert cluster[1].manager.find_partition(TP) is None
+    assert cluster[1].manager.hosted.find(TP) is None
     assert [log.topic_partition for log in cluster[1].logs.all_logs()] == [other]
     _, following = cluster[1].changes[-1]
     assert [c.topic_partition for c in following] == [TP], "coordinators hear of it"
-    assert cluster[1].manager.find_partition(other).is_leader
+    assert cluster[1].manager.hosted.find(other).is_leader
 
 
 def test_a_change_says_nothing_of_other_partitions(cluster):
@@ -94,7 +94,7 @@ def tell(cluster, broker, of, **values):
     request = leader_and_isr(
         of, leader=broker, isr=[broker], replicas=[broker], is_new=False, **{**known, **values}
     )
-    return cluster[broker].manager.become_leader_or_follower(request)
+    return cluster[broker].manager.leadership.become_leader_or_follower(request)
 
 
 def test_requests_without_topic_ids_are_answered_by_name(cluster):
@@ -108,7 +108,7 @@ def test_requests_without_topic_ids_are_answered_by_name(cluster):
         partition_epoch=0,
         replicas=[1],
     )
-    response = cluster[1].manager.become_leader_or_follower(
+    response = cluster[1].manager.leadership.become_leader_or_follower(
         LeaderAndIsrRequest(
             controller_id=1,
             controller_epoch=1,
@@ -139,7 +139,7 @@ def test_a_partition_that_cannot_be_is_refused_and_others_are_led(cluster, topic
         )
         for name, index in ((topic, partition), ("fine", 3))
     ]
-    response = cluster[1].manager.become_leader_or_follower(
+    response = cluster[1].manager.leadership.become_leader_or_follower(
         LeaderAndIsrRequest(
             controller_id=1,
             controller_epoch=1,
@@ -151,13 +151,13 @@ def test_a_partition_that_cannot_be_is_refused_and_others_are_led(cluster, topic
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.NONE,
     ]
-    assert cluster[1].manager.find_partition(TopicPartition(topic, partition)) is None
+    assert cluster[1].manager.hosted.find(TopicPartition(topic, partition)) is None
     assert cluster[1].partition(TopicPartition("fine", 3)).is_leader
 
 
 @pytest.mark.parametrize(("topic", "partition"), ILLEGAL)
 def test_a_partition_that_cannot_be_is_not_stopped(cluster, topic, partition):
-    response = cluster[1].manager.stop_replicas(
+    response = cluster[1].manager.leadership.stop_replicas(
         StopReplicaRequest(
             controller_id=1,
             controller_epoch=1,
@@ -197,7 +197,7 @@ def test_deleted_replica_is_gone_with_its_log(cluster):
     directory = cluster[1].log().directory
     response = cluster.stop_replica(1, delete=True, leader_epoch=-2)
     assert stop_error(response) is ErrorCode.NONE
-    assert cluster[1].manager.find_partition(TP) is None
+    assert cluster[1].manager.hosted.find(TP) is None
     assert not directory.exists()
     _, following = cluster[1].changes[-1]
     assert [change.topic_partition for change in following] == [TP]
@@ -240,10 +240,10 @@ def test_deleting_what_is_not_hosted_is_no_error(cluster):
 )
 def test_older_forms_of_the_stop_request_are_understood(cluster, which):
     cluster.elect(1)
-    cluster[1].manager.stop_replicas(
+    cluster[1].manager.leadership.stop_replicas(
         StopReplicaRequest(controller_id=1, controller_epoch=1, delete_partitions=True, **which)
     )
-    assert cluster[1].manager.find_partition(TP) is None
+    assert cluster[1].manager.hosted.find(TP) is None
 
 
 def test_topic_can_be_made_again_under_its_name(cluster):
@@ -271,9 +271,9 @@ def test_stale_controller_stops_nothing(cluster):
 
 def test_require_leader_tells_followers_apart(cluster):
     cluster.elect(1)
-    assert cluster[1].manager.require_leader(TP).is_leader
+    assert cluster[1].manager.hosted.require_leader(TP).is_leader
     with pytest.raises(ApiError) as raised:
-        cluster[2].manager.require_leader(TP)
+        cluster[2].manager.hosted.require_leader(TP)
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

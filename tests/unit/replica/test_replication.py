@@ -223,7 +223,7 @@ def test_broker_joins_the_set_only_when_it_is_known_to_be_alive(cluster):
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2)
     cluster.metadata.alive.add(3)
-    cluster[1].manager.on_brokers_changed()
+    cluster[1].manager.isr_updates.on_brokers_changed()
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2, 3)
 
@@ -239,12 +239,12 @@ def test_broker_that_comes_back_joins_the_set_only_after_it_has_fetched(cluster,
         cluster.settle()
         cluster.metadata.alive.add(3)
     cluster.kill(3)
-    cluster[1].manager.on_brokers_changed()
+    cluster[1].manager.isr_updates.on_brokers_changed()
     if was_in_sync:
         cluster.elect(1, [1, 2, 3], isr=[1, 2])
     shutil.rmtree(cluster.directory / "broker-3")  # what it once had, it has no longer
     cluster.start(3)
-    cluster[1].manager.on_brokers_changed()
+    cluster[1].manager.isr_updates.on_brokers_changed()
     cluster.pass_time(LAG_MS)
     assert cluster[1].partition().isr == (1, 2)
     cluster.repeat_election(to=[3])
@@ -258,9 +258,9 @@ def test_broker_that_has_fetched_before_it_is_known_to_be_back_is_asked_again(cl
     cluster.elect(1, isr=[1, 2])
     cluster.metadata.alive.discard(3)
     cluster.settle()
-    cluster[1].manager.on_brokers_changed()  # of some other broker
+    cluster[1].manager.isr_updates.on_brokers_changed()  # of some other broker
     cluster.metadata.alive.add(3)
-    cluster[1].manager.on_brokers_changed()
+    cluster[1].manager.isr_updates.on_brokers_changed()
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2, 3)
 
@@ -414,7 +414,7 @@ def test_follower_behind_the_leaders_log_start_starts_over(diverging):
     diverging.unreachable.add(1)
     diverging.pass_time(LAG_MS)
     diverging[1].produce("a", "b", "c", acks=1)
-    diverging[1].manager.delete_records(timeout_ms=0, offsets={TP: 3}, on_done=lambda _: None)
+    diverging[1].manager.writes.delete_records({TP: 3}, lambda _: None, timeout_ms=0)
     diverging[1].produce("d", acks=1)
     diverging.unreachable.clear()
     diverging.pass_time(1_000)
@@ -428,12 +428,12 @@ def test_new_leader_tells_no_end_offset_before_it_knows_its_high_watermark(clust
     cluster[1].produce("a")
     cluster.settle()
     cluster.elect(2)  # its high watermark is still 0
-    find = cluster[2].manager.find_offset
+    find = cluster[2].partition().find_offset
     with pytest.raises(ApiError) as raised:
-        find(TP, -1, isolation=FetchIsolation.HIGH_WATERMARK)
+        find(-1, isolation=FetchIsolation.HIGH_WATERMARK)
     assert raised.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
     cluster.settle()
-    assert find(TP, -1, isolation=FetchIsolation.HIGH_WATERMARK).offset == 1
+    assert find(-1, isolation=FetchIsolation.HIGH_WATERMARK).offset == 1
 
 
 def test_acknowledged_records_survive_the_leader(cluster):
@@ -541,7 +541,7 @@ def test_records_are_deleted_on_all_replicas(cluster):
     cluster[1].produce("a", "b", "c")
     cluster.settle()
     answers = []
-    cluster[1].manager.delete_records(timeout_ms=1_000, offsets={TP: 2}, on_done=answers.append)
+    cluster[1].manager.writes.delete_records({TP: 2}, answers.append, timeout_ms=1_000)
     assert not answers
     cluster.settle()
     assert answers[0][TP] == (2, ErrorCode.NONE)
@@ -554,7 +554,7 @@ def test_deletion_times_out_while_a_live_replica_is_silent(cluster):
     cluster.settle()
     cluster.unreachable.add(1)
     answers = []
-    cluster[1].manager.delete_records(timeout_ms=1_000, offsets={TP: 1}, on_done=answers.append)
+    cluster[1].manager.writes.delete_records({TP: 1}, answers.append, timeout_ms=1_000)
     cluster.pass_time(1_000)
     assert answers[0][TP].error is ErrorCode.REQUEST_TIMED_OUT
 
@@ -565,6 +565,6 @@ def test_deletion_does_not_wait_for_a_dead_replica(cluster):
     cluster.settle()
     cluster.kill(3)
     answers = []
-    cluster[1].manager.delete_records(timeout_ms=1_000, offsets={TP: 1}, on_done=answers.append)
+    cluster[1].manager.writes.delete_records({TP: 1}, answers.append, timeout_ms=1_000)
     cluster.settle()
     assert answers[0][TP].error is ErrorCode.NONE

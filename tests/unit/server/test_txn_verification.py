@@ -22,7 +22,7 @@ ME, OTHER = 1, 2
 
 
 class Logs:
-    """ReplicaManager and its logs: what was begun and confirmed, by partition."""
+    """HostedPartitions and their logs: what was begun and confirmed, by partition."""
 
     def __init__(self):
         self.open = set()
@@ -114,7 +114,7 @@ class Bench:
         self.verification = TxnVerification(
             ME,
             SimpleNamespace(broker=config),
-            replicas=self.logs,
+            partitions=self.logs,
             metadata=SimpleNamespace(snapshot=SimpleNamespace(find_partition=self._find)),
             txns=self.coordinators,
             channels=self.coordinators,
