@@ -1,11 +1,11 @@
-"""A request that waits for something to become true, or for its time to run out.
+"""A request that waits for a condition or for its timeout.
 
-Owner: `_lock` (rank 10) makes deciding exclusive; `_claim` is a one-shot flag, taken by whoever
-completes the operation and never given back.
-Invariants: `on_complete` runs exactly once, never beside `try_complete`, and with no lock of the
-operation held, so it may reply, take any lock and complete other operations; a change that happens
-while another thread decides is never lost (`maybe_try_complete`).
-Not here: who wakes it (`purgatory.py`), and when it expires (`timer.py`).
+Owner: `_lock` (rank 10) lets one thread decide at a time; `_claim` is a one-shot flag that the
+completing thread takes and never releases.
+Invariants: `on_complete` runs exactly once, never concurrently with `try_complete`, and without the
+operation's lock, so it may reply, take any lock and complete other operations. A change that
+happens while another thread decides is never lost (`maybe_try_complete`).
+Not here: waking it (`purgatory.py`) and expiring it (`timer.py`).
 """
 
 import threading
@@ -16,7 +16,7 @@ from embedkafka.runtime.scheduler import Cancellable
 
 
 class DelayedOperation(ABC):
-    """Completes once: when `try_complete` says so, when forced, or `delay_ms` after it was watched.
+    """Completes once: when `try_complete` allows it, when forced, or after `delay_ms` of waiting.
 
     Subclasses decide in `try_complete` and answer in `on_complete`.
     """
@@ -32,49 +32,51 @@ class DelayedOperation(ABC):
 
     @abstractmethod
     def try_complete(self) -> bool:
-        """Whether what it waits for is true. Runs under the operation's lock and does not block.
+        """Whether the condition holds. Runs under the operation's lock and must not block.
 
         It may call `force_complete` itself, as Kafka's operations do; returning True does the same.
         """
 
     @abstractmethod
     def on_complete(self) -> None:
-        """Answers, from the state there is now. Runs once."""
+        """Answers from the current state. Runs once."""
 
     def on_expiration(self) -> None:  # noqa: B027  (optional: most operations only count)
-        """Follows `on_complete` when time ran out."""
+        """Runs after `on_complete` when the operation timed out."""
 
     @property
     def is_completed(self) -> bool:
         return self._claim.locked()
 
     def force_complete(self) -> bool:
-        """Completes now; True for the one caller that did it."""
+        """Completes now; True only for the caller that completed it."""
         if not self._claim.acquire(blocking=False):
             return False
         self.cancel_timeout()
         if self._decider == threading.get_ident():
-            self._completion_due = True  # the lock is held here: `_decide` answers after it
+            self._completion_due = (
+                True  # this thread holds the lock: `_decide` answers after releasing it
+            )
             return True
         with self._lock:
-            pass  # another thread may be deciding: it ends first, and no other begins
+            pass  # wait for a thread that is deciding; after that, no thread decides again
         self.on_complete()
         return True
 
     def expire(self) -> None:
-        """Completes because time ran out. The purgatory's owner says on which thread."""
+        """Completes because of the timeout. The purgatory's owner chooses the thread."""
         if self.force_complete():
             self.on_expiration()
 
     def maybe_try_complete(self) -> bool:
-        """Completes if it can; True for the one caller that did it.
+        """Completes if possible; True only for the caller that completed it.
 
-        Never waits for another thread that is deciding: it leaves a note, and that thread looks
-        again. The note is left before giving up and read after the lock is free, so either this
-        thread gets the lock on its second attempt or the other one sees the note.
+        Never waits for another thread that is deciding: it sets a flag, and that thread tries
+        again. The flag is set before giving up and read after the lock is released, so either this
+        thread gets the lock on its second attempt or the other one sees the flag.
         """
         if self._decider == threading.get_ident():
-            self._try_again = True  # called from within `try_complete`: look again afterwards
+            self._try_again = True  # called from within `try_complete`: try again afterwards
             return False
         while not self.is_completed:
             if self._lock.acquire(blocking=False):
@@ -89,18 +91,18 @@ class DelayedOperation(ABC):
         return False
 
     def cancel_timeout(self) -> None:
-        """Lets the operation wait without a limit."""
+        """Lets the operation wait without a timeout."""
         if self._timer_task is not None:
             self._timer_task.cancel()
 
     def expire_with(self, task: Cancellable) -> None:
-        """Ties the operation to the timer task that expires it."""
+        """Links the operation to the timer task that expires it."""
         self._timer_task = task
-        if self.is_completed:  # completed before the task was known, so nobody has cancelled it
+        if self.is_completed:  # completed before the task was known, so it is still scheduled
             task.cancel()
 
     def _decide(self) -> bool:
-        """Asks `try_complete`, releases the lock, then answers if this call completed it."""
+        """Calls `try_complete`, releases the lock, then answers if this call completed it."""
         self._try_again = False
         self._decider = threading.get_ident()
         try:

@@ -1,9 +1,9 @@
-"""Where delayed operations wait: watch lists by key, and a timer for those nobody wakes.
+"""Where delayed operations wait: watch lists by key, and a timer for the timeouts.
 
 Owner: `_lock` (leaf) guards the watch lists; operations are never called while it is held.
-Invariants: an operation is tried once more after it is in every list, so a change between the
-first try and the watching is not missed; each operation expires at most once; one that fails is
-recorded, and neither the thread that woke it nor the others under its key suffer for it.
+Invariants: an operation is tried again once it is in every list, so no change is missed between
+the first try and watching. Each operation expires at most once. A failing operation is recorded; it
+affects neither the thread that woke it nor the other operations under its key.
 Not here: the timer's thread, and the decision whether an operation can complete.
 """
 
@@ -24,8 +24,8 @@ Op = TypeVar("Op", bound=DelayedOperation)
 class Purgatory(Generic[Op]):
     """Watches operations of one kind.
 
-    `expire` receives an operation whose time ran out, on the timer's thread, and makes
-    `operation.expire()` run where that kind of operation may do its work; without it, right there.
+    The timer's thread passes a timed-out operation to `expire`, which calls `operation.expire()`
+    on a suitable thread. By default the timer's thread calls it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Purgatory(Generic[Op]):
 
     @property
     def watched(self) -> int:
-        """Entries in the watch lists: one per operation and key, completed ones until purged."""
+        """Entries in the watch lists: one per operation and key, until purged."""
         with self._lock:
             return sum(map(len, self._watchers.values()))
 
@@ -59,8 +59,8 @@ class Purgatory(Generic[Op]):
         return sum(not operation.is_completed for operation in self._operations())
 
     def try_complete_else_watch(self, operation: Op, keys: Collection[Hashable]) -> bool:
-        """True when this call completed `operation`; otherwise it waits under each of `keys`."""
-        assert keys, "an operation without keys would wait for its timeout only"
+        """True if this call completed `operation`; otherwise it waits under each of `keys`."""
+        assert keys, "an operation without keys could only time out"
         if operation.maybe_try_complete():
             return True
         if not self._watch(operation, keys):
@@ -74,8 +74,10 @@ class Purgatory(Generic[Op]):
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Tries every operation under `key`, after something changed; how many completed."""
-        if key not in self._watchers:  # nearly always, and no lock: see `try_complete_else_watch`
+        """Tries every operation under `key` after a change; returns how many completed."""
+        if (
+            key not in self._watchers
+        ):  # the usual case; safe without the lock, see `try_complete_else_watch`
             return 0
         with self._lock:
             operations = list(self._watchers.get(key, ()))
@@ -83,15 +85,15 @@ class Purgatory(Generic[Op]):
         for operation in operations:
             try:
                 completed += operation.maybe_try_complete()
-            except Exception as error:  # the caller is not its client; it is recorded
+            except Exception as error:  # the caller serves another client, so only record it
                 self._record(operation, error)
         self._forget_completed(key, operations)
         return completed
 
     def shutdown(self, *, complete: bool = True) -> None:
-        """Lets nothing wait any longer: completes every operation, or just drops it.
+        """Completes every waiting operation, or drops it.
 
-        An operation that arrives later completes at once.
+        Operations that arrive later complete at once.
         """
         with self._lock:
             self._open = False
@@ -103,7 +105,7 @@ class Purgatory(Generic[Op]):
                 continue
             try:
                 operation.force_complete()
-            except Exception as error:  # the others must be answered too; it is recorded
+            except Exception as error:  # the other operations must be answered too
                 self._record(operation, error)
 
     def _record(self, operation: Op, error: Exception) -> None:
@@ -121,7 +123,7 @@ class Purgatory(Generic[Op]):
         return True
 
     def _purge(self) -> None:
-        """Forgets operations that completed by expiring or under another key."""
+        """Drops operations that timed out or completed under another key."""
         self._watched_since_purge = 0
         for key in list(self._watchers):
             self._keep_waiting(key, [op for op in self._watchers[key] if op.is_completed])
@@ -142,7 +144,7 @@ class Purgatory(Generic[Op]):
             del self._watchers[key]
 
     def _operations(self) -> list[Op]:
-        """Each operation once, in the order of watching per key."""
+        """Each operation once, in watch order per key."""
         with self._lock:
             return list({op: None for ops in self._watchers.values() for op in ops})
 

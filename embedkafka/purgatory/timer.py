@@ -1,9 +1,9 @@
-"""The timer thread of a broker: it sleeps until the next bucket of its wheel, and not before.
+"""A broker's timer thread, which sleeps until the next bucket of its wheel is due.
 
 Owner: `_condition` (leaf) guards the wheel; callbacks run on the timer's thread with no lock held.
 Invariants: a callback runs at most once, never early, and never after its `cancel` returned True;
-a timer with nothing to wait for never wakes; a failing callback is recorded and the timer goes on.
-Not here: work. A callback hands over to a loop or a pool, for one slow callback delays all others.
+an empty timer never wakes; a failing callback is recorded and the timer continues.
+Not here: work. Callbacks hand over to a loop or a pool, because a slow one delays all others.
 """
 
 import math
@@ -18,7 +18,7 @@ from embedkafka.runtime.threads import end_thread, start_thread
 
 
 class TimerTask:
-    """A callback that waits for its time."""
+    """A callback that is due at `deadline_ms`."""
 
     __slots__ = ("_timer", "bucket", "callback", "deadline_ms")
 
@@ -31,7 +31,7 @@ class TimerTask:
         self.bucket: Bucket[TimerTask] | None = None
 
     def cancel(self) -> bool:
-        """Keeps the callback from running; False when it is too late, or was cancelled before."""
+        """Keeps the callback from running; False if it already ran or was cancelled."""
         return self._timer._cancel(self)
 
 
@@ -50,15 +50,15 @@ class SystemTimer:
 
     @property
     def pending(self) -> int:
-        """How many callbacks wait."""
+        """The number of callbacks that wait."""
         return len(self._wheel)
 
     def add(self, delay_ms: float, callback: Callable[[], object]) -> TimerTask:
         """Runs `callback` once, `delay_ms` from now; after `shutdown` it never runs."""
         with self._condition:
-            # Read under the lock: the wheel must not have turned past this moment meanwhile.
+            # Read the clock under the lock, so that the wheel cannot turn past this moment.
             now_ms = self._clock.monotonic_ms()
-            # At least the next tick: a callback never runs before `add` returned its task.
+            # At least one tick from now: no callback runs before `add` has returned its task.
             deadline_ms = max(math.ceil(now_ms + delay_ms), math.floor(now_ms) + 1)
             task = TimerTask(self, deadline_ms, callback)
             if self._open:
@@ -67,7 +67,7 @@ class SystemTimer:
         return task
 
     def shutdown(self) -> None:
-        """Runs nothing more; waits for the callback that is running."""
+        """Runs no more callbacks and waits for the one that is running."""
         with self._condition:
             self._open = False
             self._condition.notify()
@@ -91,11 +91,11 @@ class SystemTimer:
             for task in due:
                 try:
                     task.callback()
-                except Exception as error:  # other timers must still fire; the failure is recorded
+                except Exception as error:  # other callbacks must still run
                     self._failures.record(f"{self.name} running {task.callback!r}", error)
 
     def _await_due(self) -> list[TimerTask]:
-        """Sleeps until tasks are due and takes them; empty when the timer is shut down."""
+        """Sleeps until tasks are due and removes them; empty when the timer is shut down."""
         with self._condition:
             while self._open:
                 due = self._wheel.expire(math.floor(self._clock.monotonic_ms()))

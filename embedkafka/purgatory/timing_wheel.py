@@ -1,10 +1,10 @@
-"""A hierarchical timing wheel: many timers, cheap to set and cheaper to cancel.
+"""A hierarchical timing wheel: many timers, cheap to set and even cheaper to cancel.
 
 Level 0 has `size` buckets of one tick each; a bucket of level n+1 spans a whole turn of level n.
-Levels are made when a delay first needs them. Buckets that hold tasks queue in a heap, so finding
-the next moment of interest never walks empty slots.
+Levels are created when a delay first needs them. Buckets with tasks queue in a heap, so finding the
+next deadline never scans empty slots.
 
-Owner: whoever calls; `SystemTimer` calls under its lock. There is no thread and no clock in here.
+Owner: the caller; `SystemTimer` calls under its lock. The wheel has no thread and no clock.
 Invariants: a task leaves exactly once, by `cancel` or by `expire`; it never leaves before its
 deadline; a bucket is in the heap exactly while its `start_ms` is set.
 Not here: running callbacks, and sleeping (`timer.py`).
@@ -21,7 +21,7 @@ _deadline = attrgetter("deadline_ms")
 
 
 class WheelTask(Protocol):
-    """What waits in a wheel; `bucket` belongs to the wheel and is None while it does not wait."""
+    """A task in a wheel. The wheel sets `bucket`; it is None while the task does not wait."""
 
     deadline_ms: int
     bucket: "Bucket[Any] | None"  # Any: a protocol cannot name the class that fulfils it
@@ -47,14 +47,14 @@ class TimingWheel(Generic[T]):
         if task.deadline_ms <= now_ms:
             return False
         if not self._queue:
-            # Nothing waits, so the levels may skip the idle time instead of cascading through it.
+            # No task waits, so the levels can skip the idle time instead of cascading through it.
             self._turn_to(now_ms)
         self._place(task)
         self._count += 1
         return True
 
     def cancel(self, task: T) -> bool:
-        """Removes `task`; False when it is not waiting (any more)."""
+        """Removes `task`; False if it is not waiting."""
         bucket = task.bucket
         if bucket is None:
             return False
@@ -64,7 +64,7 @@ class TimingWheel(Generic[T]):
         return True
 
     def next_expiration_ms(self) -> int | None:
-        """When `expire` has work next: the start of the first bucket that still holds tasks."""
+        """When `expire` next has work: the start of the first bucket with tasks."""
         queue = self._queue
         while queue:
             first = queue[0]
@@ -127,7 +127,7 @@ class TimingWheel(Generic[T]):
 
 
 class Bucket(Generic[T]):
-    """The tasks of one slot of one level, in the order in which they came."""
+    """The tasks of one slot of one level, in insertion order."""
 
     __slots__ = ("start_ms", "tasks")
 
@@ -136,7 +136,7 @@ class Bucket(Generic[T]):
         self.tasks: dict[T, None] = {}
 
     def __lt__(self, other: "Bucket[T]") -> bool:
-        # The heap compares only queued buckets, and those have a start.
+        # The heap compares only queued buckets, which have a start.
         return self.start_ms < other.start_ms  # type: ignore[operator]
 
 
