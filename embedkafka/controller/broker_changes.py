@@ -1,4 +1,4 @@
-"""Brokers that come, go, fail in part, or want to leave: what becomes of their replicas.
+"""Handles brokers that start, stop, lose disks or shut down: moves their leaders and replicas.
 
 Owner: the controller's event loop.
 Not here: which brokers came and went (`membership`); who wins (`election_strategies`).
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class BrokerChanges:
-    """Keeps the context, the leaders and the brokers' knowledge in step with who is there."""
+    """Keeps the context, the leaders and the brokers' metadata in step with the live brokers."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class BrokerChanges:
             self._lose(change.gone)
 
     def on_modified(self, broker: int) -> None:
-        """A broker may have other addresses now."""
+        """A broker's addresses may have changed."""
         known = self._context.brokers.get(broker)
         now = self._zk.find_broker(broker, self._watch)
         if known is not None and now is not None and now != known:
@@ -80,15 +80,16 @@ class BrokerChanges:
     def _join(
         self, brokers: Collection[int], registered: Mapping[int, tuple[BrokerInfo, int]]
     ) -> None:
-        """New brokers learn everything, the others of them; their replicas come online.
+        """Sends new brokers the full state, announces them to the others, brings replicas online.
 
-        A new broker may be an old one that was away: what it is not told of, it drops.
+        A new broker may be an old one that was away: it drops everything the full state omits.
         """
         context = self._context
         for broker in brokers:
             context.add_broker(*registered[broker])
             context.offline_dirs.pop(broker, None)
-        # Who leads must be known before one can follow, and who is there before it can be in sync.
+        # A follower needs to know its leader, and a leader which brokers are live, before the
+        # follower can join the ISR.
         self._sender.update_metadata()
         replicas = context.replicas_on(brokers)
         doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
@@ -110,7 +111,7 @@ class BrokerChanges:
         self.on_replicas_offline(context.replicas_on(brokers))
 
     def on_replicas_offline(self, replicas: Collection[PartitionAndReplica]) -> None:
-        """Elects leaders in place of lost ones, and takes the lost replicas out of their ISRs."""
+        """Replaces lost leaders and removes the lost replicas from their ISRs."""
         context = self._context
         doomed = [r for r in replicas if context.is_queued_for_deletion(r.topic)]
         others = [r for r in replicas if not context.is_queued_for_deletion(r.topic)]
@@ -123,14 +124,14 @@ class BrokerChanges:
             self._sender.update_metadata()
 
     def on_log_dir_events(self) -> None:
-        """Asks brokers that lost a directory about every replica; the answers tell which."""
+        """Sends brokers that lost a directory all their replicas; the answers show which failed."""
         found = self._zk.log_dir_events(self._watch)
         replicas = self._context.replicas_on(set(found.values()))
         self._changes.move_replicas(replicas, ReplicaState.ONLINE)
         self._zk.delete_log_dir_events(found, epoch_version=self._context.epoch_version)
 
     def shut_down(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
-        """Moves leaders off a broker, stops its followers, and tells what it still leads."""
+        """Moves leaders off a broker and stops its followers; returns what it still leads."""
         context = self._context
         if broker not in context.brokers:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker} does not exist.")
@@ -147,7 +148,7 @@ class BrokerChanges:
         led = [tp for tp in replicated if context.leadership[tp].leader == broker]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker]
         self._changes.move_partitions(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
-        # Followers are stopped first, in a batch of their own, and leave the ISR after that.
+        # Stop followers first, in a separate batch; then they leave the ISR.
         batch = self._sender.new_batch()
         for partition in followed:
             batch.add_stop_replica(broker, partition, delete=False)

@@ -1,11 +1,11 @@
-"""One sender per broker: control requests in order, retried until they arrive.
+"""Sends control requests to each broker in order, and retries until they arrive.
 
 Owner: the controller's loop owns the map of channels.
-Invariants: requests reach a broker in the order in which they were queued, each at least once. A
-request whose answer was lost is sent again; brokers recognise it by its leader epochs. Requests to
-a broker that is gone are dropped with its channel.
-Not here: queue, connection and thread (`net.broker_channel`), what is sent (`request_batch`), what
-an answer means (`core`).
+Invariants: requests reach a broker in queue order, each at least once. A request whose answer was
+lost is sent again; brokers recognise it by its leader epochs. When a broker is gone, its channel
+drops the queued requests.
+Not here: queue, connection and thread (`net.broker_channel`), the requests (`request_batch`),
+handling of answers (`core`).
 """
 
 import logging
@@ -73,7 +73,7 @@ class ControllerChannels:
     def send(self, outgoing: Outgoing) -> None:
         channel = self._channels.get(outgoing.broker)
         if channel is None:
-            _LOG.info("Broker %d is offline: not sent: %s", outgoing.broker, outgoing.request)
+            _LOG.info("Broker %d is offline; dropped %s", outgoing.broker, outgoing.request)
         else:
             channel.post(outgoing)
 
@@ -86,7 +86,7 @@ class ControllerChannels:
         self._ending.clear()
 
     def _deliver(self, endpoint: BrokerEndpoint, channel: Channel, outgoing: Outgoing) -> None:
-        """Sends until there is an answer, or the broker is gone."""
+        """Sends until the broker answers or is gone."""
         while (connection := channel.connect(endpoint)) is not None:
             try:
                 response: ControlResponse = connection.call(outgoing.request, outgoing.version)

@@ -1,8 +1,8 @@
-"""Everything the active controller knows of the cluster, as it was last read or decided.
+"""The active controller's view of the cluster, as last read or decided.
 
-Owner: the controller's event loop; on a controller that is not active it is empty.
+Owner: the controller's event loop; empty while the controller is not active.
 Invariants: it mirrors ZooKeeper and is never ahead of it: znodes are written first.
-Not here: the rules by which it changes (the state machines, `topic_deletion`, `reassignment`).
+Not here: the rules for changing it (the state machines, `topic_deletion`, `reassignment`).
 """
 
 import uuid
@@ -35,13 +35,13 @@ class PartitionAndReplica(NamedTuple):
 
 
 class ControllerContext:
-    """The controller's cache. Collections are plain; whoever writes them is on the loop."""
+    """The controller's cache. Its collections are plain: only the loop writes them."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everything, as a controller that resigns must."""
+        """Forgets everything, because the controller resigns."""
         self.epoch = 0
         self.epoch_version = 0
         self.brokers: dict[int, BrokerInfo] = {}
@@ -70,7 +70,7 @@ class ControllerContext:
         self.broker_epochs.pop(broker_id, None)
 
     def is_live(self, broker_id: int) -> bool:
-        """Registered, and not on its way out: such a broker may lead."""
+        """Registered and not shutting down, so it may lead."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     @property
@@ -111,7 +111,7 @@ class ControllerContext:
                 self.replica_states.pop(PartitionAndReplica(partition, broker), None)
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """The partition's replicas; an empty assignment when there is no such partition."""
+        """The partition's replicas; an empty assignment if the partition does not exist."""
         return self.assignments.get(partition.topic, {}).get(partition.partition, NO_ASSIGNMENT)
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
@@ -150,9 +150,9 @@ class ControllerContext:
         return [r for r in self.replicas_of_topic(topic) if states.get(r) is state]
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Replicated partitions still led by a broker, but for those in deletion.
+        """Partitions that a broker still leads, except unreplicated ones and those being deleted.
 
-        One with a single replica has nowhere to go, and does not hold up a shutdown.
+        A partition with a single replica cannot move, so it does not delay a shutdown.
         """
         return [
             tp
@@ -173,7 +173,7 @@ class ControllerContext:
         return topic in self.topics_to_delete
 
     def stop_epoch(self, partition: TopicPartition) -> int:
-        """The leader epoch to put into a StopReplica request."""
+        """The leader epoch for a StopReplica request."""
         if self.is_queued_for_deletion(partition.topic):
             return EPOCH_DURING_DELETE
         state = self.leadership.get(partition)

@@ -1,4 +1,4 @@
-"""The controller as a broker holds it: a candidate from start to stop, active when elected.
+"""A broker's controller: a candidate from start to stop, active when elected.
 
     zk = KafkaZk(store, clock)                         # the broker's session
     zk.make_persistent_paths()
@@ -10,19 +10,19 @@
 `connect` opens a connection to a broker's control plane, usually
 `lambda endpoint: BrokerClient(endpoint.host, endpoint.port, clock, client_id)`.
 
-What brokers receive: LeaderAndIsr v7, UpdateMetadata v8 and StopReplica v4, on the control-plane
-listener, or the inter-broker one without it; its own broker too. They must refuse a
+The controller sends LeaderAndIsr v7, UpdateMetadata v8 and StopReplica v4 to every broker, its own
+included, on the control-plane listener or else the inter-broker listener. Brokers must refuse a
 `controller_epoch` below the highest seen (STALE_CONTROLLER_EPOCH) and a `broker_epoch` below
 their own (STALE_BROKER_EPOCH; see `broker_epoch`).
 
-What the broker must call: `controlled_shutdown`, `elect_leaders`, `alter_partition_reassignments`
-and `list_partition_reassignments` for the requests of these names; `enable_unclean_election`
-when that setting is turned on. Topics are created, expanded, deleted and configured by writing
-ZooKeeper (`KafkaZk`); so are ISR changes (`update_isr_as_leader`, then `notify_isr_changes`) and
+The broker must call `controlled_shutdown`, `elect_leaders`, `alter_partition_reassignments` and
+`list_partition_reassignments` for the requests with these names, and `enable_unclean_election` when
+that setting changes. The rest arrives through ZooKeeper (`KafkaZk`): topics that are created,
+expanded, deleted or configured, ISR changes (`update_isr_as_leader`, then `notify_isr_changes`) and
 log directory failures (`notify_log_dir_failure`).
 
-Owner: the event loop owns everything but the two numbers that other threads may read.
-Not here: what events do (`core`).
+Owner: the event loop owns everything except the numbers that other threads may read.
+Not here: handling of events (`core`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -100,27 +100,27 @@ class Controller:
 
     @property
     def active_id(self) -> int:
-        """The controller's broker id as last seen by this broker; -1 for none."""
+        """The id of the active controller, as last seen by this broker; -1 for none."""
         return self._core.active_id
 
     @property
     def epoch(self) -> int:
-        """The epoch of this controller while it is active, else 0."""
+        """This controller's epoch while it is active, otherwise 0."""
         return self._core.context.epoch
 
     @property
     def broker_epoch(self) -> int:
-        """This broker's epoch; it changes when a lost session is renewed."""
+        """This broker's epoch; renewing a lost session changes it."""
         return self._core.broker_epoch
 
     def start(self) -> None:
-        """Takes part in elections from now on."""
+        """Starts to take part in controller elections."""
         self._store.on_session_change(self._on_session)
         self._loop.start()
         self._loop.post(events.Startup())
 
     def stop(self) -> None:
-        """Ends the thread and the channels; `/controller` goes when the broker's session closes."""
+        """Ends the thread and the channels; closing the broker's session removes `/controller`."""
         self._stopping = True
         self._store.give_up()
         self._loop.stop()
@@ -132,7 +132,7 @@ class Controller:
         kind: ElectionType,
         reply: ElectionReply,
     ) -> None:
-        """Elects leaders of `partitions`, or of every partition."""
+        """Elects leaders for `partitions`; None means all partitions."""
         trigger = ElectionTrigger.ADMIN
         self._submit(events.ReplicaLeaderElection(partitions, kind, trigger, reply))
 
@@ -141,7 +141,7 @@ class Controller:
         wanted: Mapping[TopicPartition, Sequence[int] | None],
         reply: ReassignmentReply,
     ) -> None:
-        """Begins reassignments; None as target cancels the one in progress."""
+        """Starts reassignments; a target of None cancels the one in progress."""
         self._submit(events.ApiPartitionReassignment(wanted, reply))
 
     def list_partition_reassignments(
@@ -150,13 +150,13 @@ class Controller:
         self._submit(events.ListPartitionReassignments(partitions, reply))
 
     def controlled_shutdown(self, broker: int, broker_epoch: int, reply: ShutdownReply) -> None:
-        """Moves leaders off `broker`; the reply has the partitions that it still leads."""
+        """Moves leaders off `broker`; replies with the partitions that it still leads."""
         self._submit(events.ControlledShutdown(broker, broker_epoch, reply))
 
     def enable_unclean_election(self, topic: str | None = None, *, enabled: bool = True) -> None:
-        """Unclean election was turned on, for `topic` or by default, or off again.
+        """Applies a change of `unclean.leader.election.enable`, for `topic` or as the default.
 
-        What a topic sets is read from ZooKeeper when it matters; the default is kept here.
+        The controller keeps the default, and reads a topic's setting from ZooKeeper when needed.
         """
         self._loop.post(events.UncleanLeaderElectionEnable(topic, enabled))
 

@@ -1,15 +1,15 @@
-"""The controller itself: takes one event at a time, and decides and acts on the whole cluster.
+"""The controller's logic: handles one event at a time, and acts on the whole cluster.
 
 `ControllerCore` has no thread: `controller.Controller` runs it on the broker's event loop, the
 simulation in `tests/sim` on a list. It reads and writes ZooKeeper, queues requests on channels,
 and posts events to itself.
 
-Owner: the thread that calls `handle`; only `active_id` and `broker_epoch` are read by others.
-Invariants: nothing but `Startup`, `Reelect` and `SessionLost` can make a broker controller, and
-every write of a controller checks the epoch with which it was elected: one that has been
-replaced without noticing writes nothing, and resigns.
-Not here: threads (`controller`); what brokers and topics that change mean (`broker_changes`,
-`topic_changes`); the rules of states, deletion and reassignment.
+Owner: the thread that calls `handle`; other threads read only `active_id` and `broker_epoch`.
+Invariants: only `Startup`, `Reelect` and `SessionLost` can make a broker the controller. Every
+write checks the epoch of the controller's election, so a controller that was replaced without
+noticing writes nothing and resigns.
+Not here: threads (`controller`); changes of brokers and topics (`broker_changes`,
+`topic_changes`); the rules for states, deletion and reassignment.
 """
 
 import logging
@@ -53,7 +53,7 @@ class ControllerConfig:
 
     inter_broker_listener: str = "PLAINTEXT"
     control_plane_listener: str | None = None
-    """Where brokers are told what to do; the inter-broker listener when there is none."""
+    """The listener for control requests; None means the inter-broker listener."""
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_ms: int = 300_000
     leader_imbalance_per_broker_percentage: int = 10
@@ -62,7 +62,7 @@ class ControllerConfig:
 
 
 class ControllerCore:
-    """One broker's candidate for controller, and the controller while it is active."""
+    """One broker's candidate for controller; the controller itself while it is active."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class ControllerCore:
         return self.active_id == self.broker.id
 
     def handle(self, event: Event) -> None:
-        """Handles one event; an event for a controller does nothing on one that is not active."""
+        """Handles one event; most events have no effect while this controller is not active."""
         try:
             try:
                 self._handlers[type(event)](event)
@@ -165,7 +165,7 @@ class ControllerCore:
             events.refuse(event)
 
     def resign(self) -> None:
-        """Stops being controller without telling ZooKeeper; closing the session does that."""
+        """Stops being controller, but leaves `/controller` until the session closes."""
         self.active_id = NO_CONTROLLER
         if self._balance_check is not None:
             self._balance_check.cancel()
@@ -173,7 +173,7 @@ class ControllerCore:
         self._sender.close()
         self.context.clear()
 
-    # --- becoming controller, and ceasing to be ---
+    # --- election and resignation ---
 
     def _on_startup(self, event: events.Startup) -> None:
         self._zk.watch_controller(self._on_watch)
@@ -218,13 +218,13 @@ class ControllerCore:
         except (ControllerMoved, SessionExpired):
             raise
         except Exception:
-            # Another broker may succeed where this one cannot; the failure itself is reported.
+            # Let another broker try; the failure itself is recorded.
             self.resign()
             self._zk.delete_controller(epoch_version=version)
             raise
 
     def _take_over(self) -> None:
-        """Rebuilds the context from ZooKeeper and finishes what the last controller left."""
+        """Rebuilds the context from ZooKeeper and continues the last controller's work."""
         context, zk, watch = self.context, self._zk, self._on_watch
         version = context.epoch_version
         zk.make_feature_znode()
@@ -243,7 +243,7 @@ class ControllerCore:
             if context.assignment(partition).is_being_reassigned:
                 context.reassigning[partition] = None
         self._deletion.start(zk.topic_deletions(watch))
-        # Brokers need to know the live brokers before they can follow LeaderAndIsr requests.
+        # Brokers need to know the live brokers before they can obey LeaderAndIsr requests.
         if context.leadership:
             self._sender.update_metadata()
         self._start_machines()
@@ -262,7 +262,7 @@ class ControllerCore:
         ]
         replicas = context.replicas_of(partitions)
         online = [r for r in replicas if context.is_online(r.broker, r.partition)]
-        # All hear everything: the last controller may have died before it told them.
+        # Send everything to all brokers: the last controller may have died before it did.
         self._changes.move_replicas(online, ReplicaState.ONLINE, informing=context.brokers)
         offline = [r for r in replicas if not context.is_online(r.broker, r.partition)]
         self._changes.move_replicas(offline, ReplicaState.OFFLINE)
@@ -295,7 +295,7 @@ class ControllerCore:
         if self.is_active:
             self._topics.on_deletion()
 
-    # --- what leaders and brokers report ---
+    # --- reports from leaders and brokers ---
 
     def _on_isr_change_notification(self, event: events.IsrChangeNotification) -> None:
         if not self.is_active:
@@ -311,10 +311,10 @@ class ControllerCore:
         self._zk.delete_isr_changes(found, epoch_version=self.context.epoch_version)
 
     def _on_response_received(self, event: events.ResponseReceived) -> None:
-        """Takes an answer, unless it is to a request of an earlier life of either side.
+        """Handles an answer, unless either side has a new epoch since the request.
 
-        A broker that registered again meanwhile was told everything anew: the refusal of what
-        was meant for its last life must not halt what it is doing in this one.
+        A broker that registered again got the full state again. Its refusal of a request for its
+        previous epoch must not affect the current one.
         """
         request, broker, response = event.sent.request, event.sent.broker, event.response
         if not self.is_active or request.controller_epoch != self.context.epoch:
@@ -352,7 +352,7 @@ class ControllerCore:
             )
 
     def _on_stop_replica(self, sent: Outgoing, response: StopReplicaResponse) -> None:
-        """Only deletions of topics are followed up; reassignment does not wait for answers."""
+        """Matters only to topic deletion; reassignment does not wait for answers."""
         started = self.context.topics_with_deletion_started
         answers = {
             TopicPartition(answer.topic_name, answer.partition_index): answer.error_code
@@ -421,7 +421,7 @@ class ControllerCore:
             if config.get(_UNCLEAN_ENABLE, default).lower() == "true"
         }
 
-    # --- requests that brokers and admin clients make of the controller ---
+    # --- requests from brokers and admin clients ---
 
     def _on_controlled_shutdown(self, event: events.ControlledShutdown) -> None:
         if not self.is_active:
@@ -454,10 +454,10 @@ class ControllerCore:
         if self.is_active:
             self._reassignments.on_isr_change(event.partition)
 
-    # --- how ---
+    # --- watches ---
 
     def _on_watch(self, seen: WatchEvent) -> None:
-        """Runs on whatever thread delivers watches: it only posts."""
+        """Runs on the thread that delivers watches, so it only posts."""
         event = events.event_of(seen)
         if event is not None:
             self._post(event)

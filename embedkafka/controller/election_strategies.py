@@ -1,7 +1,7 @@
-"""Who leads: four strategies, each a function of a partition's replicas and ISR.
+"""The rules for electing leaders: four strategies, each a function of the replicas and the ISR.
 
-All prefer the order of the assignment, whose first replica is the preferred leader. None means
-that nobody may lead, and the partition stays as it is.
+All follow the order of the assignment, whose first replica is the preferred leader. None means that
+no replica may lead, and the partition stays as it is.
 """
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from embedkafka.zk.payloads import RECOVERING, LeaderAndIsr, ReplicaAssignment
 
 
 class Strategy(Enum):
-    """Why a leader is elected, which decides among whom."""
+    """The reason for an election; it determines which replicas are eligible."""
 
     OFFLINE = "offline partition"
     OFFLINE_ALLOW_UNCLEAN = "offline partition, unclean allowed"
@@ -24,15 +24,15 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """What is known of a partition when its leader is elected."""
+    """A partition's state at its election."""
 
     assignment: ReplicaAssignment
     state: LeaderAndIsr
     online: Collection[int]
-    """Replicas on live brokers; in a controlled shutdown, those shutting down as well."""
+    """Replicas on live brokers; in a controlled shutdown, also on those shutting down."""
     shutting_down: Collection[int] = ()
     unclean: bool = False
-    """Whether a replica outside the ISR may lead when none inside is online."""
+    """Whether a replica outside the ISR may lead when no ISR member is online."""
 
 
 def elect(strategy: Strategy, candidates: Candidates) -> LeaderAndIsr | None:
@@ -47,7 +47,7 @@ def elect(strategy: Strategy, candidates: Candidates) -> LeaderAndIsr | None:
 
 
 def recipients(strategy: Strategy, candidates: Candidates) -> tuple[int, ...]:
-    """The replicas that are told the outcome of an election."""
+    """The replicas that receive the outcome of an election."""
     if strategy is Strategy.REASSIGN:
         return candidates.assignment.target
     if strategy is Strategy.PREFERRED:
@@ -58,7 +58,7 @@ def recipients(strategy: Strategy, candidates: Candidates) -> tuple[int, ...]:
 def first_state(
     assignment: ReplicaAssignment, online: Collection[int], *, controller_epoch: int
 ) -> LeaderAndIsr | None:
-    """A new partition's state: every replica that is online is in sync, the first one leads."""
+    """A new partition's state: all online replicas are in sync and the first one leads."""
     isr = tuple(r for r in assignment.replicas if r in online)
     if not isr:
         return None
@@ -66,7 +66,7 @@ def first_state(
 
 
 def without_replica(state: LeaderAndIsr, broker: int) -> LeaderAndIsr:
-    """The state once `broker` is gone; the last member of an ISR stays in it, leading or not."""
+    """The state without `broker`; the last member of an ISR always stays in it."""
     leader = NO_LEADER if state.leader == broker else state.leader
     isr = state.isr if len(state.isr) == 1 else tuple(r for r in state.isr if r != broker)
     return state.with_leader(leader, isr)

@@ -1,7 +1,7 @@
-"""The closed list of what can happen to a controller.
+"""The closed list of controller events.
 
-Events that a watch brings carry no data: whoever handles them reads ZooKeeper anew, so that one
-event may stand for several changes, and a late one does no harm.
+Events from watches carry no data: the handler reads ZooKeeper again. So one event may stand for
+several changes, and a late one does no harm.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from embedkafka.zk.store import EventType, WatchEvent
 
 
 class ElectionType(Enum):
-    """As ElectLeaders has it on the wire."""
+    """The election types of ElectLeaders, with their wire values."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -30,10 +30,10 @@ class ElectionTrigger(Enum):
 
 
 ElectionReply = Callable[[Mapping[TopicPartition, int | ApiError]], None]
-"""The new leader of each partition, or why there is none."""
+"""The new leader of each partition, or the reason for having none."""
 
 ReassignmentReply = Callable[[Mapping[TopicPartition, ApiError | None] | ApiError], None]
-"""None for each partition whose reassignment was accepted; an ApiError for the whole request."""
+"""None for each partition that was accepted; or one ApiError for the whole request."""
 
 ListReply = Callable[[Mapping[TopicPartition, ReplicaAssignment] | ApiError], None]
 ShutdownReply = Callable[[Sequence[TopicPartition] | ApiError], None]
@@ -52,17 +52,17 @@ class ControllerChange:
 
 @dataclass(frozen=True, slots=True)
 class Reelect:
-    """`/controller` is gone."""
+    """`/controller` was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLost:
-    """This broker's session has expired, its registration and its controllership with it."""
+    """This broker's session expired, which ended its registration and its controllership."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """Brokers registered or went."""
+    """Brokers registered or left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +74,24 @@ class BrokerModifications:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """Topics were created, or deleted by somebody else."""
+    """Topics were created, or deleted by another process."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionModifications:
-    """A topic's assignment changed, perhaps by more partitions."""
+    """A topic's assignment changed; it may have more partitions."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletion:
-    """Topics are to be deleted."""
+    """Topics were marked for deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment:
-    """`/admin/reassign_partitions` is there."""
+    """`/admin/reassign_partitions` was created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,12 @@ class ResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class AutoLeaderBalance:
-    """It is time to look whether leaders are balanced."""
+    """It is time to check the balance of leaders."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncleanLeaderElectionEnable:
-    """Unclean election was allowed, for one topic or, without one, by default, or forbidden."""
+    """The unclean election setting changed, for `topic` or, if None, as the default."""
 
     topic: str | None = None
     enabled: bool = True
@@ -134,7 +134,7 @@ class UncleanLeaderElectionEnable:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLeaderElection:
-    """Elect leaders, of `partitions` or of those in `/admin/preferred_replica_election`."""
+    """Elect leaders for `partitions`, or for those in `/admin/preferred_replica_election`."""
 
     partitions: Collection[TopicPartition] | None
     type: ElectionType
@@ -152,7 +152,7 @@ class ApiPartitionReassignment:
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignments:
-    """Which of `partitions`, or of all, are being reassigned?"""
+    """List reassignments in progress among `partitions`, or among all."""
 
     partitions: Collection[TopicPartition] | None
     reply: ListReply
@@ -160,7 +160,7 @@ class ListPartitionReassignments:
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdown:
-    """A broker wants to stop: move its leaders away."""
+    """A broker is about to stop: move its leaders away."""
 
     broker: int
     broker_epoch: int
@@ -208,7 +208,7 @@ _CREATED_EVENTS: Mapping[str, Event] = {
 
 
 def refuse(event: Event) -> None:
-    """Answers whoever waits for the event's outcome that this is no controller."""
+    """Answers the event's caller with NOT_CONTROLLER."""
     refusal = ApiError(ErrorCode.NOT_CONTROLLER)
     if isinstance(event, ReplicaLeaderElection):
         if event.reply is not None:
@@ -220,7 +220,7 @@ def refuse(event: Event) -> None:
 
 
 def event_of(seen: WatchEvent) -> Event | None:
-    """What a watch that fired means to the controller; None for what it does not react to."""
+    """The event for a watch that fired; None if the controller ignores it."""
     kind, path = seen
     if kind is EventType.CHILD:
         return _CHILD_EVENTS.get(path)

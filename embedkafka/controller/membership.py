@@ -1,4 +1,4 @@
-"""How the set of brokers changed: who joined, who is gone, who came back before that was seen."""
+"""Changes of the broker set: brokers that joined, left, or bounced between two reads."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ class MembershipChange:
 
 
 def compare(known: Mapping[int, int], registered: Mapping[int, int]) -> MembershipChange:
-    """From the epochs the controller knew to those that are registered now."""
+    """Compares the known broker epochs with the registered ones."""
     both = known.keys() & registered.keys()
     return MembershipChange(
         joined=tuple(sorted(registered.keys() - known.keys())),

@@ -1,9 +1,9 @@
-"""The states of a partition, its legal moves, and what a move to ONLINE must write.
+"""The states of a partition, its legal moves, and the writes for a move to ONLINE.
 
 - NON_EXISTENT: never created, or deleted.
 - NEW: has replicas, but no leader and ISR yet.
 - ONLINE: has a leader.
-- OFFLINE: had one, and its broker or log directory is gone.
+- OFFLINE: had a leader whose broker or log directory failed.
 
 An illegal move raises and changes nothing.
 Not here: writing znodes, sending requests (`state_changes`); who wins (`election_strategies`).
@@ -44,12 +44,12 @@ PREDECESSORS: Final[Mapping[PartitionState, frozenset[PartitionState]]] = {
 
 
 class IllegalMove(Exception):
-    """A state was asked for that cannot follow the present one."""
+    """The requested state cannot follow the current one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionOutcome:
-    """States to write to ZooKeeper, who hears of them, and why there are none for others."""
+    """States to write to ZooKeeper, their recipients, and the reasons for having none."""
 
     states: Mapping[TopicPartition, LeaderAndIsr]
     recipients: Mapping[TopicPartition, tuple[int, ...]]
@@ -86,7 +86,7 @@ def legal(
 
 
 def start(context: ControllerContext) -> None:
-    """Derives every partition's state from what a new controller read; no moves are made."""
+    """Derives every partition's state from a new controller's context, without moves."""
     for partition in context.partitions():
         state = context.leadership.get(partition)
         if state is None:
@@ -100,7 +100,7 @@ def start(context: ControllerContext) -> None:
 def waiting_for_leader(
     context: ControllerContext, topic: str | None = None
 ) -> list[TopicPartition]:
-    """Partitions that an election may bring online: NEW or OFFLINE and not to be deleted."""
+    """Partitions that an election may bring online: NEW or OFFLINE, and not being deleted."""
     return [
         partition
         for partition, state in context.partition_states.items()
@@ -113,7 +113,7 @@ def waiting_for_leader(
 def decide_first_leaders(
     context: ControllerContext, partitions: Iterable[TopicPartition]
 ) -> ElectionOutcome:
-    """First states of NEW partitions; the recipients are the ISR."""
+    """Initial states for NEW partitions; the ISR receives them."""
     states: dict[TopicPartition, LeaderAndIsr] = {}
     refused: dict[TopicPartition, str] = {}
     for partition in partitions:
@@ -150,7 +150,7 @@ def decide_elections(
     *,
     unclean_topics: Collection[str] = (),
 ) -> ElectionOutcome:
-    """New leaders under `strategy`, given what ZooKeeper has now."""
+    """New leaders under `strategy`, given the current states in ZooKeeper."""
     states: dict[TopicPartition, LeaderAndIsr] = {}
     told: dict[TopicPartition, tuple[int, ...]] = {}
     refused: dict[TopicPartition, str] = {}

@@ -3,16 +3,16 @@
 With RS the assigned replicas, ORS the original and TRS the target ones, AR those being added and
 RR those being removed:
 
-- U: the assignment RS = TRS + ORS with AR and RR is written to ZooKeeper, then to the context.
-     Replicas of a reassignment that this one replaces, and that it does not need, are stopped.
-- A, while TRS is not in the ISR: the leader epoch is bumped, everybody hears of RS, and AR start
-     as new replicas. A watch on the partition's state tells when the ISR has grown.
-- B, once it is: a leader outside TRS or dead is replaced, RR leave the ISR and are deleted, and
-     RS = TRS is written. That is last: until then, a new controller finds both sets and goes on.
+- U: write the assignment RS = TRS + ORS with AR and RR to ZooKeeper, then to the context. Stop the
+     replicas that only a replaced reassignment needed.
+- A, while TRS is not in the ISR: bump the leader epoch, send RS to all its replicas, and start AR
+     as new replicas. A watch on the partition's state reports when the ISR grows.
+- B, once it is: replace a leader that is dead or outside TRS, remove RR from the ISR and delete
+     them, and write RS = TRS. That is last: until then a new controller finds both sets.
 
-A cancelled reassignment is one whose target is ORS, so it ends at once when ORS is in sync.
+Cancelling makes ORS the target, so the reassignment ends at once if ORS is in sync.
 
-Owner: the controller's event loop; `context.reassigning` lists what is in progress.
+Owner: the controller's event loop; `context.reassigning` lists the reassignments in progress.
 Not here: copying data, which followers do by fetching.
 """
 
@@ -45,7 +45,7 @@ _REMOVAL_STEPS = (
 def validate(
     current: ReplicaAssignment, target: Sequence[int], live: Collection[int]
 ) -> ApiError | None:
-    """Why a partition cannot be reassigned to `target`, if so."""
+    """The reason why a partition cannot be reassigned to `target`, if any."""
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not target:
         return ApiError(code, "Empty replica list specified in partition reassignment.")
@@ -66,7 +66,7 @@ def validate(
 
 
 def plan(current: ReplicaAssignment, target: Sequence[int] | None) -> ReplicaAssignment | None:
-    """The assignment on the way to `target`; without one, the way back, if there is one."""
+    """The assignment that leads to `target`; None cancels: back to the original, if any."""
     if target is not None:
         return current.reassign_to(target)
     if current.is_being_reassigned:
@@ -113,7 +113,7 @@ class Reassignments:
     def submit(
         self, wanted: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Reassigns through the API: newer than, and in place of, what a znode may say."""
+        """Starts reassignments from the API, which override those from the znode."""
         answers: dict[TopicPartition, ApiError | None] = {}
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         states = self._zk.partition_states(wanted)
@@ -133,7 +133,7 @@ class Reassignments:
         return {**answers, **self._trigger(planned)}
 
     def submit_znode(self) -> set[TopicPartition]:
-        """Reassigns what `/admin/reassign_partitions` asks for; the partitions begun."""
+        """Starts the reassignments in `/admin/reassign_partitions`; returns their partitions."""
         if not self._zk.watch_reassignment(self._watch):
             return set()
         planned = {
@@ -148,14 +148,14 @@ class Reassignments:
         return answers.keys() - failed
 
     def resume(self, wanted: Callable[[TopicPartition, ReplicaAssignment], bool]) -> None:
-        """Goes on with those in progress that `wanted` chooses."""
+        """Continues the reassignments in progress that `wanted` selects."""
         for partition in list(self._context.reassigning):
             assignment = self._context.assignment(partition)
             if wanted(partition, assignment):
                 self._try_to_advance(partition, assignment)
 
     def abandon(self, topics: Collection[str]) -> None:
-        """Leaves partitions of `topics` as they are: they are about to be deleted."""
+        """Abandons the reassignments of `topics`, which are about to be deleted."""
         abandoned = [tp for tp in self._context.reassigning if tp.topic in topics]
         for partition in abandoned:
             self._context.reassigning.pop(partition)
@@ -196,7 +196,7 @@ class Reassignments:
     def _try_to_advance(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> ApiError | None:
-        """One partition that cannot go on must not keep the others from it."""
+        """Logs a failure, so that one partition does not block the others."""
         try:
             self._advance(partition, assignment)
         except SessionExpired:
@@ -207,11 +207,11 @@ class Reassignments:
         return None
 
     def _advance(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """One pass through the phases; `assignment` is new, or the one in progress."""
+        """Runs the phases once; `assignment` is new or already in progress."""
         self._record(partition, assignment)
         added = [PartitionAndReplica(partition, broker) for broker in assignment.adding]
         if not self._is_complete(partition, assignment):
-            # Without a leader there is nobody to tell: none of its replicas has been up yet.
+            # Without a leader there is no epoch to bump: none of its replicas has been up yet.
             if partition in self._context.leadership:
                 self._bump_and_tell(partition, assignment)
             self._changes.move_replicas(added, ReplicaState.NEW)
@@ -241,8 +241,8 @@ class Reassignments:
         return is_complete(assignment, state)
 
     def _bump_and_tell(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """The leader takes the new replica list with the new epoch; new replicas may pick any
-        working log directory, which `is_new` says."""
+        """Sends the new replica list with the new epoch. `is_new` allows new replicas to use any
+        working log directory."""
         self._changes.bump_leader_epoch(partition)
         batch = self._sender.new_batch()
         batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
@@ -252,7 +252,7 @@ class Reassignments:
     def _move_leader(self, partition: TopicPartition, settled: ReplicaAssignment) -> None:
         state = self._context.leadership.get(partition)
         if state is None:
-            return  # none of its replicas has been up yet; whichever comes first will lead
+            return  # none of its replicas has been up yet; the first one to come up will lead
         leader = state.leader
         if leader in settled.replicas and self._context.is_online(leader, partition):
             self._bump_and_tell(partition, settled)
@@ -275,7 +275,7 @@ class Reassignments:
         )
 
     def _drop_from_znode(self, matches: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
-        """Takes partitions out of `/admin/reassign_partitions`, which goes when it is empty."""
+        """Removes partitions from `/admin/reassign_partitions`; deletes it when empty."""
         if not self._zk.watch_reassignment(self._watch):
             return
         listed = self._zk.reassignment()

@@ -1,9 +1,9 @@
-"""The states of a replica, its legal moves, and what each move must write and send.
+"""The states of a replica, its legal moves, and the writes and requests for each move.
 
-- NEW: created by a reassignment or with its partition; it can only be told to follow.
+- NEW: created with its partition or by a reassignment; it can only become a follower.
 - ONLINE: its broker is up and it is part of the assignment.
-- OFFLINE: its broker or log directory is down, or it was told to stop.
-- DELETION_STARTED: told to delete its log; the answer is awaited.
+- OFFLINE: its broker or log directory is down, or it received StopReplica.
+- DELETION_STARTED: its broker was sent the deletion and has not answered.
 - DELETION_SUCCESSFUL: the log is gone.
 - DELETION_INELIGIBLE: the deletion failed, or the broker is down; it is retried later.
 - NON_EXISTENT: no such replica.
@@ -47,7 +47,7 @@ PREDECESSORS: Final[Mapping[ReplicaState, frozenset[ReplicaState]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaMoves:
-    """What moving one broker's replicas to a state takes.
+    """The steps that move one broker's replicas to a state.
 
     `at_once` move without a write; `shrink` move once the broker is out of their ISR.
     """
@@ -85,8 +85,8 @@ def move(context: ControllerContext, replica: PartitionAndReplica, target: Repli
 def start(context: ControllerContext) -> None:
     """First states under a new controller.
 
-    A replica on a dead broker may belong to a topic in deletion that the last controller had
-    begun to delete; DELETION_INELIGIBLE is right for it, and leads to OFFLINE for the others.
+    A replica on a dead broker may belong to a topic that the last controller had begun to delete.
+    DELETION_INELIGIBLE fits that case, and the other replicas can move on to OFFLINE.
     """
     for replica in context.replicas_of(context.partitions()):
         online = context.is_online(replica.broker, replica.partition)
@@ -99,7 +99,7 @@ def decide(
     replicas: Iterable[PartitionAndReplica],
     target: ReplicaState,
 ) -> ReplicaMoves:
-    """What to write and send so that `replicas`, all on `broker`, are in state `target`."""
+    """The steps that move `replicas`, all on `broker`, to `target`."""
     legal: list[PartitionAndReplica] = []
     refused: dict[PartitionAndReplica, str] = {}
     for replica in replicas:
@@ -126,7 +126,7 @@ def _decide_new(
     legal: list[PartitionAndReplica],
     refused: dict[PartitionAndReplica, str],
 ) -> ReplicaMoves:
-    """A new replica hears at once whom to follow, if anyone leads."""
+    """A new replica learns its leader at once, if there is one."""
     moves: list[PartitionAndReplica] = []
     tell: list[TopicPartition] = []
     for replica in legal:
@@ -145,7 +145,7 @@ def _decide_online(
     legal: list[PartitionAndReplica],
     refused: dict[PartitionAndReplica, str],
 ) -> ReplicaMoves:
-    """A replica that was NEW knows already; any other one is told its partition's state."""
+    """A NEW replica already has its partition's state; any other one is sent it."""
     tell = [
         r.partition
         for r in legal

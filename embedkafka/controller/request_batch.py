@@ -1,15 +1,15 @@
-"""Collects what brokers must be told, and makes one request of each kind per broker of it.
+"""Collects updates for brokers into one request of each kind per broker.
 
 As in Kafka, one step of the controller ends in at most one LeaderAndIsr, UpdateMetadata and
 StopReplica request per broker, sent in this order; every partition that is in a LeaderAndIsr
 request is in an UpdateMetadata request to all brokers. Requests carry the epoch of the broker
-they are for, so that one meant for its previous life is refused.
+they address, so a broker refuses a request meant for its previous registration.
 
-A broker that registered, and every broker under a new controller, gets both in full: what is not
-in them is gone. It may have been away, and missed that its replicas moved or that topics went.
-Full metadata thus shows that a broker has heard what it hosts.
+A broker that registered, and every broker under a new controller, gets both in full and drops
+everything they omit: while it was away, its replicas may have moved and topics may have gone.
+Full metadata thus proves that a broker knows which replicas it hosts.
 
-Owner: whoever builds the batch; it lives for one step.
+Owner: the step that builds the batch, which lives no longer.
 Not here: sending (`channels`).
 """
 
@@ -35,7 +35,7 @@ from embedkafka.zk.payloads import BrokerInfo, LeaderAndIsr
 LEADER_AND_ISR_VERSION: Final = 7
 UPDATE_METADATA_VERSION: Final = 8
 STOP_REPLICA_VERSION: Final = 4
-"""What Kafka 3.4 and later use between brokers."""
+"""The versions that Kafka 3.4 and later use between brokers."""
 
 SECURITY_PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -49,7 +49,7 @@ ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaRes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A request for one broker; `deleting` are the partitions it is told to delete."""
+    """A request for one broker; `deleting` lists the partitions it deletes."""
 
     broker: int
     request: ControlRequest
@@ -58,7 +58,7 @@ class Outgoing:
 
 
 class RequestBatch:
-    """Requests in the making; `build` turns them into messages, with the context as it is then."""
+    """Requests under construction; `build` makes the messages from the context at that time."""
 
     def __init__(self, context: ControllerContext, *, controller_id: int, listener: str) -> None:
         self._context = context
@@ -73,7 +73,7 @@ class RequestBatch:
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool
     ) -> None:
-        """Tells replicas their partition's leadership, and every broker its metadata."""
+        """Sends the partition's leadership to `brokers`, and its metadata to every broker."""
         for broker in brokers:
             told = self._leader_and_isr.setdefault(broker, {})
             told[partition] = is_new or told.get(partition, False)
@@ -82,12 +82,12 @@ class RequestBatch:
     def add_update_metadata(
         self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
     ) -> None:
-        """Tells brokers which brokers there are, and how `partitions` stand."""
+        """Sends brokers the live brokers and the state of `partitions`."""
         self._metadata_brokers.update(dict.fromkeys(brokers))
         self._metadata.update(dict.fromkeys(partitions))
 
     def add_everything(self, brokers: Iterable[int]) -> None:
-        """Tells brokers all they host, and then how the whole cluster stands."""
+        """Sends brokers everything they host, then the metadata of the whole cluster."""
         for broker in brokers:
             self._everything.add(broker)
             self._leader_and_isr.setdefault(broker, {})
@@ -98,7 +98,7 @@ class RequestBatch:
         told[partition] = delete or told.get(partition, False)
 
     def build(self) -> list[Outgoing]:
-        """The requests to send, to registered brokers only, in the order of sending."""
+        """The requests for registered brokers, in sending order."""
         return [
             *self._build_leader_and_isr(),
             *self._build_update_metadata(),
@@ -139,7 +139,7 @@ class RequestBatch:
             yield Outgoing(broker=broker, request=request, version=LEADER_AND_ISR_VERSION)
 
     def _complete_leader_and_isr(self) -> None:
-        """Adds whatever else is hosted by those who hear everything; deleted topics are not."""
+        """Adds the other replicas of brokers that get everything, except deleted topics."""
         if not self._everything:
             return
         context = self._context

@@ -18,7 +18,7 @@ from embedkafka.zk.store import Watch
 
 
 class RequestedElections:
-    """Runs elections on demand and answers for every partition that was asked about."""
+    """Runs elections on demand and answers for every requested partition."""
 
     def __init__(
         self, context: ControllerContext, zk: KafkaZk, changes: StateChanges, *, watch: Watch
@@ -31,7 +31,7 @@ class RequestedElections:
     def run(
         self, partitions: Iterable[TopicPartition], kind: ElectionType, trigger: ElectionTrigger
     ) -> dict[TopicPartition, int | ApiError]:
-        """Elects where the wanted leader does not lead yet: the new leaders, or why not."""
+        """Elects leaders where needed; returns the new leaders, or the errors."""
         answers: dict[TopicPartition, int | ApiError] = {}
         electable: list[TopicPartition] = []
         for partition in partitions:
@@ -46,7 +46,7 @@ class RequestedElections:
         return answers
 
     def run_znode(self) -> None:
-        """Elects what `/admin/preferred_replica_election` asks for, and removes it."""
+        """Runs the elections in `/admin/preferred_replica_election` and removes it."""
         if not self._zk.watch_preferred_election(self._watch):
             return
         self.run(self._zk.preferred_election(), ElectionType.PREFERRED, ElectionTrigger.ZOOKEEPER)
@@ -54,7 +54,7 @@ class RequestedElections:
         self._zk.watch_preferred_election(self._watch)
 
     def balance(self, allowed_percentage: int) -> None:
-        """Elects preferred leaders for brokers that lead too few of the partitions they should."""
+        """Elects preferred leaders on brokers that lead too few of their preferred partitions."""
         context = self._context
         preferred: dict[int, list[TopicPartition]] = {}
         for partition in context.partitions():
@@ -97,7 +97,7 @@ class RequestedElections:
 
 
 def _strategy(kind: ElectionType, trigger: ElectionTrigger) -> Strategy:
-    """Only an admin client, who asked for it, may lose records by an unclean election."""
+    """Only an admin client's explicit request allows an unclean election to lose records."""
     if kind is ElectionType.PREFERRED:
         return Strategy.PREFERRED
     if trigger is ElectionTrigger.ADMIN:

@@ -1,8 +1,7 @@
-"""Sends what a step of the controller has to say, while the controller is active.
+"""Sends the requests of each controller step while the controller is active.
 
 Owner: the controller's event loop.
-Invariants: there are channels exactly while the controller is active; before and after, nothing
-is sent.
+Invariants: channels exist exactly while the controller is active; without them nothing is sent.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +34,7 @@ class RequestSender:
         self._channels = self._open_channels()
 
     def close(self) -> None:
-        """Drops what is not sent yet."""
+        """Drops the requests not sent yet."""
         if self._channels is not None:
             self._channels.close()
             self._channels = None
@@ -61,7 +60,7 @@ class RequestSender:
     def update_metadata(
         self, partitions: Iterable[TopicPartition] = (), *, brokers: Iterable[int] | None = None
     ) -> None:
-        """Tells `brokers`, or all of them, who is there and how `partitions` stand."""
+        """Sends `brokers`, or all, the live brokers and the state of `partitions`."""
         batch = self.new_batch()
         batch.add_update_metadata(self._context.brokers if brokers is None else brokers, partitions)
         self.send(batch)

@@ -1,10 +1,10 @@
-"""Carries out what the two state machines decide: writes znodes, moves states, sends requests.
+"""Carries out the state machines' decisions: writes znodes, moves states, sends requests.
 
 Owner: the controller's event loop.
 Invariants: ZooKeeper is written before the context, and the context before any request is sent.
-A partition or replica that cannot move is logged and stays as it was, as in Kafka; the others
-of the same call move. `ControllerMoved` passes through, and then nothing is sent.
-Not here: which moves to make (`core`, `topic_deletion`, `reassignment`).
+A partition or replica that cannot move is logged and keeps its state, as in Kafka; the others in
+the same call move. `ControllerMoved` propagates, and then nothing is sent.
+Not here: choosing the moves (`core`, `topic_deletion`, `reassignment`).
 """
 
 import logging
@@ -25,11 +25,11 @@ from embedkafka.zk.payloads import LeaderAndIsr
 _LOG = logging.getLogger(__name__)
 
 UncleanTopics = Callable[[Iterable[str]], set[str]]
-"""Those of the given topics whose settings allow an unclean election."""
+"""Selects the topics whose settings allow an unclean election."""
 
 
 class StateChangeFailed(Exception):
-    """A partition that could not move; the message says why."""
+    """A partition could not move; the message gives the reason."""
 
 
 MoveResult = LeaderAndIsr | StateChangeFailed
@@ -57,7 +57,7 @@ class StateChanges:
         target: PartitionState,
         strategy: Strategy = Strategy.OFFLINE,
     ) -> dict[TopicPartition, MoveResult]:
-        """Moves those that may; for ONLINE, the outcome of each election that was held."""
+        """Moves the partitions that may move; for ONLINE, returns the outcome of each election."""
         context = self._context
         may, may_not = partition_machine.legal(context, partitions, target)
         for partition in may_not:
@@ -76,7 +76,7 @@ class StateChanges:
         return results
 
     def bring_online(self, topic: str | None = None) -> dict[TopicPartition, MoveResult]:
-        """Tries to give every partition that waits for a leader one."""
+        """Tries to elect a leader for every partition without one."""
         waiting = partition_machine.waiting_for_leader(self._context, topic)
         return self.move_partitions(waiting, PartitionState.ONLINE) if waiting else {}
 
@@ -87,9 +87,9 @@ class StateChanges:
         *,
         informing: Iterable[int] = (),
     ) -> None:
-        """Moves those that may, broker by broker, and sends one batch of requests.
+        """Moves the replicas that may move, broker by broker, and sends one batch of requests.
 
-        The brokers in `informing` hear in it of everything, so that they drop the rest.
+        The brokers in `informing` get the full state in it and drop everything else.
         """
         informing = tuple(informing)
         by_broker: dict[int, list[PartitionAndReplica]] = {}
@@ -104,7 +104,7 @@ class StateChanges:
         self._sender.send(batch)
 
     def bump_leader_epoch(self, partition: TopicPartition) -> None:
-        """Writes the next leader epoch and nothing else, so that the leader takes new replicas."""
+        """Writes only the next leader epoch, so that the leader accepts the new replica list."""
         while True:
             state = self._zk.partition_states([partition]).get(partition)
             if state is None:
@@ -136,7 +136,7 @@ class StateChanges:
     def _elect(
         self, partitions: Sequence[TopicPartition], strategy: Strategy, batch: RequestBatch
     ) -> dict[TopicPartition, MoveResult]:
-        """Elects until no leader changes its ISR in between."""
+        """Elects, and repeats for partitions whose leader changed the ISR concurrently."""
         context = self._context
         results: dict[TopicPartition, MoveResult] = {}
         remaining = list(partitions)
@@ -179,7 +179,7 @@ class StateChanges:
         context = self._context
         moves = replica_machine.decide(context, broker, replicas, target)
         for replica, reason in moves.refused.items():
-            _LOG.info("replica %d of %s stays: %s", broker, replica.partition, reason)
+            _LOG.info("Replica %d of %s keeps its state: %s", broker, replica.partition, reason)
         for partition in moves.leader_and_isr:
             batch.add_leader_and_isr([broker], partition, is_new=moves.is_new)
         for partition in moves.stop:
@@ -197,7 +197,7 @@ class StateChanges:
     def _remove_from_isr(
         self, broker: int, partitions: Sequence[TopicPartition]
     ) -> list[TopicPartition]:
-        """The partitions that no longer have `broker` in sync, the context refreshed for each."""
+        """Removes `broker` from ISRs and updates the context; returns the partitions done."""
         context = self._context
         done: list[TopicPartition] = []
         remaining = list(partitions)
@@ -229,7 +229,7 @@ class StateChanges:
     def _write(
         self, states: dict[TopicPartition, LeaderAndIsr]
     ) -> dict[TopicPartition, LeaderAndIsr]:
-        """Writes states as this controller; what lost a race is missing from the result."""
+        """Writes states as this controller; omits partitions that lost a race from the result."""
         context = self._context
         updates = self._zk.update_partition_states(
             states, controller_epoch=context.epoch, epoch_version=context.epoch_version
@@ -240,4 +240,4 @@ class StateChanges:
         return dict(updates.written)
 
     def _log_refused(self, partition: TopicPartition, reason: str) -> None:
-        _LOG.info("partition %s keeps its state: %s", partition, reason)
+        _LOG.info("Partition %s keeps its state: %s", partition, reason)

@@ -1,7 +1,7 @@
-"""Topics that appear, grow, or are to go.
+"""Handles topics that are created, expanded or marked for deletion.
 
 Owner: the controller's event loop.
-Not here: how a deletion goes on (`topic_deletion`).
+Not here: the deletion itself (`topic_deletion`).
 """
 
 import uuid
@@ -20,7 +20,7 @@ from embedkafka.zk.store import Watch
 
 
 class TopicChanges:
-    """Reads topics from ZooKeeper into the context, and gives new partitions leaders."""
+    """Reads topics from ZooKeeper into the context and elects leaders for new partitions."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class TopicChanges:
         self._watch = watch
 
     def on_change(self) -> None:
-        """Topics came, or went."""
+        """Topics were created or deleted."""
         context = self._context
         topics = self._zk.topics(self._watch)
         for topic in sorted(context.topics - topics):
@@ -50,7 +50,7 @@ class TopicChanges:
             self._create_partitions(context.partitions_of(new))
 
     def on_modified(self, topic: str) -> None:
-        """A topic may have more partitions now, unless it is being deleted."""
+        """A topic may have new partitions; ignores topics that are being deleted."""
         if topic not in self._context.topics:
             return
         found = self._zk.find_topic(topic, self._watch)
@@ -72,7 +72,7 @@ class TopicChanges:
         self._create_partitions([TopicPartition(topic, p) for p in added])
 
     def on_deletion(self) -> None:
-        """Somebody wants topics to be deleted."""
+        """Topics were marked for deletion."""
         asked = self._zk.topic_deletions(self._watch)
         unknown = asked - self._context.topics
         if unknown:
@@ -82,7 +82,7 @@ class TopicChanges:
             self._deletion.enqueue(asked - unknown)
 
     def add(self, topics: Iterable[str]) -> list[str]:
-        """Reads topics into the context, each with a watch; those without an id get one."""
+        """Reads topics into the context, watches each, and gives an id to those without."""
         added: list[str] = []
         for topic in sorted(topics):
             found = self._zk.find_topic(topic, self._watch)

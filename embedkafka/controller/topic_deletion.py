@@ -1,10 +1,10 @@
-"""Deletes topics: stops and deletes their replicas, and removes their znodes when all are gone.
+"""Deletes topics: stops and deletes their replicas, then removes their znodes.
 
-A topic is queued when its znode in `/admin/delete_topics` is seen, and its deletion begins at once.
-It waits for the answers of brokers that are there. Replicas on dead brokers and failed disks do not
-hold it up: their logs go when those return, because the topic, or one made again under its name, is
-another then (`replica/leadership.py`, `replica/strays.py`). A reassignment of the topic is dropped.
-Deletion goes on after a failover, for the znode stays until the topic is gone.
+A znode in `/admin/delete_topics` queues a topic, and its deletion starts at once. It waits for the
+answers of live brokers only. Replicas on dead brokers and failed disks are deleted when those
+return: by then the topic is gone, or has another id (`replica/leadership.py`, `replica/strays.py`).
+A reassignment of the topic is dropped. Deletion survives a failover, because the znode stays until
+the topic is gone.
 
 Owner: the controller's event loop; the queue is in the context.
 Not here: the states of replicas (`replica_machine`).
@@ -27,18 +27,18 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionSteps:
-    """Topics whose replicas are deleted as far as they are within reach, and that can begin."""
+    """Topics whose reachable replicas are all deleted, and topics whose deletion can start."""
 
     complete: tuple[str, ...]
     begin: tuple[str, ...]
 
 
 def decide(context: ControllerContext) -> DeletionSteps:
-    """What can be done now for the topics in the queue.
+    """Decides the next steps for the queued topics.
 
-    A replica that is asked to go (STARTED) answers, or its broker is lost. One that refused
-    (INELIGIBLE) is on a broker that has registered again, which is about to be noticed. One that is
-    neither has just come back.
+    A STARTED replica either answers or loses its broker. An INELIGIBLE one refused, on a broker
+    that has registered again; the controller is about to notice. Any other one has just come
+    back.
     """
     waiting = {ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE}
     complete: list[str] = []
@@ -79,7 +79,7 @@ class TopicDeletionManager:
         self._enabled = enabled
 
     def start(self, topics: Collection[str]) -> None:
-        """Takes over the queue as a new controller finds it."""
+        """Takes over the queue that a new controller finds."""
         if not self._enabled:
             self._drop(topics)
             return
@@ -91,7 +91,7 @@ class TopicDeletionManager:
         self.go_on()
 
     def on_failed(self, replicas: Iterable[PartitionAndReplica]) -> None:
-        """Replicas could not be deleted, or their brokers went away while they were."""
+        """Replicas could not be deleted, or their brokers failed during the deletion."""
         failed = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
         if failed:
             self._changes.move_replicas(failed, ReplicaState.DELETION_INELIGIBLE)
@@ -103,7 +103,7 @@ class TopicDeletionManager:
         self.go_on()
 
     def go_on(self) -> None:
-        """Does whatever the queue allows now."""
+        """Takes the next possible steps for the queue."""
         if not self._enabled or not self._context.topics_to_delete:
             return
         begin = decide(self._context).begin
@@ -113,7 +113,7 @@ class TopicDeletionManager:
             self._complete(topic)
 
     def _drop(self, topics: Collection[str]) -> None:
-        _LOG.info("Topics %s are kept: deletion is disabled", sorted(topics))
+        _LOG.info("Keeping topics %s: deletion is disabled", sorted(topics))
         version = self._context.epoch_version
         self._zk.delete_topic_requests(sorted(topics), epoch_version=version)
 
@@ -131,7 +131,7 @@ class TopicDeletionManager:
         self._changes.move_partitions(partitions, PartitionState.OFFLINE)
         self._changes.move_partitions(partitions, PartitionState.NON_EXISTENT)
         context.topics_with_deletion_started.update(unseen)
-        # Brokers that hear of a leader "during delete" stop serving these partitions at once.
+        # The leader "during delete" makes brokers stop serving these partitions at once.
         self._sender.update_metadata(context.partitions_of(topics))
         self._delete_replicas(topics)
 
@@ -146,7 +146,7 @@ class TopicDeletionManager:
                 doomed.append(replica)
         self._changes.move_replicas(doomed, ReplicaState.OFFLINE)
         self._changes.move_replicas(doomed, ReplicaState.DELETION_STARTED)
-        # A broker with a failed disk forgets that it had them there; its answer is not awaited.
+        # A broker does not know the replicas on its failed disk; do not wait for its answer.
         batch = self._sender.new_batch()
         for replica in lost:
             batch.add_stop_replica(replica.broker, replica.partition, delete=True)
