@@ -1,4 +1,4 @@
-"""The broker settings that replication obeys."""
+"""The broker settings for replication."""
 
 from embedkafka.runtime.values import dataclass
 
@@ -7,8 +7,8 @@ from embedkafka.runtime.values import dataclass
 class ReplicaConfig:
     """Kafka's `replica.*` settings under their own names, with Kafka's defaults.
 
-    `truncates_on_fetch` is what Kafka does since 2.7: leaders notice a diverging follower when it
-    fetches. Without it followers ask for the end of their last epoch first.
+    `truncates_on_fetch` is Kafka's behaviour since 2.7: leaders detect a diverging follower when it
+    fetches. Without it, followers first request the end of their last epoch.
     """
 
     lag_time_max_ms: int = 30_000

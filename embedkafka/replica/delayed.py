@@ -1,8 +1,8 @@
 """Requests that wait for replicas: produce with acks=all, fetch with a minimum, delete records.
 
-Owner: each operation's own lock (rank 10); while deciding they look at partitions and logs.
+Owner: each operation's lock (rank 10); deciding reads partitions and logs.
 Invariants: `on_complete` answers exactly once, from the state at that moment.
-Not here: who wakes them (`waiters`), and the answers' wire form (the handlers).
+Not here: waking them (`waiters`), and the wire format of the answers (the handlers).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +62,7 @@ class DelayedProduce(DelayedOperation):
 
 
 class DelayedFetch(DelayedOperation):
-    """Waits until its partitions together hold `min_bytes`, or one of them needs an answer now."""
+    """Waits until its partitions hold `min_bytes` in all, or one of them needs an answer now."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class DelayedFetch(DelayedOperation):
 
 
 class DelayedDeleteRecords(DelayedOperation):
-    """Waits until every live replica has dropped the records."""
+    """Waits until every live replica has deleted the records."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What became of one partition of a DeleteRecords request."""
+"""The result for one partition of a DeleteRecords request."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from embedkafka.runtime.ids import NO_OFFSET
 
 
 class DeletedRecords(NamedTuple):
-    """The low watermark all replicas have reached, or why they have not."""
+    """The low watermark that all replicas have reached, or the error."""
 
     low_watermark: int = NO_OFFSET
     error: ErrorCode = ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""What is asked of a fetch and what it answers, for consumers and followers alike."""
+"""The parameters and results of a fetch, for consumers and followers."""
 
 import uuid
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ CONSUMER_REPLICA_ID: Final = BrokerId(-1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMetadata:
-    """What a replica selector may know of a consumer (KIP-392)."""
+    """What a replica selector knows about a consumer (KIP-392)."""
 
     rack_id: str
     client_id: str
@@ -32,11 +32,11 @@ class ClientMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchParams:
-    """What holds for every partition of one fetch.
+    """The parameters of a fetch that apply to all its partitions.
 
     A consumer that sends `client_metadata` (Fetch v11 and later) may be served by followers.
-    `hard_max_bytes` is for Fetch before v3, whose clients cannot take a batch above the limit. A
-    follower tells its broker epoch since v15 (KIP-903).
+    `hard_max_bytes` is for Fetch before v3, whose clients cannot handle a batch above the limit.
+    Followers send their broker epoch since v15 (KIP-903).
     """
 
     replica_id: BrokerId = CONSUMER_REPLICA_ID
@@ -95,5 +95,5 @@ class PartitionData(NamedTuple):
 
 
 def bytes_of(records: Records) -> memoryview:
-    """The records themselves, read from their file if that is where they are."""
+    """The records, read from the file if necessary."""
     return records if isinstance(records, memoryview) else memoryview(records.read())

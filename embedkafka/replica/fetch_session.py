@@ -1,14 +1,14 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes.
+"""Fetch sessions (KIP-227): a client lists its partitions once, then only the changes.
 
-Owner: `FetchSessionCache._lock` guards the cache and every session in it (leaf: nothing is called
-while it is held but the sessions' own methods).
-Invariants: a session's epoch goes up by one with each request, from 1, and wraps to 1; a session
-knows its partitions by topic id or by name, never both; the cache holds at most its slots.
-Not here: reading (`reads`), and the wire form (the fetch handler).
+Owner: `FetchSessionCache._lock` guards the cache and every session in it (leaf: only the sessions'
+methods are called under it).
+Invariants: a session's epoch starts at 1, rises by one with each request and wraps to 1. A session
+identifies its partitions by topic id or by name, never both. The cache never exceeds its slots.
+Not here: reading (`reads`), and the wire format (the fetch handler).
 
-A handler asks `FetchManager.new_context` what kind of fetch it has, reads the partitions that
-`context.partitions` lists, and passes the answers through `context.update_and_generate`, which
-says what goes on the wire.
+A handler gets a context from `FetchManager.new_context`, reads the partitions in
+`context.partitions`, and passes the answers to `context.update_and_generate`, which selects what to
+send.
 """
 
 import random
@@ -35,7 +35,7 @@ Answer = tuple[PartitionFetch, PartitionData]
 
 
 class SessionAnswer(NamedTuple):
-    """What goes on the wire: an error for all, or the partitions that have news."""
+    """The answer to send: an error for the whole fetch, or the partitions with news."""
 
     error: ErrorCode
     session_id: int
@@ -43,23 +43,23 @@ class SessionAnswer(NamedTuple):
 
 
 class FetchContext(Protocol):
-    """One fetch request within, or without, a session."""
+    """One fetch request, with or without a session."""
 
     @property
     def error(self) -> ErrorCode:
-        """Anything but NONE: read nothing, answer with it."""
+        """If not NONE, read nothing and answer with this error."""
         ...
 
     @property
     def partitions(self) -> Sequence[PartitionFetch]:
-        """All that this fetch reads; a topic id that nobody knows has an empty topic name."""
+        """The partitions that this fetch reads; an unknown topic id has an empty topic name."""
         ...
 
     def update_and_generate(self, answers: Sequence[Answer]) -> SessionAnswer: ...
 
 
 class FetchManager:
-    """Tells full, incremental and sessionless fetches apart and keeps the sessions."""
+    """Distinguishes full, incremental and sessionless fetches, and keeps the sessions."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class FetchSessionCache:
             self._sessions.pop(session_id, None)
 
     def create(self, answers: Sequence[Answer], *, uses_topic_ids: bool, privileged: bool) -> int:
-        """A session over these partitions, or NO_SESSION when there is no room for it."""
+        """Creates a session with these partitions; NO_SESSION if there is no room."""
         with self._lock:
             if not self._make_room(privileged=privileged, size=len(answers)):
                 return NO_SESSION
@@ -147,7 +147,7 @@ class FetchSessionCache:
         forgotten: Iterable[SessionKey],
         resolve: Callable[[uuid.UUID], str | None],
     ) -> "FetchContext":
-        """Takes the changes of an incremental fetch into its session."""
+        """Applies the changes of an incremental fetch to its session."""
         with self._lock:
             session = self._sessions.get(session_id)
             if session is None:
@@ -165,7 +165,7 @@ class FetchSessionCache:
             return _Incremental(self, session, session.resolved(resolve))
 
     def select(self, session: "_Session", epoch: int, answers: Sequence[Answer]) -> SessionAnswer:
-        """The answers that differ from what the session's client knows already."""
+        """The answers that differ from the client's last known state."""
         with self._lock:
             if session.epoch != epoch:  # another request of the session has overtaken this one
                 return SessionAnswer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id, ())
@@ -199,7 +199,7 @@ class FetchSessionCache:
         return True
 
     def _least_valuable(self, *, privileged: bool, now_ms: float) -> "_Session | None":
-        """Followers may push out consumers at any time; others give way after a while only."""
+        """A follower may evict a consumer at any time; other sessions must be idle for a while."""
         candidates = [
             session
             for session in self._sessions.values()
@@ -210,7 +210,7 @@ class FetchSessionCache:
 
 
 class _CachedPartition:
-    """A partition of a session, and what its client last heard of it."""
+    """A partition of a session, and the state last sent to its client."""
 
     __slots__ = ("high_watermark", "log_start_offset", "request")
 
@@ -229,14 +229,14 @@ class _CachedPartition:
             or data.preferred_read_replica >= 0
             or data.diverging_epoch is not None
         )
-        # After an error the client needs to see the partition again, changed or not.
+        # After an error the client must see the partition again, changed or not.
         self.high_watermark = data.high_watermark if data.error is ErrorCode.NONE else NO_OFFSET
         self.log_start_offset = data.log_start_offset
         return news
 
 
 class _Session:
-    """What one client fetches; guarded by the cache's lock."""
+    """One client's partitions; guarded by the cache's lock."""
 
     __slots__ = (
         "created_ms",
@@ -290,7 +290,7 @@ class _Session:
         return requests
 
     def news(self, answers: Sequence[Answer]) -> list[Answer]:
-        """What to send; partitions with records go to the end, so that all get their turn."""
+        """The answers to send; partitions with records move to the end, for fairness."""
         news = []
         for answer in answers:
             request, data = answer
@@ -305,7 +305,7 @@ class _Session:
 
 
 class _Failed:
-    """A request whose session is not there, or not as the client thinks."""
+    """A request whose session does not exist or has another epoch."""
 
     partitions: Sequence[PartitionFetch] = ()
 
@@ -317,7 +317,7 @@ class _Failed:
 
 
 class _Sessionless:
-    """Everything asked, everything answered."""
+    """A fetch without a session: all its partitions are answered."""
 
     error = ErrorCode.NONE
 
@@ -329,7 +329,7 @@ class _Sessionless:
 
 
 class _Full:
-    """Everything asked, everything answered, and a session begun if there is room."""
+    """A full fetch: all its partitions are answered, and a session starts if there is room."""
 
     error = ErrorCode.NONE
 
@@ -354,7 +354,7 @@ class _Full:
 
 
 class _Incremental:
-    """The session's partitions asked, the news answered."""
+    """An incremental fetch: only partitions with news are answered."""
 
     error = ErrorCode.NONE
 
@@ -376,7 +376,7 @@ def _key(request: PartitionFetch) -> SessionKey:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request that follows, in a session that goes on."""
+    """The epoch of the session's next request."""
     return 1 if epoch == MAX_INT else epoch + 1
 
 

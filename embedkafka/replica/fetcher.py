@@ -1,19 +1,19 @@
-"""The partitions that a broker follows from one leader, and one round of fetching them.
+"""The partitions that a broker follows from one leader, and a round of fetching them.
 
-Owner: the thread that runs the rounds. What others want (follow, unfollow) reaches it through
-`fetcher_loop`. Logs are changed only through `Partition`, which refuses an old leader epoch: a
-round that has been overtaken by a leader change does no harm.
-Invariants: the log end is the fetch offset whenever a partition is fetched.
+Owner: the thread that runs the rounds; `fetcher_loop` passes it the requests of other threads
+(follow, unfollow). Only `Partition` changes logs, and it refuses an old leader epoch, so a leader
+change during a round does no harm.
+Invariants: a partition is always fetched from its log end.
 Not here: when to run a round (`fetcher_loop`), and how to reach the leader (`leader_endpoint`).
 
 A followed partition is
-- TRUNCATING: its log may hold what the leader does not have; the leader is asked where the last
-  epoch ended, or, without epochs, all above the high watermark goes;
-- FETCHING: divergence is noticed by the leader on every fetch;
-- FAILED: it waits for the controller (a newer epoch) or for ever (the disk is gone); an exception
-  that no rule foresees ends here too, so that the others are still followed. The leader finds it
-  out of sync when there is something new.
-After an error it is put off for a while; the loop keeps the time.
+- TRUNCATING: its log may have records that the leader does not have. The follower asks the leader
+  for the end of its last epoch or, without epochs, truncates to the high watermark.
+- FETCHING: the leader detects divergence on every fetch.
+- FAILED: it waits for a newer leader epoch, or forever if the disk failed. An unexpected exception
+  ends here too, so that the other partitions are still followed. The leader drops it from the ISR
+  when it falls behind.
+After an error the partition is delayed; the loop keeps the time.
 """
 
 import logging
@@ -41,7 +41,7 @@ class FollowState(Enum):
     FAILED = auto()
 
 
-# What the own partition says when the controller has given it another part meanwhile.
+# Errors of our partition that mean our role changed during the fetch.
 _OVERTAKEN: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -52,7 +52,7 @@ _OVERTAKEN: Final = frozenset(
 
 
 class Followed:
-    """A partition that is followed, in one leader epoch."""
+    """A followed partition in one leader epoch."""
 
     __slots__ = (
         "fetch_offset",
@@ -76,18 +76,18 @@ class Followed:
         self.last_fetched_epoch = NO_LEADER_EPOCH
 
     def position_at(self, log: Log) -> None:
-        """Goes on from the end of the log."""
+        """Continues from the end of the log."""
         self.fetch_offset = log.log_end_offset
         self.last_fetched_epoch = log.latest_epoch
 
 
 @dataclass(slots=True)
 class Round:
-    """What one round leaves to do.
+    """The work that a round leaves.
 
-    `moved` got records and `again` has others to ask for: both are due at once, in this order so
-    that busy partitions do not hold up the rest. `put_off` had errors; `unsettled` know that the
-    leader has not committed all they have.
+    `again` and `moved` are due at once; `moved` got records, and goes last so that busy partitions
+    do not delay the others. `put_off` had errors. `unsettled` have records that the leader has not
+    committed.
     """
 
     again: list[TopicPartition] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Round:
 
 
 class ReplicaFetcher:
-    """Keeps the followed partitions up with their leader, a round at a time."""
+    """Fetches the followed partitions from their leader, one round at a time."""
 
     def __init__(
         self,
@@ -133,9 +133,9 @@ class ReplicaFetcher:
             self.endpoint.forget(topic_partition)
 
     def run_round(self, due: Iterable[TopicPartition]) -> Round:
-        """Truncates what must be truncated, fetches all of `due` at once, appends.
+        """Truncates where necessary, fetches all of `due` in one request, and appends.
 
-        A leader that is not waited for hears at once how far its follower has come.
+        If fetches do not wait at the leader, the follower reports its new position at once.
         """
         left = Round()
         self._fetch(self._begin(due, left), left)
@@ -145,7 +145,7 @@ class ReplicaFetcher:
         return left
 
     def _begin(self, due: Iterable[TopicPartition], left: Round) -> list[Followed]:
-        """Those of `due` that can be fetched now."""
+        """The partitions of `due` that can be fetched now."""
         ready = []
         for topic_partition in due:
             followed = self._followed.get(topic_partition)
@@ -175,7 +175,7 @@ class ReplicaFetcher:
         for answer in answers:
             self._take(self._followed[answer.topic_partition], answer, left)
         if len(answers) < len(todo):
-            # In a session the leader leaves out what has not changed (KIP-227).
+            # In a session the leader omits unchanged partitions (KIP-227).
             answered = {answer.topic_partition for answer in answers}
             left.again += [
                 followed.topic_partition
@@ -186,7 +186,7 @@ class ReplicaFetcher:
     # -- one partition
 
     def _is_held_back(self, followed: Followed) -> bool:
-        """Whether it must wait, so that others get their records (KIP-73)."""
+        """Whether the throttle delays this partition (KIP-73)."""
         return (
             not followed.is_in_sync
             and followed.partition.is_throttled_as_follower
@@ -222,7 +222,7 @@ class ReplicaFetcher:
             # A leader in this process hands over a range of its file, not the bytes.
             _LOG.info("%s cannot be read from its leader: %s", followed.topic_partition, error)
             left.put_off.append(followed.topic_partition)
-        except Exception as error:  # our bug, but it costs this partition only; it is recorded
+        except Exception as error:  # a bug of ours: record it and give up this partition only
             self._give_up(followed, error)
 
     def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
@@ -239,7 +239,7 @@ class ReplicaFetcher:
             if partition.is_throttled_as_follower:
                 self._quota.record(answer.size)
             if moved:
-                # The leader waits to hear of it, for acknowledgements or deleted records.
+                # The leader needs this position for acknowledgements or deleted records.
                 followed.position_at(log)
         followed.is_in_sync = followed.fetch_offset >= answer.high_watermark
         if moved:
@@ -247,12 +247,12 @@ class ReplicaFetcher:
         elif not self.endpoint.wakes:
             left.again.append(topic_partition)
         elif not followed.is_in_sync:
-            left.put_off.append(topic_partition)  # the leader holds it back
+            left.put_off.append(topic_partition)  # the leader throttles it
         elif answer.high_watermark < followed.fetch_offset:
             left.unsettled.append(topic_partition)
 
     def _start(self, followed: Followed, left: Round) -> None:
-        """Brings a TRUNCATING partition to where fetching may begin."""
+        """Truncates a TRUNCATING partition until it can be fetched."""
         log = followed.partition.log
         if log is None:
             self._fail(followed, "it is no longer hosted")
@@ -276,7 +276,7 @@ class ReplicaFetcher:
         followed.state = FollowState.FETCHING
 
     def _compare_epochs(self, followed: Followed, log: Log, left: Round) -> bool:
-        """Cuts by OffsetForLeaderEpoch; True when the logs agree."""
+        """Truncates by OffsetForLeaderEpoch; True when the logs agree."""
         try:
             leader_end = self.endpoint.end_offset_for_epoch(
                 followed.topic_partition, log.latest_epoch, followed.leader_epoch
@@ -292,7 +292,7 @@ class ReplicaFetcher:
         return False
 
     def _truncate(self, followed: Followed, leader_end: EpochEnd) -> bool:
-        """Cuts what the leader does not have; True when no further comparison is needed."""
+        """Removes records that the leader lacks; True when no further comparison is needed."""
         partition = followed.partition
         own_end = partition.end_offset_for_epoch(leader_end.epoch, only_leader=False)
         truncation = truncation_for(
@@ -309,10 +309,10 @@ class ReplicaFetcher:
         followed.position_at(log)
 
     def _restart(self, followed: Followed, left: Round) -> None:
-        """The leader has not the offset: this log goes too far, or ended before the leader's start.
+        """The leader does not have the offset.
 
-        Too far: the leader was elected although it lacked records; they go. Too short: nothing
-        here is of use any more.
+        If this log is longer than the leader's, an unclean election lost records: truncate. If it
+        ends before the leader's log start, nothing here is of use: start over.
         """
         topic_partition, epoch = followed.topic_partition, followed.leader_epoch
         log_end_offset = followed.partition.require_log().log_end_offset
@@ -341,14 +341,14 @@ class ReplicaFetcher:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
             self._fail(followed, "the leader has a newer epoch")
         else:
-            _LOG.info("%s is fetched again later: %s", followed.topic_partition, error.name)
+            _LOG.info("%s will be fetched again later: %s", followed.topic_partition, error.name)
             left.put_off.append(followed.topic_partition)
 
     def _on_own_error(self, followed: Followed, error: ApiError, left: Round) -> None:
         if error.code in _OVERTAKEN:
-            self._fail(followed, "it was given another part")
+            self._fail(followed, "its role changed")
         else:
-            # That of a disk, too: if it has failed, nobody will ask for this partition any more.
+            # Also a disk error: the broker takes the partition offline if the disk failed.
             _LOG.warning("%s cannot take its leader's records: %s", followed.topic_partition, error)
             left.put_off.append(followed.topic_partition)
 

@@ -1,14 +1,14 @@
-"""When a broker fetches: when there is news, when an assignment changes, when due.
+"""When a broker fetches: on news, on a changed assignment, or when a delay ends.
 
-News is fetched on the thread that brings it, which is the leader's: to wake another one costs more
-than the round itself. All else, and what comes while a round is running, is the own thread's.
+The leader's thread that reports news also fetches it: waking another thread costs more than the
+round itself. The loop's thread does the rest, including news that arrives during a round.
 
-Owner: `_condition` (leaf) guards the inbox, the news, the thread and `_running`; the fetchers and
-the times belong to whoever has set `_running`, or to the test that calls `run_once` instead.
-Invariants: there is no thread while nothing is followed, and one round at a time; news that arrives
-during a round is not lost; a put-off partition is tried again at its time, or when its leader has
-news, if sooner. A follower's bug is recorded: it ends neither the thread nor the leader's request.
-Not here: what is done in a round (`fetcher`).
+Owner: `_condition` (leaf) guards the inbox, the news, the thread and `_running`. The fetchers and
+the times belong to the thread that has set `_running`, or to a test that calls `run_once`.
+Invariants: there is no thread while nothing is followed, and one round at a time. News that arrives
+during a round is not lost. A delayed partition is retried at its time, or earlier if its leader has
+news. A follower's bug is recorded; it ends neither the thread nor the leader's request.
+Not here: the round itself (`fetcher`).
 """
 
 import threading
@@ -67,7 +67,7 @@ class FetcherLoop:
     # -- from any thread
 
     def follow(self, assignments: Mapping[TopicPartition, tuple[BrokerId, Followed]]) -> None:
-        """Follows these leaders from now on, in place of earlier ones."""
+        """Follows these leaders from now on instead of earlier ones."""
         with self._condition:
             if not self._open:
                 return
@@ -78,17 +78,17 @@ class FetcherLoop:
             self._call()
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Forgets these partitions; what a running round still brings, `Partition` refuses."""
+        """Forgets these partitions; `Partition` refuses what a running round still fetches."""
         with self._condition:
             self._inbox.update(dict.fromkeys(topic_partitions))
             self._call()
 
     def on_news(self, topic_partition: TopicPartition) -> None:
-        """The leader has something for this partition; the caller holds no lock."""
+        """The leader has news for this partition. The caller holds no lock."""
         with self._condition:
             if self._running or self._called or self._thread is None:
                 self._news.add(topic_partition)
-                return  # whoever is at it, or comes, looks for news
+                return  # the running or next round sees it
             self._running = True
         try:
             fetcher = self._fetcher_of.get(topic_partition)
@@ -99,7 +99,7 @@ class FetcherLoop:
             self._end_running()
 
     def stop(self) -> None:
-        """Fetches nothing more; ends a fetch that waits on the wire, and waits for the thread."""
+        """Stops fetching: aborts a fetch that waits on the wire, and joins the thread."""
         with self._condition:
             self._open = False
             self._call()
@@ -109,13 +109,13 @@ class FetcherLoop:
             fetcher.endpoint.close()
         if thread is not None:
             end_thread(thread, self._failures)
-        with self._condition:  # a leader's thread may be at it, which its own broker reports
+        with self._condition:  # a leader's thread may run a round; its broker reports that thread
             self._condition.wait_for(lambda: not self._running, PATIENCE_S)
         for fetcher in self._fetchers.values():
-            fetcher.endpoint.close()  # those that the thread has made or used meanwhile
+            fetcher.endpoint.close()  # the thread may have opened or reopened some since
 
     def find_state(self, topic_partition: TopicPartition) -> FollowState | None:
-        """How a followed partition is doing, for reports."""
+        """The state of a followed partition, for reports."""
         fetcher = self._fetcher_of.get(topic_partition)
         return fetcher.find_state(topic_partition) if fetcher else None
 
@@ -123,14 +123,14 @@ class FetcherLoop:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do before news comes or time passes."""
+        """Whether there is nothing to do until news arrives or time passes."""
         if self._inbox or self._news or self._due:
             return False
         deadline_ms = self._deadline_ms()
         return deadline_ms is None or deadline_ms > self._clock.monotonic_ms()
 
     def run_once(self) -> None:
-        """Does all that is due, one round per leader."""
+        """Runs one round for each leader with due partitions."""
         self._take_orders()
         now_ms = self._clock.monotonic_ms()
         if self._put_off:
@@ -146,7 +146,7 @@ class FetcherLoop:
         while self._await_work():
             try:
                 self.run_once()
-            except Exception as error:  # what else is followed must go on; it is recorded
+            except Exception as error:  # the other partitions must still be followed
                 self._failures.record(self.name, error)
             finally:
                 self._end_running()
@@ -177,7 +177,7 @@ class FetcherLoop:
                 self._call()
 
     def _call(self) -> None:
-        """Has the thread look at what there is to do; until it does, nobody else runs a round."""
+        """Calls the thread; until it responds, no other thread runs a round."""
         self._called = True
         self._condition.notify_all()
 
@@ -197,7 +197,7 @@ class FetcherLoop:
                 self._unfollow(topic_partition)
                 if order is not None:
                     self._follow(*order)
-            except Exception as error:  # the other orders count too; it is recorded
+            except Exception as error:  # the other assignments must still be applied
                 self._failures.record(f"{self.name} told of {topic_partition}", error)
         if inbox:
             self._drop_idle_fetchers()
@@ -252,7 +252,7 @@ class FetcherLoop:
     def _run_round(self, fetcher: ReplicaFetcher, topic_partitions: list[TopicPartition]) -> None:
         try:
             left = fetcher.run_round(topic_partitions)
-        except Exception as error:  # it may be the leader's thread, and other leaders' turn is next
+        except Exception as error:  # this may be the leader's thread, and other leaders are next
             self._failures.record(f"{self.name} fetching {_names(topic_partitions)}", error)
             left = Round(put_off=topic_partitions)
         self._due.update(dict.fromkeys(left.again + left.moved))

@@ -1,4 +1,4 @@
-"""Which thread follows which partition.
+"""Assigns followed partitions to fetcher threads.
 
 Owner: `_lock` (leaf) guards the map of loops and of partitions.
 Invariants: a partition is followed by one loop at most, and by none after `stop`.
@@ -18,7 +18,7 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 
 class FetcherManager:
-    """One thread for all leaders when they wake it, else one thread for each leader."""
+    """Runs one thread for all leaders if they wake it, otherwise one thread per leader."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class FetcherManager:
         left: dict[FetcherLoop, list[TopicPartition]] = {}
         with self._lock:
             if not self._open:
-                return  # a request of the controller that came while the broker stopped
+                return  # a controller request that arrived while the broker stopped
             for topic_partition, (leader_id, followed) in assignments.items():
                 loop = self._loop_for(leader_id)
                 by_loop.setdefault(loop, {})[topic_partition] = (leader_id, followed)
@@ -76,21 +76,21 @@ class FetcherManager:
         return loop.find_state(topic_partition) if loop else None
 
     def run_once(self) -> bool:
-        """Without threads: does what is due now, a round per leader; whether there was anything."""
+        """Without threads: runs one round per leader; False if nothing was due."""
         busy = [loop for loop in list(self._loops.values()) if not loop.is_idle]
         for loop in busy:
             loop.run_once()
         return bool(busy)
 
     def run_until_idle(self) -> bool:
-        """Without threads: does all that is due; whether there was anything."""
+        """Without threads: runs rounds until nothing is due; False if nothing was."""
         busy = self.run_once()
         while busy and self.run_once():
             pass
         return busy
 
     def stop(self) -> None:
-        """Follows nothing any more, whatever is asked later, and waits for the threads."""
+        """Stops following for good and joins the threads."""
         with self._lock:
             self._open = False
             loops = list(self._loops.values())

@@ -1,8 +1,8 @@
-"""The follower's side of a fetch session (KIP-227): what the leader knows of its partitions.
+"""The follower's side of a fetch session (KIP-227): the partitions that the leader knows.
 
 Owner: the fetching thread.
-Invariants: what is kept here is what the leader's session has after the last answer; after any
-doubt the next fetch names everything and begins a new session.
+Invariants: this state equals the leader's session after the last answer. After any doubt the next
+fetch lists all partitions and starts a new session.
 Not here: the leader's side (`fetch_session`), and sending (`remote_leader`).
 """
 
@@ -27,7 +27,7 @@ _NO_LONGER_VALID: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFetch:
-    """What goes on the wire: all partitions, or those that differ from what the leader has."""
+    """The partitions to send: all, or those that differ from the leader's session."""
 
     session_id: int
     epoch: int
@@ -37,7 +37,7 @@ class SessionFetch:
 
 
 class FollowerSession:
-    """Turns what a follower wants into what its leader has to be told."""
+    """Computes the changes that a follower must send to its leader."""
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION
@@ -46,7 +46,7 @@ class FollowerSession:
         self._known: dict[TopicPartition, PartitionFetch] = {}
 
     def begin(self, wanted: Sequence[PartitionFetch]) -> SessionFetch:
-        """The next fetch, after which the leader is to know `wanted`."""
+        """The next fetch, which makes `wanted` the session's partitions."""
         by_id = all(request.topic_id != ZERO_UUID for request in wanted)
         if by_id != self._by_id:
             self.reset()
@@ -62,23 +62,23 @@ class FollowerSession:
         )
 
     def accept(self, session_id: int) -> None:
-        """The leader has answered, in this session; NO_SESSION: it keeps none."""
+        """The leader answered in this session; NO_SESSION means that it keeps none."""
         self._session_id = session_id
         is_kept = session_id != NO_SESSION
         self._epoch = next_epoch(self._epoch) if is_kept else INITIAL_EPOCH
 
     def refuse(self, error: ErrorCode) -> bool:
-        """Begins anew after `error`; whether that helps, for it was about the session."""
+        """Starts over after `error`; True if it concerned the session, so a retry helps."""
         if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = NO_SESSION
         self.reset()
         return error in _NO_LONGER_VALID
 
     def reset(self) -> None:
-        """Names everything in the next fetch; the leader drops the session that was."""
+        """Makes the next fetch list all partitions; the leader drops the old session."""
         self._epoch = INITIAL_EPOCH
 
     def _is_gone(self, old: PartitionFetch) -> bool:
-        """Whether the leader knows it by a name or an id that is not wanted any more."""
+        """Whether the leader knows the partition by an outdated name or id."""
         asked = self._known.get(old.topic_partition)
         return asked is None or asked.topic_id != old.topic_id

@@ -1,7 +1,7 @@
-"""The partitions that this broker hosts: online, offline by a failed disk, or none.
+"""The partitions that this broker hosts: online, or offline because of a failed disk.
 
 Owner: `_lock` (leaf) guards both maps while they change; reads of one entry need no lock.
-Invariants: a partition is online, offline or absent, never two of these.
+Invariants: a partition is never both online and offline.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 
 class HostedPartitions:
-    """Finds partitions, or says in Kafka's codes why there is none."""
+    """Finds partitions, or raises the error code that Kafka uses for their absence."""
 
     def __init__(self, broker_id: BrokerId, metadata: MetadataView) -> None:
         self.broker_id = broker_id
@@ -69,7 +69,7 @@ class HostedPartitions:
             return self._online.pop(topic_partition, None)
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> list[Partition]:
-        """Marks them offline; returns those that were online."""
+        """Marks partitions offline; returns those that were online."""
         with self._lock:
             topic_partitions = list(topic_partitions)
             self._offline.update(topic_partitions)

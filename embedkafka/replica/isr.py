@@ -1,8 +1,8 @@
-"""The rules of the in-sync replica set, as functions of what a leader knows of its followers.
+"""The rules of the in-sync replica set, as functions of the followers' progress.
 
 Owner: `FollowerProgress` belongs to the `Partition` that leads; its lock guards every field.
-Invariants: the high watermark never counts a replica out before the store has agreed to it: until
-then the *maximal* set (committed or proposed, KIP-497) decides.
+Invariants: the high watermark ignores a replica only after the store has removed it: until then the
+*maximal* set (committed or proposed, KIP-497) counts.
 Not here: writing a decision to the store (`isr_updates`).
 """
 
@@ -12,7 +12,7 @@ from embedkafka.runtime.ids import NO_BROKER_EPOCH, NO_OFFSET, BrokerId
 
 
 class FollowerProgress:
-    """How far one follower is, seen from the offsets that it asks for."""
+    """One follower's position, derived from its fetch offsets."""
 
     __slots__ = (
         "broker_epoch",
@@ -36,9 +36,9 @@ class FollowerProgress:
     def reset(
         self, *, now_ms: float, leader_end_offset: int, new_leader: bool, in_sync: bool
     ) -> None:
-        """Starts a leader epoch: a member of the set has the full lag time to show itself.
+        """Starts a leader epoch: a member of the set gets the full lag time to fetch.
 
-        What one that is no member had once asked for counts no more: it may come back without it.
+        Drops the position of non-members, which may come back with less.
         """
         if new_leader or not in_sync:
             self.log_end_offset = self.log_start_offset = NO_OFFSET
@@ -52,10 +52,10 @@ class FollowerProgress:
     def fetched(
         self, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: float
     ) -> None:
-        """Takes note of a fetch.
+        """Records a fetch.
 
-        A follower that asks for what was the leader's end at its previous fetch had caught up
-        then, though the leader has moved on since.
+        A follower that fetches from the leader's end at its previous fetch had caught up at that
+        time, even if the leader has moved on.
         """
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -70,7 +70,7 @@ class FollowerProgress:
 def is_caught_up(
     follower: FollowerProgress, *, leader_end_offset: int, now_ms: float, lag_time_max_ms: float
 ) -> bool:
-    """At the leader's end now, or not long ago."""
+    """At the leader's log end now, or within the lag time."""
     return (
         follower.log_end_offset == leader_end_offset
         or now_ms - follower.last_caught_up_ms <= lag_time_max_ms
@@ -102,7 +102,7 @@ def out_of_sync(
 def may_join(
     follower: FollowerProgress, *, high_watermark: int, leader_epoch_start_offset: int
 ) -> bool:
-    """Whether the follower has all that is committed and all that earlier leaders left."""
+    """Whether the follower has all committed records and all records of earlier epochs."""
     return (
         follower.log_end_offset >= high_watermark
         and follower.log_end_offset >= leader_epoch_start_offset
@@ -120,8 +120,8 @@ def high_watermark(
 ) -> int:
     """The smallest end offset of the replicas that count.
 
-    A follower that is caught up but not yet a member counts too: the high watermark waits for it,
-    otherwise it might chase a moving mark forever and never join.
+    A caught-up follower counts before it is a member: otherwise it might chase a moving high
+    watermark forever and never join.
     """
     lowest = leader_end_offset
     for follower in followers:
@@ -142,5 +142,5 @@ def high_watermark(
 
 
 def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
-    """A minimum above the replication factor would refuse every write, so it is capped."""
+    """Capped at the replication factor, because a higher minimum would refuse every write."""
     return min(min_insync_replicas, replica_count)

@@ -1,10 +1,10 @@
-"""Carries in-sync sets from the leaders to the store, and the store's word back.
+"""Writes in-sync sets from leaders to the store, and brings the answers back.
 
-Owner: each proposal belongs to its partition until `settle`; this class keeps only the names of
-partitions whose change the controller has not been told of, under `_lock` (leaf).
-Invariants: the store is called on the broker's background thread, never on a request's; a proposal
-is written again until the store has answered, because a lost answer says nothing about the write;
-the controller is told of every change in the end.
+Owner: each proposal belongs to its partition until `settle`; `_lock` (leaf) guards the names of
+partitions whose change is not yet announced to the controller.
+Invariants: only the broker's background thread calls the store. A proposal is written again until
+the store answers, because a lost answer says nothing about the write. Every change is eventually
+announced to the controller.
 Not here: what to propose (`isr`, `partition`).
 """
 
@@ -23,14 +23,14 @@ from embedkafka.zk.store import NoNode, ZkError
 _LOG = logging.getLogger(__name__)
 
 NOTIFY_DELAY_MS = 10
-"""Changes within this time share one notification; Kafka waits up to 2.5 s, tests should not."""
+"""Changes within this time share one notification. Kafka waits up to 2.5 s; tests should not."""
 
 RETRY_MS = 100
-"""How long a proposal waits that the store has not answered."""
+"""The delay before an unanswered proposal is written again."""
 
 
 class IsrUpdates:
-    """Writes proposals to the store and completes what the new set allows."""
+    """Writes proposals to the store and completes the requests that the new set allows."""
 
     def __init__(
         self, hosted: HostedPartitions, waiters: Waiters, store: IsrStore, scheduler: Scheduler
@@ -49,23 +49,23 @@ class IsrUpdates:
         )
 
     def review(self) -> None:
-        """Looks for followers that lag for too long, and for those that may join.
+        """Proposes to remove followers that lag, and to add those that caught up.
 
-        Runs every so often, on the background thread.
+        Runs periodically on the background thread.
         """
         for partition in self._hosted.online():
             proposal = partition.propose_shrink() or partition.propose_expansion()
             if proposal is not None:
                 self._write(partition, proposal)
-        self._notify()  # what the controller could not be told when it was due
+        self._notify()  # announcements that failed earlier
 
     def on_brokers_changed(self) -> None:
-        """A follower may have caught up before this broker knew that it is alive."""
+        """Proposes followers that caught up before this broker knew that they are alive."""
         for partition in self._hosted.online():
             partition.forget_dead_followers()
             self._expand(partition)
             if partition.has_unheard_follower():
-                # It may have fetched, and been forgotten, before this broker knew of it.
+                # It may have fetched, and been forgotten, before this broker knew that it is alive.
                 self._waiters.on_unheard_follower(partition.topic_partition)
 
     def _expand(self, partition: Partition) -> None:
@@ -83,7 +83,12 @@ class IsrUpdates:
                 joining=proposal.broker_epochs,
             )
         except NoNode as gone:
-            _LOG.info("In-sync replicas %s of %s: one is gone: %s", isr, topic_partition, gone)
+            _LOG.info(
+                "In-sync replicas %s of %s were refused, one is gone: %s",
+                isr,
+                topic_partition,
+                gone,
+            )
             advanced = partition.withdraw(proposal)
             self._ask_joiners_again(topic_partition)
         except ZkError as error:
@@ -103,7 +108,7 @@ class IsrUpdates:
             _LOG.info("In-sync replicas of %s are now %s", topic_partition, isr)
             advanced = partition.settle(proposal, version)
             self._announce(topic_partition)
-        self._expand(partition)  # others may have caught up while this was under way
+        self._expand(partition)  # others may have caught up during the write
         if advanced:
             self._waiters.on_high_watermark(topic_partition)
 
@@ -115,7 +120,7 @@ class IsrUpdates:
         self._scheduler.once(f"alter-isr {proposal.topic_partition} again", RETRY_MS, write)
 
     def _ask_joiners_again(self, topic_partition: TopicPartition) -> None:
-        """One that is back, or has a new session, may have nothing to fetch and would stay out."""
+        """Wakes followers that came back: with nothing to fetch, they would never rejoin."""
         self._scheduler.once(
             f"ask the followers of {topic_partition}",
             RETRY_MS,
@@ -137,6 +142,6 @@ class IsrUpdates:
         try:
             self._store.notify_isr_changes(changed)
         except ZkError as error:
-            _LOG.warning("The controller is told of %s later: %r", changed, error)
+            _LOG.warning("Announcing the in-sync replicas of %s later: %r", changed, error)
             with self._lock:
                 self._unannounced.update(changed)

@@ -1,4 +1,4 @@
-"""How a follower reaches a leader: inside the process or over the wire, it cannot tell which."""
+"""How a follower reaches a leader, in the process or over the wire, behind one interface."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from embedkafka.runtime.values import dataclass
 
 
 class LeaderUnavailable(Exception):
-    """The leader's broker cannot be reached now; ask again later."""
+    """The leader's broker is unreachable; try again later."""
 
 
 class LeaderEndPoint(Protocol):
@@ -17,14 +17,14 @@ class LeaderEndPoint(Protocol):
 
     @property
     def wakes(self) -> bool:
-        """True: `fetch` returns at once, and the endpoint says when there is news. False: `fetch`
-        waits at the leader for news, and is simply called again."""
+        """True: `fetch` returns at once, and the endpoint reports news. False: `fetch` waits at the
+        leader for news."""
         ...
 
     def fetch(self, partitions: Sequence[PartitionFetch]) -> Sequence[PartitionData]:
-        """Reads from the log ends of the leader, which learns the follower's position.
+        """Reads up to the leader's log ends, and reports the follower's positions.
 
-        Over the wire a partition without news may be left out of the answer.
+        Over the wire the answer may omit partitions without news.
         """
         ...
 
@@ -45,7 +45,7 @@ class LeaderEndPoint(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends a call in progress, if there is one; may be called from any thread."""
+        """Ends a call in progress, if any; may be called from any thread."""
         ...
 
 

@@ -1,10 +1,10 @@
-"""What a leader keeps while it leads: its followers, who of them is in sync, what is committed.
+"""A leader's state: its followers, the in-sync set and the high watermark.
 
 Owner: the lock of the `Partition` that leads; every method is called with it held.
-Invariants: the high watermark moves only forward, and only to what every member of the largest set
-that the store may have has got. There is at most one proposal: until the store's answer to it is
-known, whoever is in the old set or in the proposed one counts.
-Not here: the rules themselves (`isr`), and writing proposals to the store (`isr_updates`).
+Invariants: the high watermark never goes back, and every member of the largest possible in-sync set
+has the records below it. There is at most one proposal: until the store answers, the members of the
+old and the proposed set count.
+Not here: the rules (`isr`), and writing proposals to the store (`isr_updates`).
 """
 
 from collections.abc import Callable
@@ -74,20 +74,20 @@ class LeaderState:
 
     @property
     def has_enough_replicas(self) -> bool:
-        """Whether a write that needs all in-sync replicas may be taken."""
+        """Whether there are enough in-sync replicas to accept a write with acks=all."""
         return len(self.isr) >= self.min_isr
 
     @property
     def has_kept_enough_replicas(self) -> bool:
-        """Whether a write that was taken may be confirmed."""
+        """Whether there are enough in-sync replicas to confirm an accepted write."""
         return len(self._maximal_isr) >= self.min_isr
 
     def advance_high_watermark(self, now_ms: float) -> bool:
-        """Moves the high watermark to what every counting replica has; whether it moved."""
+        """Advances the high watermark to what all counting replicas have; whether it moved."""
         log = self._log
         end_offset = log.log_end_offset
         if log.high_watermark == end_offset or not self.has_enough_replicas:
-            return False  # KIP-966: what too few replicas have is not committed
+            return False  # KIP-966: records on too few replicas are not committed
         reached = (
             rules.high_watermark(
                 self.followers.values(),
@@ -117,10 +117,10 @@ class LeaderState:
     # -- followers
 
     def note_append(self, now_ms: float) -> None:
-        """The log is about to grow: who is at its end has caught up until now.
+        """The log is about to grow: followers at its end are caught up until now.
 
-        A follower in this process does not fetch while there is nothing new. The time of its last
-        fetch would make it lag from the moment a record comes after a pause.
+        A follower in this process does not fetch without news. Judged by its last fetch, it would
+        lag as soon as a record arrives after a pause.
         """
         end_offset = self._log.log_end_offset
         for follower in self.followers.values():
@@ -130,7 +130,7 @@ class LeaderState:
     def note_fetch(
         self, follower: FollowerProgress, request: PartitionFetch, now_ms: float
     ) -> FollowerEffects:
-        """Takes note of where a follower is, and of what follows from it."""
+        """Records a follower's position; returns the effects."""
         old_end, old_start = follower.log_end_offset, follower.log_start_offset
         follower.fetched(
             fetch_offset=request.fetch_offset,
@@ -172,7 +172,7 @@ class LeaderState:
     # -- the in-sync set
 
     def propose_shrink(self, now_ms: float) -> IsrProposal | None:
-        """The set without the followers that lag, unless a proposal is on its way."""
+        """Proposes the set without lagging followers, unless a proposal is pending."""
         if self._proposal is not None:
             return None
         lagging = rules.out_of_sync(
@@ -187,10 +187,10 @@ class LeaderState:
         return self._propose(tuple(broker for broker in self.isr if broker not in lagging))
 
     def propose_expansion(self, now_ms: float) -> IsrProposal | None:
-        """The set with the followers that have caught up, unless a proposal is on its way.
+        """Proposes the set with caught-up followers, unless a proposal is pending.
 
-        A follower's fetch proposes it at once; this is for those that could not be proposed then,
-        and that have nothing to fetch now.
+        A follower's fetch usually proposes it. This covers followers that could not be proposed
+        then and have nothing to fetch now.
         """
         if self._proposal is not None:
             return None
@@ -208,7 +208,7 @@ class LeaderState:
         return self._propose((*self.isr, *joining)) if joining else None
 
     def forget_the_dead(self) -> None:
-        """A broker that has gone may come back with less than it had."""
+        """Drops the progress of dead brokers, which may come back with less."""
         for broker_id in self.followers:
             if broker_id not in self._maximal_isr and not self._is_eligible(broker_id):
                 self.followers[broker_id] = FollowerProgress(broker_id)
@@ -222,13 +222,13 @@ class LeaderState:
     def awaits(self, proposal: IsrProposal) -> bool:
         """Whether the store's answer to `proposal` still matters.
 
-        A refused proposal is awaited for ever: the store has something newer, which may contain
-        its members, and the controller is about to send it. A new leader epoch ends the wait.
+        A refused proposal stays pending: the store has a newer state, which may contain its
+        members, and the controller is about to send it. A new leader epoch ends the wait.
         """
         return self._proposal is proposal
 
     def settle(self, proposal: IsrProposal, new_version: int, now_ms: float) -> bool:
-        """The store has `proposal`; True if the high watermark moved."""
+        """The store accepted `proposal`; True if the high watermark moved."""
         if self._proposal is not proposal:
             return False
         self.isr = tuple(map(BrokerId, proposal.state.isr))
@@ -236,10 +236,10 @@ class LeaderState:
         return self._end_proposal(now_ms)
 
     def withdraw(self, proposal: IsrProposal, now_ms: float) -> bool:
-        """The store has the old set, and will not get `proposal`; True if the high watermark moved.
+        """The store keeps the old set; True if the high watermark moved.
 
-        Drops the progress of those that would have joined: one that was restarted may have less
-        than it had, and has to fetch again.
+        Drops the progress of proposed members: a restarted one may have less, and must fetch
+        again.
         """
         if self._proposal is not proposal:
             return False

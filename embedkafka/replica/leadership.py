@@ -1,10 +1,10 @@
-"""Acts on the controller's word: lead these partitions, follow those, stop others.
+"""Handles the controller's requests to lead, follow and stop partitions.
 
 Owner: `_lock` orders the controller's requests and guards the controller epoch. It is taken before
 all other locks.
-Invariants: a request of an older controller changes nothing; a partition's leader epoch only rises
-while its topic is the same. What the controller does not count among all that is hosted here goes.
-Coordinators and waiting requests hear of a change after the lock is free.
+Invariants: a request from an older controller changes nothing. A partition's leader epoch only
+rises while its topic stays the same. A full request deletes every replica that it omits.
+Coordinators and waiting requests learn of a change after the lock is released.
 """
 
 import logging
@@ -71,7 +71,7 @@ class Leadership:
         self._controller_epoch = 0
 
     def accept_controller(self, controller_epoch: int) -> bool:
-        """False for a controller that has been replaced; otherwise its epoch is the least now."""
+        """False for a replaced controller; otherwise refuses older epochs from now on."""
         with self._lock:
             if controller_epoch < self._controller_epoch:
                 return False
@@ -136,10 +136,10 @@ class Leadership:
     def _drop_unwanted(
         self, orders: Sequence["_Order"], changes: "_Changes", *, is_full: bool
     ) -> None:
-        """Deletes what this broker should have been told to delete while it was away.
+        """Deletes the replicas that became obsolete while this broker was away.
 
-        That is a log of an earlier topic of the same name, and, when the orders are all there are,
-        whatever they leave out.
+        These are logs of an earlier topic with the same name and, for a full request, every replica
+        that it omits.
         """
         unwanted = [order.topic_partition for order in orders if self._is_of_another_topic(order)]
         if is_full:
@@ -150,7 +150,7 @@ class Leadership:
             unwanted += [each for each in dict.fromkeys(here) if each not in ordered]
         self._fetchers.unfollow(unwanted)
         for topic_partition in unwanted:
-            _LOG.info("Broker %d hosts %s no more", self._broker_id, topic_partition)
+            _LOG.info("Broker %d no longer hosts %s", self._broker_id, topic_partition)
             changes.touched.append(topic_partition)
             try:
                 self._delete(topic_partition, changes)
@@ -163,7 +163,7 @@ class Leadership:
         return known_id is not None and order.topic_id not in (ZERO_UUID, known_id)
 
     def _judge(self, order: "_Order") -> ErrorCode:
-        """Whether the order may be carried out."""
+        """NONE if the order can be carried out, otherwise the error."""
         topic_partition, state = order.topic_partition, order.state
         if not is_legal(topic_partition):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -185,7 +185,7 @@ class Leadership:
         return ErrorCode.NONE
 
     def _apply(self, order: "_Order", changes: "_Changes") -> None:
-        """Carries out an order, unless the disk refuses."""
+        """Carries out an order, unless the disk fails."""
         try:
             self._change(order, changes)
         except ApiError as error:
@@ -219,7 +219,7 @@ class Leadership:
         logs = self._logs
         all_online = len(logs.live_directories) == len(logs.directories)
         if not all_online and not order.is_new and logs.find(order.topic_partition) is None:
-            # Its log may be on the disk that failed: an empty one must not take its place.
+            # Its log may be on the failed disk: an empty one must not replace it.
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the log of {order.topic_partition} is not on the disks that are left",
@@ -234,11 +234,11 @@ class Leadership:
         if not is_legal(stop.topic_partition):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         if self._hosted.is_offline(stop.topic_partition):
-            if stop.delete:  # a topic made again under this name may be on a disk that works
+            if stop.delete:  # a new topic with this name may be on a working disk
                 self._hosted.remove(stop.topic_partition)
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.find(stop.topic_partition)
-        # A deletion does not raise the leader epoch, so it comes with a mark of its own.
+        # A deletion does not raise the leader epoch, so it carries a special value.
         unconditional = stop.leader_epoch in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH)
         if partition is None or unconditional or stop.leader_epoch >= partition.leader_epoch:
             return ErrorCode.NONE
@@ -276,7 +276,7 @@ class _Stop(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Changes:
-    """What one request did, to be told when the lock is free."""
+    """The changes of one request, announced after the lock is released."""
 
     errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     leading: list[LeaderChange] = field(default_factory=list)
@@ -333,7 +333,7 @@ def _order(
 def _leader_and_isr_response(
     orders: Sequence[_Order], errors: Mapping[TopicPartition, ErrorCode]
 ) -> LeaderAndIsrResponse:
-    """By name for requests before v5, by topic id since; the codec takes what its version has."""
+    """By name before v5, by topic id since; the codec picks the fields of its version."""
     by_id: dict[uuid.UUID, list[LeaderAndIsrResponse.Topic.PartitionError]] = defaultdict(list)
     for order in orders:
         by_id[order.topic_id].append(

@@ -1,6 +1,6 @@
-"""A leader in the same process: its logs are read directly, and it says when there is news.
+"""A leader in the same process, which reports news and whose logs are read directly.
 
-Owner: the fetching thread; `close` may come from another one and only takes effect.
+Owner: the fetching thread; other threads may call `close`.
 Invariants: the listener is in place before the first read, so nothing appended later is missed.
 """
 
@@ -16,7 +16,7 @@ from embedkafka.runtime.ids import NO_OFFSET, BrokerId, TopicPartition
 class LocalLeader:
     """Reads from the replicas that `resolve` finds for the leader's broker.
 
-    There is no limit on the whole answer: records stay in their files until they are appended.
+    The whole answer has no limit, because records stay in their files until they are appended.
     """
 
     wakes = True
@@ -78,7 +78,7 @@ class LocalLeader:
         source = self._resolve(self._leader_id) if self._open else None
         if source is None:
             raise LeaderUnavailable(f"broker {self._leader_id} is not running")
-        if source is not self._source:  # the broker was restarted, or is asked for the first time
+        if source is not self._source:  # the first use, or the broker was restarted
             self._source = source
             self._listening.clear()
         return source

@@ -1,9 +1,9 @@
-"""One partition as its broker sees it: its log, and its part as leader or follower.
+"""A partition on one broker: its log, and its role as leader or follower.
 
 Owner: `Partition._lock` (rank 20) guards leadership, epochs and the leader's state.
-Invariants: the leader epoch never goes back; what was asked in another leader epoch is refused.
-Not here: which delayed requests a change may complete, and the writing of in-sync sets: methods
-return what changed, and the caller acts when the lock is free.
+Invariants: the leader epoch never goes back; requests for another leader epoch are refused.
+Not here: completing delayed requests, and writing in-sync sets. Methods return the changes, and the
+caller acts on them after the lock is released.
 """
 
 import uuid
@@ -85,24 +85,24 @@ class Partition:
 
     @property
     def isr(self) -> tuple[BrokerId, ...]:
-        """The in-sync set as the store has it; only its leader knows it."""
+        """The in-sync set in the store; only the leader knows it."""
         leading = self._leading
         return () if leading is None else leading.isr
 
     @property
     def is_throttled_as_leader(self) -> bool:
-        """Whether what this broker sends to followers out of sync counts (`quota`)."""
+        """Whether the quota counts records sent to followers that are out of sync."""
         log = self.log
         return log is not None and self._is_in(log.config.leader_replication_throttled_replicas)
 
     @property
     def is_throttled_as_follower(self) -> bool:
-        """Whether what this broker takes from the leader counts."""
+        """Whether the quota counts records fetched from the leader."""
         log = self.log
         return log is not None and self._is_in(log.config.follower_replication_throttled_replicas)
 
     def _is_in(self, throttled: Sequence[str]) -> bool:
-        # It is asked on every fetch of a follower, and the list is nearly always empty.
+        # Every fetch of a follower checks this, and the list is nearly always empty.
         return bool(throttled) and is_throttled(
             throttled, self.topic_partition.partition, self.broker_id
         )
@@ -113,8 +113,8 @@ class Partition:
         """Leads from `state.leader_epoch` on."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
-            # Another leader needs an epoch. If there was one, unheard of here, followers may have
-            # thrown away what they had of this log; Kafka trusts what it knew of them nonetheless.
+            # After another leader's epoch followers may have truncated, so their positions count
+            # only if this epoch is the next one. Kafka keeps them in any case.
             is_next = state.leader_epoch == self.leader_epoch + 1
             predecessor = self._leading if is_next else None
             self._enter_epoch(state, log)
@@ -138,7 +138,7 @@ class Partition:
             self._enter_epoch(state, log)
 
     def stop(self) -> None:
-        """Lets go of the log: whoever still holds this partition is told to look elsewhere."""
+        """Releases the log; later calls on this partition are refused."""
         with self._lock:
             self._leading = None
             self.leader_id = NO_LEADER
@@ -149,7 +149,7 @@ class Partition:
     def append_as_leader(
         self, records: memoryview, *, required_acks: int, origin: AppendOrigin
     ) -> tuple[AppendInfo, bool, bool]:
-        """Appends; whether the high watermark moved, and whether it is past the append."""
+        """Appends; returns whether the high watermark moved, and whether it passed the append."""
         with self._lock:
             log, leading = self._require_leading(NO_LEADER_EPOCH)
             if required_acks == ACKS_ALL and not leading.has_enough_replicas:
@@ -165,7 +165,7 @@ class Partition:
             return info, moved, log.high_watermark > info.last_offset
 
     def find_ack(self, required_offset: int) -> ErrorCode | None:
-        """How an acks=all append up to `required_offset` ends, or None while replicas miss it."""
+        """The result of an acks=all append up to `required_offset`; None while replicas lack it."""
         with self._lock:
             log, leading = self.log, self._leading
             if leading is None or log is None:
@@ -177,9 +177,9 @@ class Partition:
             return ErrorCode.NONE
 
     def delete_records(self, offset: int) -> tuple[int, int]:
-        """Moves the log start to `offset`, or for -1 to the high watermark.
+        """Moves the log start to `offset`; -1 means the high watermark.
 
-        Returns the offset, and the low watermark as it is now.
+        Returns the offset and the current low watermark.
         """
         with self._lock:
             log, leading = self._require_leading(NO_LEADER_EPOCH)
@@ -214,7 +214,7 @@ class Partition:
         max_bytes: int,
         min_one_message: bool,
     ) -> PartitionData:
-        """Reads for a consumer, or again for a follower whose position is already known."""
+        """Reads for a consumer, or again for a follower whose position is recorded."""
         with self._lock:
             log = self._require_log(request.current_leader_epoch, only_leader=only_leader)
             diverging = _find_divergence(log, request)
@@ -237,7 +237,7 @@ class Partition:
         min_one_message: bool,
         broker_epoch: int = NO_BROKER_EPOCH,
     ) -> tuple[PartitionData, FollowerEffects]:
-        """Takes note of the follower's position, and reads from there up to the log end."""
+        """Records the follower's position, and reads from there up to the log end."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             log, leading = self._require_leading(request.current_leader_epoch)
@@ -261,7 +261,7 @@ class Partition:
     def find_available(
         self, request: PartitionFetch, *, isolation: FetchIsolation, only_leader: bool
     ) -> int | None:
-        """Bytes that a waiting fetch would get, or None when it must be answered as things are."""
+        """The bytes that a waiting fetch would get; None if it must be answered now."""
         with self._lock:
             try:
                 log = self._require_log(request.current_leader_epoch, only_leader=only_leader)
@@ -276,7 +276,7 @@ class Partition:
                 return None
             end = log.offset_metadata(isolation)
             if end.segment_base_offset != start.segment_base_offset:
-                return None  # one read stays in one segment: it will not get more by waiting
+                return None  # a read stays within one segment, so waiting brings no more
             return min(end.position - start.position, request.max_bytes)
 
     def redirect(self, request: PartitionFetch, replica: BrokerId) -> PartitionData:
@@ -300,7 +300,7 @@ class Partition:
         current_leader_epoch: int = NO_LEADER_EPOCH,
         only_leader: bool = True,
     ) -> OffsetAnswer | None:
-        """As `search_offset`, on this thread to its end; None when no record is that young."""
+        """Completes `search_offset` on this thread; None if no record is that young."""
         found = self.search_offset(
             timestamp,
             isolation=isolation,
@@ -317,10 +317,10 @@ class Partition:
         current_leader_epoch: int = NO_LEADER_EPOCH,
         only_leader: bool = True,
     ) -> OffsetAnswer | OffsetSearch:
-        """What ListOffsets asks for: an end of the log, or the first offset from a time on.
+        """Serves ListOffsets: an end of the log, or the first offset at or after a time.
 
-        Clients (any isolation but LOG_END) see nothing beyond the high watermark, and learn no
-        end offset until it has passed what earlier leaders left (KIP-207).
+        Clients (any isolation but LOG_END) see nothing beyond the high watermark, and get no end
+        offset until it has passed the records of earlier leaders (KIP-207).
         """
         with self._lock:
             log = self._require_log(current_leader_epoch, only_leader=only_leader)
@@ -356,7 +356,7 @@ class Partition:
     def find_segment_offsets(
         self, timestamp: int, *, max_count: int, isolation: FetchIsolation, only_leader: bool
     ) -> list[int]:
-        """What ListOffsets v0 asks for: where segments begin, up to a time, the newest first."""
+        """Serves ListOffsets v0: start offsets of segments up to a time, newest first."""
         with self._lock:
             log = self._require_log(NO_LEADER_EPOCH, only_leader=only_leader)
             if timestamp == EARLIEST_TIMESTAMP:
@@ -372,7 +372,7 @@ class Partition:
     def end_offset_for_epoch(
         self, epoch: int, *, current_leader_epoch: int = NO_LEADER_EPOCH, only_leader: bool = True
     ) -> EpochEnd:
-        """The largest epoch up to `epoch` and where it ends; (-1, -1) when there is none."""
+        """The largest epoch up to `epoch` and its end; (-1, -1) if there is none."""
         with self._lock:
             log = self._require_log(current_leader_epoch, only_leader=only_leader)
             return _end_of_epoch(log, epoch)
@@ -382,9 +382,9 @@ class Partition:
     def append_as_follower(
         self, records: memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
     ) -> tuple[Log, bool]:
-        """Appends what the leader of `leader_epoch` sent, and takes over its marks.
+        """Appends records from the leader of `leader_epoch`, and adopts its offsets.
 
-        The flag tells whether an end of the log moved.
+        The flag says whether an end of the log moved.
         """
         with self._lock:
             log = self._require_followed(leader_epoch)
@@ -399,8 +399,8 @@ class Partition:
             return log, moved
 
     def has_news_of(self, answer: PartitionData) -> bool:
-        """Whether `append_as_follower` has anything to do: a fetch that only tells where the
-        follower is, after every append, mostly brings nothing."""
+        """Whether `append_as_follower` has anything to do. The fetch after an append only reports
+        the follower's position, and mostly brings nothing."""
         log = self.log
         return (
             log is None
@@ -410,14 +410,14 @@ class Partition:
         )
 
     def truncate_to(self, offset: int, *, leader_epoch: int) -> Log:
-        """Drops what the leader of `leader_epoch` does not have."""
+        """Removes records that the leader of `leader_epoch` does not have."""
         with self._lock:
             log = self._require_followed(leader_epoch)
             log.truncate_to(offset)
             return log
 
     def truncate_fully_and_start_at(self, offset: int, *, leader_epoch: int) -> Log:
-        """Drops everything, when the leader's log begins after the end of this one."""
+        """Removes all records, because the leader's log starts after the end of this one."""
         with self._lock:
             log = self._require_followed(leader_epoch)
             log.truncate_fully_and_start_at(offset)
@@ -426,27 +426,27 @@ class Partition:
     # -- the in-sync set
 
     def propose_shrink(self) -> IsrProposal | None:
-        """The set without the followers that lag, if this is a leader and there are any."""
+        """Proposes the set without lagging followers, if this is a leader and there are any."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading
             return None if leading is None else leading.propose_shrink(now_ms)
 
     def propose_expansion(self) -> IsrProposal | None:
-        """The set with followers that have caught up, if this is a leader and there are any."""
+        """Proposes the set with caught-up followers, if this is a leader and there are any."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading
             return None if leading is None else leading.propose_expansion(now_ms)
 
     def forget_dead_followers(self) -> None:
-        """Takes no word any more for what brokers outside the set had before they went."""
+        """Drops the progress of dead brokers outside the set."""
         with self._lock:
             if self._leading is not None:
                 self._leading.forget_the_dead()
 
     def has_unheard_follower(self) -> bool:
-        """Whether this is a leader, and a live follower's position is not known."""
+        """Whether this is a leader that does not know the position of a live follower."""
         with self._lock:
             return self._leading is not None and self._leading.has_unheard_follower()
 
@@ -456,14 +456,14 @@ class Partition:
             return self._leading is not None and self._leading.awaits(proposal)
 
     def settle(self, proposal: IsrProposal, new_version: int) -> bool:
-        """The store has `proposal`; True if the mark moved."""
+        """The store accepted `proposal`; True if the high watermark moved."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading
             return leading is not None and leading.settle(proposal, new_version, now_ms)
 
     def withdraw(self, proposal: IsrProposal) -> bool:
-        """A joiner of `proposal` is gone or was restarted; True if the mark moved."""
+        """A proposed member is gone or was restarted; True if the high watermark moved."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             leading = self._leading
@@ -472,12 +472,12 @@ class Partition:
     # -- looking in
 
     def require_log(self) -> Log:
-        """The local log, whoever leads."""
+        """The local log, as leader or follower."""
         with self._lock:
             return self._require_log(NO_LEADER_EPOCH, only_leader=False)
 
     def require_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Raises unless the log is that of `topic_id`; a log without an id matches any."""
+        """Raises unless the log belongs to `topic_id`; a log without an id matches any."""
         log = self.log
         if log is not None and log.topic_id not in (None, topic_id):
             raise ApiError(
@@ -551,7 +551,7 @@ class Partition:
     ) -> FollowerProgress:
         follower = leading.followers.get(follower_id)
         if follower is None:
-            # With the right epoch it is our view that is old: the follower should ask again.
+            # The epoch matches, so our view is outdated: the follower should retry.
             known_epoch = request.current_leader_epoch == self.leader_epoch
             raise ApiError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH if known_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -597,7 +597,7 @@ class Partition:
 
 
 def _find_divergence(log: Log, request: PartitionFetch) -> EpochEnd | None:
-    """Where the fetcher's log leaves this one (KIP-595), if it says which epoch it fetched last."""
+    """Where the fetcher's log diverges (KIP-595), if it sent its last fetched epoch."""
     epoch = request.last_fetched_epoch
     if epoch == NO_LEADER_EPOCH or (
         epoch == log.latest_epoch

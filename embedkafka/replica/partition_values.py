@@ -1,4 +1,4 @@
-"""What a partition is told by the controller, and what it tells those who ask: all frozen."""
+"""Frozen values that a partition receives from the controller or returns to callers."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrPartitionState:
-    """One leader epoch of a partition, by the controller's word."""
+    """A partition's leader epoch, as the controller sent it."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
@@ -23,9 +23,9 @@ class LeaderAndIsrPartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrProposal:
-    """An in-sync set on its way to the store, with the version it would replace.
+    """A proposed in-sync set, with the version it would replace.
 
-    `broker_epochs` are those of the brokers that would join (KIP-903), -1 where they told none.
+    `broker_epochs` has the epochs of the proposed members (KIP-903), -1 where unknown.
     """
 
     topic_partition: TopicPartition
@@ -35,7 +35,7 @@ class IsrProposal:
 
 
 class FollowerEffects(NamedTuple):
-    """What a follower's fetch changed at the leader."""
+    """The effects of a follower's fetch on the leader."""
 
     high_watermark_advanced: bool
     log_start_moved: bool
@@ -47,7 +47,7 @@ NO_EFFECTS: Final = FollowerEffects(False, False, None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAnswer:
-    """An offset and its time and epoch, each -1 where it has none."""
+    """An offset with its timestamp and epoch, each -1 if unknown."""
 
     timestamp: int
     offset: int

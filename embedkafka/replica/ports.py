@@ -1,4 +1,4 @@
-"""What replication needs from the rest of the broker, each as narrow as it can be."""
+"""The interfaces through which replication uses the rest of the broker."""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from embedkafka.zk.payloads import LeaderAndIsr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChange:
-    """A partition that this broker leads, or no longer leads, from this epoch on."""
+    """A partition that this broker starts or stops leading at this epoch."""
 
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
@@ -30,21 +30,21 @@ class IsrStore(Protocol):
         topic_id: uuid.UUID | None,
         joining: Mapping[BrokerId, int],
     ) -> int | None:
-        """Writes `state` over the version it carries: the new version, or None if it has moved.
+        """Writes `state` over its version; returns the new version, or None on a conflict.
 
-        None as well if the topic with `topic_id` is gone, even if another has its name.
-        `NoNode` when one of `joining` is not registered with its broker epoch; the store then has
-        the version still. Any other error leaves open whether it was written.
+        Also returns None if the topic with `topic_id` is gone, even if another has its name.
+        Raises `NoNode`, and writes nothing, if one of `joining` is not registered with its broker
+        epoch. After any other error the write may or may not have happened.
         """
         ...
 
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tells the controller whose in-sync replicas have changed."""
+        """Notifies the controller of changed in-sync replicas."""
         ...
 
 
 class MetadataView(Protocol):
-    """What this broker was told about the others; answers from memory, for locks are held."""
+    """This broker's metadata; answers from memory, because callers hold locks."""
 
     def contains(self, topic_partition: TopicPartition) -> bool:
         """Whether the cluster has this partition, here or elsewhere."""
@@ -56,17 +56,17 @@ class MetadataView(Protocol):
 
 
 class LeadershipListener(Protocol):
-    """Coordinators live on leaders: this is how they move."""
+    """Moves coordinators along with the leaders of their partitions."""
 
     def on_leadership_change(
         self, leading: Sequence[LeaderChange], following: Sequence[LeaderChange]
     ) -> None:
-        """Called after the logs are in place; `following` holds lost replicas as well."""
+        """Called after the logs are in place; `following` includes lost replicas."""
         ...
 
 
 class LogDirEvents(Protocol):
-    """Disk failures that others must hear of."""
+    """Reports disk failures to the controller."""
 
     def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
         """The directory is out of use; the controller must elect leaders elsewhere."""
@@ -74,7 +74,7 @@ class LogDirEvents(Protocol):
 
 
 class TopicConfigs(Protocol):
-    """What a topic's logs are kept by: its own settings over the broker's."""
+    """The log settings of topics: the topic's settings over the broker's."""
 
     def log_config(self, topic: str) -> LogConfig: ...
 

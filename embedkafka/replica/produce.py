@@ -1,4 +1,4 @@
-"""What became of one partition of a Produce request."""
+"""The result for one partition of a Produce request."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from embedkafka.runtime.ids import NO_OFFSET
 
 
 class PartitionResponse(NamedTuple):
-    """Where the batch went, or why it did not."""
+    """The offsets of the appended batch, or the error."""
 
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = NO_OFFSET
@@ -19,5 +19,5 @@ class PartitionResponse(NamedTuple):
     error_message: str | None = None
 
     def failed(self, error: ErrorCode) -> "PartitionResponse":
-        """The same append, which the replicas have not confirmed."""
+        """The same append, not confirmed by the replicas."""
         return self._replace(error=error)

@@ -1,11 +1,11 @@
-"""How fast throttled replicas may be copied (KIP-73): a reassignment leaves room for others.
+"""The replication quota (KIP-73): limits how fast a reassignment copies throttled replicas.
 
-A topic's settings say which replicas are throttled, a broker's how many bytes a second all of them
-may send as leader, or take as follower. The rate is that of the last few seconds.
+A topic's settings select the throttled replicas. A broker's settings limit the bytes per second
+that it sends as leader, or fetches as follower, for all of them. The rate covers the last seconds.
 
 Owner: `_lock` (leaf) guards the samples.
-Invariants: without a rate nothing is exceeded. Whether a replica is held back is for whoever reads
-or fetches to say: those in sync never are.
+Invariants: without a rate the quota is never exceeded. Readers and fetchers apply it; they never
+hold back replicas in sync.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ _UNLIMITED: Final = MAX_LONG
 
 
 class ReplicationQuota:
-    """What one broker may send, or take, for throttled replicas."""
+    """The rate at which one broker sends, or fetches, throttled replicas."""
 
     def __init__(self, clock: Clock, *, windows: int, window_ms: int) -> None:
         self._clock = clock
@@ -33,11 +33,11 @@ class ReplicationQuota:
         self._samples: deque[tuple[float, int]] = deque(maxlen=windows)
 
     def set_rate(self, bytes_per_second: int) -> None:
-        """Holds from now on, for what was recorded in the last seconds too."""
+        """Sets the limit, which also applies to the bytes recorded in the last seconds."""
         self._bytes_per_second = bytes_per_second
 
     def record(self, size: int) -> None:
-        """So many bytes of throttled replicas were sent or taken."""
+        """Records bytes of throttled replicas, sent or fetched."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             if self._samples and now_ms < self._samples[-1][0] + self._window_ms:
@@ -47,7 +47,7 @@ class ReplicationQuota:
                 self._samples.append((now_ms, size))
 
     def is_exceeded(self) -> bool:
-        """Whether more was recorded than the rate allows."""
+        """Whether the recorded bytes exceed the rate."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             while self._samples and self._samples[0][0] <= now_ms - self._windows * self._window_ms:

@@ -1,8 +1,8 @@
-"""Fetches: read now, or wait until there is enough to answer.
+"""Serves fetches at once, or when there is enough to answer.
 
-Invariants: nothing blocks; `on_done` is called exactly once. A follower's position counts from the
-moment its fetch arrives, and not a second time when a waiting fetch is answered.
-Not here: fetch sessions (`fetch_session`), which decide what of the answer goes on the wire.
+Invariants: nothing blocks; `on_done` is called exactly once. A follower's position is recorded when
+its fetch arrives, and not again when a waiting fetch is answered.
+Not here: fetch sessions (`fetch_session`), which select the partitions to send.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class Reads:
     def read_as_follower(
         self, follower_id: BrokerId, broker_epoch: int, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
-        """Reads once for a follower in this process, each partition up to its own limit."""
+        """Reads once for a follower in this process, each partition up to its limit."""
         answers: list[PartitionData] = []
         noted: list[tuple[Partition, FollowerEffects]] = []
         for request in partitions:
@@ -96,7 +96,7 @@ class Reads:
     def _read_and_note(
         self, params: FetchParams, partitions: Sequence[PartitionFetch]
     ) -> list[PartitionData]:
-        """Reads for a follower on the wire, and takes note of where it is."""
+        """Reads for a follower on the wire, and records its positions."""
         noted: list[tuple[Partition, FollowerEffects]] = []
 
         def read(request: PartitionFetch, limit: int, min_one_message: bool) -> PartitionData:
@@ -164,7 +164,7 @@ class Reads:
         return answers
 
     def _refused(self, request: PartitionFetch, error: Exception) -> PartitionData:
-        """A bug costs one partition, as in Kafka: the others of the fetch are answered."""
+        """The answer after an error. A bug affects one partition of a fetch only, as in Kafka."""
         if isinstance(error, ApiError):
             return PartitionData(request.topic_partition, error.code)
         broker_id = self._hosted.broker_id
@@ -189,7 +189,7 @@ class Reads:
         return None if chosen is replicas[0] else chosen.broker_id
 
     def _is_held_back(self, partition: Partition, replica_id: BrokerId) -> bool:
-        """Whether a follower must wait for its records, so that others get theirs (KIP-73)."""
+        """Whether the quota delays a follower's records (KIP-73)."""
         return (
             replica_id >= 0
             and partition.is_throttled_as_leader

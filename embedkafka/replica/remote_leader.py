@@ -1,8 +1,8 @@
 """A leader in another process: Fetch, OffsetForLeaderEpoch and ListOffsets on the wire.
 
-Owner: the fetching thread; `close` may come from another one and ends a call in progress.
-Invariants: one connection at a time; after a failure the next call makes a new one.
-Not here: which partitions a fetch has to name (`follower_session`).
+Owner: the fetching thread; other threads may call `close`, which ends a call in progress.
+Invariants: one connection at a time; after a failure the next call opens a new one.
+Not here: the partitions that a fetch must list (`follower_session`).
 """
 
 import uuid
@@ -35,10 +35,10 @@ _NO_DIVERGENCE: Final = FetchResponse.Topic.Partition.EpochEndOffset()
 
 
 class RemoteLeader:
-    """Speaks to the leader's broker through the client that `connect` makes.
+    """Talks to the leader's broker through the client that `connect` opens.
 
-    `connect` raises `LeaderUnavailable` when it does not know where that broker is. The leader is
-    told the follower's `broker_epoch` (KIP-903).
+    `connect` raises `LeaderUnavailable` if it does not know the broker's address. Fetches carry the
+    follower's `broker_epoch` (KIP-903).
     """
 
     wakes = False
@@ -127,7 +127,7 @@ class RemoteLeader:
         return partition.offset
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """The next fetch leaves it out, and the leader's session drops it."""
+        """The next fetch omits it, and the leader's session drops it."""
 
     def close(self) -> None:
         self._open = False
@@ -186,7 +186,7 @@ _ERRORS: Final = {error.value: error for error in ErrorCode}
 
 
 def _error(code: int) -> ErrorCode:
-    """A newer broker may have codes that this one does not know."""
+    """UNKNOWN_SERVER_ERROR for codes that only newer brokers know."""
     return _ERRORS.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

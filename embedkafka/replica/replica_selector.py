@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from (KIP-392)."""
+"""Selects the replica that a consumer reads from (KIP-392)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
@@ -45,7 +45,7 @@ _LEADER: Final = "org.apache.kafka.common.replica.LeaderSelector"
 def replica_selector(
     class_name: str | None, rack: Callable[[BrokerId], str | None]
 ) -> ReplicaSelector | None:
-    """What `replica.selector.class` names; None (not set) never sends consumers elsewhere."""
+    """The selector that `replica.selector.class` names; None if not set."""
     makers: Mapping[str, Callable[[], ReplicaSelector]] = {
         _RACK_AWARE: lambda: RackAwareReplicaSelector(rack),
         _LEADER: LeaderSelector,

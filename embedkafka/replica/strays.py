@@ -1,8 +1,8 @@
-"""Logs that nobody wants here any more: what the controller decided while this broker was down.
+"""Finds stray logs, which became obsolete while this broker was down.
 
-Their partitions were moved to other brokers, or their topics deleted, and perhaps made again under
-the same name. A topic made again would be refused for as long as the old log is in its place
-(INCONSISTENT_TOPIC_ID), so strays are set aside when a broker starts, as Kafka does since KRaft.
+Their partitions moved to other brokers, or their topics were deleted and perhaps created again.
+A log of the earlier topic would block the new one (INCONSISTENT_TOPIC_ID), so a starting broker
+sets strays aside, as Kafka does since KRaft.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ def find_strays(
     broker_id: BrokerId,
     find_topic: Callable[[str], TopicAssignment | None],
 ) -> list[TopicPartition]:
-    """The partitions whose logs are here though the store has no replica of them on this broker."""
+    """The partitions with a local log but no replica on this broker in the store."""
     topics: dict[str, TopicAssignment | None] = {}
     strays = []
     for log in logs:
@@ -31,7 +31,7 @@ def find_strays(
 
 
 def _is_of_another(log: Log, topic: TopicAssignment) -> bool:
-    """Whether the log belongs to an earlier topic of that name."""
+    """Whether the log belongs to an earlier topic with that name."""
     return None not in (log.topic_id, topic.topic_id) and log.topic_id != topic.topic_id
 
 

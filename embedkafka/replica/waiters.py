@@ -1,8 +1,8 @@
-"""Who waits for a partition to change: delayed requests, and followers in this process.
+"""Wakes delayed requests, and followers in this process, when a partition changes.
 
 Owner: `_lock` (leaf) guards the follower listeners; the purgatories guard their own lists.
-Invariants: every method is called with no lock held, for waiting requests complete and followers in
-this process fetch in the caller's thread.
+Invariants: callers hold no lock, because waiting requests complete, and followers in this process
+fetch, on the caller's thread.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Waiters:
         self._listeners: dict[TopicPartition, tuple[FollowerListener, ...]] = {}
 
     def listen(self, topic_partition: TopicPartition, listener: FollowerListener) -> None:
-        """Calls `listener` whenever a follower would find news; adding it twice is once."""
+        """Calls `listener` whenever a follower would find news; adding it twice has no effect."""
         with self._lock:
             known = self._listeners.get(topic_partition, ())
             if listener not in known:
@@ -72,22 +72,22 @@ class Waiters:
         self.delete_records.check_and_complete(topic_partition)
 
     def on_log_start(self, topic_partition: TopicPartition) -> None:
-        """The leader dropped records; its followers should do so soon."""
+        """The leader deleted records; its followers should do so soon."""
         self._wake_followers(topic_partition)
 
     def on_unheard_follower(self, topic_partition: TopicPartition) -> None:
-        """The leader does not know how far a follower is; it should ask again."""
+        """The leader does not know a follower's position; the follower should fetch again."""
         self._wake_followers(topic_partition)
 
     def on_leadership_change(self, topic_partition: TopicPartition) -> None:
-        """Whatever waits here must look at the partition's new state."""
+        """Every waiting request must check the partition's new state."""
         self._wake_followers(topic_partition)
         self.produce.check_and_complete(topic_partition)
         self.fetch.check_and_complete(topic_partition)
         self.delete_records.check_and_complete(topic_partition)
 
     def shutdown(self, *, complete: bool) -> None:
-        """Answers whoever waits, or drops them; followers find out that this broker has gone."""
+        """Answers waiting requests, or drops them; followers notice that this broker is gone."""
         for topic_partition in list(self._listeners):
             self._wake_followers(topic_partition)
         self.fetch.shutdown(complete=complete)

@@ -1,8 +1,8 @@
 """The two requests that change a leader's log: produce and delete records.
 
-Invariants: nothing blocks; `on_done` is called exactly once, in this thread when there is nothing
-to wait for, otherwise by whoever completes the delayed operation.
-Not here: the log's own rules (`log`), and replication (`fetcher`).
+Invariants: nothing blocks; `on_done` is called exactly once, on this thread if there is nothing to
+wait for, otherwise on the thread that completes the delayed operation.
+Not here: the log's rules (`log`), and replication (`fetcher`).
 """
 
 import logging
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
-# These say that the log was not reached at all, so its start offset is not told.
+# The log was not reached at all, so these answers omit its start offset.
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -89,7 +89,7 @@ class Writes:
         for topic_partition, moved in appended:
             self._waiters.on_append(topic_partition, high_watermark_advanced=moved)
         if pending:
-            # Followers in this process mostly have the records by now: then nothing waits.
+            # Followers in this process usually have the records by now, and nothing waits.
             self._await_replicas(results, pending, on_done, timeout_ms)
 
     def delete_records(
@@ -107,7 +107,7 @@ class Writes:
                 partition = self._hosted.require(topic_partition)
                 requested, low_watermark = partition.delete_records(offset)
             except ApiError as error:
-                _LOG.info("Records of %s are not deleted: %s", topic_partition, error)
+                _LOG.info("Cannot delete records of %s: %s", topic_partition, error)
                 results[topic_partition] = DeletedRecords(error=error.code)
                 continue
             results[topic_partition] = DeletedRecords(low_watermark=low_watermark)
@@ -144,7 +144,7 @@ class Writes:
         self._waiters.produce.try_complete_else_watch(operation, list(pending))
 
     def _rejected(self, topic_partition: TopicPartition, error: ApiError) -> PartitionResponse:
-        _LOG.debug("Append to %s is refused: %s", topic_partition, error)
+        _LOG.debug("Refused an append to %s: %s", topic_partition, error)
         partition = self._hosted.find(topic_partition)
         log = partition.log if partition else None
         log_start_offset = NO_OFFSET
