@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fails the test if a thread of the cluster failed during it; a failure of its own wins."""
+    """Fails the test if a thread of the cluster failed during it and the test itself did not."""
     live = item.config.stash[LIVE]
     live.mark_spark_log()
     with _noting_topics(item, live):
