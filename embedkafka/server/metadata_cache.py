@@ -67,7 +67,7 @@ class MetadataSnapshot:
 
     @property
     def is_informed(self) -> bool:
-        """Whether a controller has told this broker of all topics since it started."""
+        """Whether this broker has had a full update from a controller since it started."""
         return self.broker_epoch != NOT_INFORMED
 
     def find_partition(self, topic: str, partition: int) -> PartitionInfo | None:

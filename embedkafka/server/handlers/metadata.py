@@ -110,10 +110,10 @@ def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContex
 def _once_informed(
     broker: "Broker", context: "RequestContext", answer: Callable[[], object]
 ) -> object:
-    """Answers when the controller has told the broker of all topics.
+    """Answers after the controller's first full update.
 
-    Before that, a broker that has just started would call every topic unknown, and a producer of
-    librdkafka gives up a topic that it has seen before.
+    Before that, a broker that has just started would call every topic unknown, and librdkafka's
+    producer gives up on a topic that it has seen before.
     """
     if broker.metadata.snapshot.is_informed:
         return answer()
@@ -296,7 +296,7 @@ def _cluster(
 def describe_topic_partitions(
     broker: "Broker", request: DescribeTopicPartitionsRequest, context: "RequestContext"
 ) -> object:
-    """Partitions of topics, a page at a time, in the order of topic names.
+    """Partitions of topics, one page at a time, in order of topic names.
 
     Behaviour: a page holds at most `response_partition_limit` partitions, and never more than
     `max.request.partition.size.limit`; no topics in the request means all of them.
