@@ -64,7 +64,7 @@ class DelayedOperation(ABC):
         return True
 
     def expire(self) -> None:
-        """Completes because of the timeout. The purgatory's owner chooses the thread."""
+        """Completes because of the timeout, on the timer's thread."""
         if self.force_complete():
             self.on_expiration()
 

@@ -7,8 +7,7 @@ affects neither the thread that woke it nor the other operations under its key.
 Not here: the timer's thread, and the decision whether an operation can complete.
 """
 
-from collections.abc import Callable, Collection, Hashable
-from functools import partial
+from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
 from embedkafka.purgatory.operation import DelayedOperation
@@ -22,25 +21,19 @@ Op = TypeVar("Op", bound=DelayedOperation)
 
 
 class Purgatory(Generic[Op]):
-    """Watches operations of one kind.
-
-    The timer's thread passes a timed-out operation to `expire`, which calls `operation.expire()`
-    on a suitable thread. By default the timer's thread calls it.
-    """
+    """Watches operations of one kind. A timed-out operation completes on the timer's thread."""
 
     def __init__(
         self,
         name: str,
         timer: Timer,
         failures: Failures,
-        expire: Callable[[Op], None] | None = None,
         *,
         purge_interval: int = PURGE_INTERVAL,
     ) -> None:
         self.name = name
         self._timer = timer
         self._failures = failures
-        self._expire: Callable[[Op], None] = expire or _expire_here
         self._purge_interval = purge_interval
         self._lock = ranked_lock(f"purgatory {name}", LEAF_RANK)
         self._watchers: dict[Hashable, dict[Op, None]] = {}
@@ -68,9 +61,7 @@ class Purgatory(Generic[Op]):
         if operation.maybe_try_complete():
             return True
         if not operation.is_completed:
-            operation.expire_with(
-                self._timer.add(operation.delay_ms, partial(self._expire, operation))
-            )
+            operation.expire_with(self._timer.add(operation.delay_ms, operation.expire))
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
@@ -147,7 +138,3 @@ class Purgatory(Generic[Op]):
         """Each operation once, in watch order per key."""
         with self._lock:
             return list({op: None for ops in self._watchers.values() for op in ops})
-
-
-def _expire_here(operation: DelayedOperation) -> None:
-    operation.expire()

@@ -165,22 +165,6 @@ def test_an_operation_expires_when_its_time_has_come(
     assert purgatory.delayed == 0
 
 
-def test_expiry_runs_where_the_owner_says(timer: Any, clock: ManualClock, failures: Any) -> None:
-    arrived = threading.Event()
-    expired = []
-    purgatory = Purgatory[Operation](
-        "test", timer, failures, lambda operation: (expired.append(operation), arrived.set())
-    )
-    operation = Operation()
-    purgatory.try_complete_else_watch(operation, ["a"])
-    clock.advance(TIMEOUT_MS)
-    assert arrived.wait(WAIT_S)
-    assert expired == [operation]
-    assert operation.completions == 0
-    operation.expire()
-    assert operation.completions == 1
-
-
 def test_a_completed_operation_does_not_expire(purgatory: Purgatory[Operation]) -> None:
     operation = Operation()
     purgatory.try_complete_else_watch(operation, ["a"])
