@@ -37,7 +37,7 @@ from embedkafka.runtime.failures import (
     Failures,
     InvalidArgument,
 )
-from embedkafka.runtime.locks import CLUSTER_RANK, ranked_lock
+from embedkafka.runtime.locks import outermost_lock
 from embedkafka.runtime.threads import run_whole
 
 
@@ -110,7 +110,7 @@ class EmbeddedKafka:
         self._clock = SystemClock()
         self._failures = Failures()
         self._rng = random.Random(seed)
-        self._changing = ranked_lock("cluster", CLUSTER_RANK)
+        self._changing = outermost_lock()
         self._resources: ClusterResources | None = None
         self._snapshots: Snapshots | None = None
         self._clients: Clients | None = None

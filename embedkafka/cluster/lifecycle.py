@@ -20,7 +20,7 @@ from embedkafka.runtime.arguments import require_number
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
-from embedkafka.runtime.locks import LIFE_RANK, Lock, ranked_lock
+from embedkafka.runtime.locks import Lock, outermost_lock
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker import Broker
 
@@ -91,7 +91,7 @@ class BrokerLifecycle:
         self._configured_port = port
         self._last_port = port
         self._state = BrokerState.NEW
-        self._lock = ranked_lock(f"life of broker {broker_id}", LIFE_RANK)
+        self._lock = outermost_lock()
         self._owner = Owner()
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.switch_interval import shorten_interval
 from embedkafka.runtime.failures import ClusterClosed, Failures
 from embedkafka.runtime.forks import Owner
-from embedkafka.runtime.locks import CLOSING_RANK, ranked_lock
+from embedkafka.runtime.locks import outermost_lock
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.runtime.threads import start_thread
 
@@ -39,7 +39,7 @@ class ClusterResources:
         self.brokers: Brokers | None = None
         self._keep = keep
         self._failures = failures
-        self._closing = ranked_lock("closing of a cluster", CLOSING_RANK)
+        self._closing = outermost_lock()
         self._put_interval_back: Callable[[], None] = _nothing
         self.directory = TemporaryDirectory()
         _live.add(self)

@@ -12,9 +12,6 @@ import threading
 from types import TracebackType
 from typing import Any, Protocol
 
-CLUSTER_RANK = 1
-CLOSING_RANK = 2
-LIFE_RANK = 3
 OPERATION_RANK = 10
 PARTITION_RANK = 20
 LOG_RANK = 30
@@ -57,12 +54,19 @@ def ranked_lock(name: str, rank: int) -> Lock:
     return threading.RLock()
 
 
+def outermost_lock() -> Lock:
+    """A re-entrant lock for the threads of the user, who hold no other of ours.
+
+    It has no rank: Ctrl-C raises in those threads, and inside a lock that is written in Python it
+    would leave the lock taken, or listed as taken.
+    """
+    return threading.RLock()
+
+
 def leaf_condition(name: str) -> threading.Condition:
     """A condition on a leaf lock; with checking on, one that asserts the rank order."""
     if _checking:
-        lock: Any = RankedLock(
-            name, LEAF_RANK
-        )  # Any: a Condition takes any lock, typeshed only two
+        lock: Any = RankedLock(name, LEAF_RANK)  # Any: typeshed allows two classes of locks only
         return threading.Condition(lock)
     return threading.Condition(threading.Lock())
 
