@@ -8,7 +8,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 every_push=(check wire cluster takeover chaos plugin spark)
-every_night=("${every_push[@]}" slow oracle-3.9 rounds histories fuzz demo docs coverage release bench)
+every_night=("${every_push[@]}" slow no-sendfile oracle-3.9 rounds histories fuzz demo docs coverage release bench)
 
 case "${1-}" in
     "") stages=("${every_push[@]}") ;;
@@ -29,6 +29,7 @@ run_stage() {
         plugin) tests tests/plugin ;;
         spark) tests tests/spark examples ;;
         slow) make slow ;;
+        no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
         oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 -k apache ;;
         rounds) make chaos ROUNDS=200 ;;
         histories) make sim SEEDS=5000 ;;
@@ -49,7 +50,7 @@ for stage in "${stages[@]}"; do
     begun=$SECONDS
     if run_stage "$stage"; then outcome=passed; else outcome=FAILED; failed=1; fi
     echo "::endgroup::"
-    summary+=("$(printf '%-10s %-7s %4d s' "$stage" "$outcome" "$((SECONDS - begun))")")
+    summary+=("$(printf '%-11s %-7s %4d s' "$stage" "$outcome" "$((SECONDS - begun))")")
 done
 
 printf '%s\n' "${summary[@]}"
