@@ -209,6 +209,10 @@ class Member(_Client):
         idle = True
         for message in poll_some(self._consumer, self._rng.randint(1, 50)):
             idle = False
+            if is_left_unread(message.error()):
+                self._world.note(f"{self.name} needs another consumer: {message.error()}")
+                self._close()
+                return
             if message.error() is None:
                 self._check(message)
                 self._seen.add(message.value())
@@ -437,6 +441,10 @@ class Worker(_Client):
             self._group = self._consumer.consumer_group_metadata()
         messages, begun_at = [], self._begun_at
         for message in poll_some(self._consumer, self._rng.randint(1, 12)):
+            if is_left_unread(message.error()):
+                self._world.note(f"{self.name} needs another consumer: {message.error()}")
+                self._close()
+                return []
             if message.error() is None:
                 self._check_order(message)
                 messages.append(message)
@@ -494,6 +502,15 @@ def poll_some(consumer: Any, count: int) -> Iterator[Any]:
     while count and (message := consumer.poll(timeout_s)) is not None:
         yield message
         count, timeout_s = count - 1, 0
+
+
+def is_left_unread(error: KafkaError | None) -> bool:
+    """Whether a partition will not be read: librdkafka could not ask where to begin.
+
+    It asks again only if its assignment has not changed since. Otherwise it reports this error, and
+    the partition waits until it is assigned again.
+    """
+    return error is not None and "Failed to fetch committed offset" in error.str()
 
 
 def is_too_early(refusal: Any) -> Any:
