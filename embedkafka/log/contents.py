@@ -20,7 +20,8 @@ from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochCache
 from embedkafka.log.loader import Loader, rebuild_producers
 from embedkafka.log.local_log import LocalLog
-from embedkafka.log.producer_state import AppendOrigin, ProducerState, ProducerStateConfig
+from embedkafka.log.producer_entry import AppendOrigin
+from embedkafka.log.producer_state import ProducerState, ProducerStateConfig
 from embedkafka.log.retention import find_expired
 from embedkafka.log.segment import Segment
 from embedkafka.protocol.errors import ApiError, ErrorCode

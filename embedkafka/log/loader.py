@@ -16,7 +16,8 @@ from typing import Final
 from embedkafka.log.epoch_cache import EpochCache
 from embedkafka.log.index_file import CorruptIndex
 from embedkafka.log.local_log import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
-from embedkafka.log.producer_state import AppendOrigin, ProducerState
+from embedkafka.log.producer_entry import AppendOrigin
+from embedkafka.log.producer_state import ProducerState
 from embedkafka.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,

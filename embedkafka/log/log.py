@@ -23,7 +23,8 @@ from embedkafka.log.copies import CopiedLog, copy_log
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochEndOffset
 from embedkafka.log.guard import LogGuard
-from embedkafka.log.producer_state import ActiveProducer, AppendOrigin, ProducerStateConfig
+from embedkafka.log.producer_entry import AppendOrigin
+from embedkafka.log.producer_state import ActiveProducer, ProducerStateConfig
 from embedkafka.log.reads import (
     FetchDataInfo,
     FetchIsolation,

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from embedkafka.log.producer_entry import (
-    AppendOrigin as AppendOrigin,
-)
-from embedkafka.log.producer_entry import (
+    AppendOrigin,
     BatchMetadata,
     CompletedTxn,
     OngoingTxn,

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.producer_state import AppendOrigin
+from embedkafka.log.producer_entry import AppendOrigin
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.records.batch import (

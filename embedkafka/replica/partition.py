@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from embedkafka.log.log import AppendInfo, FetchDataInfo, FetchIsolation, Log
-from embedkafka.log.producer_state import AppendOrigin
+from embedkafka.log.producer_entry import AppendOrigin
 from embedkafka.log.reads import NO_RECORDS
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from embedkafka.log.producer_state import AppendOrigin
+from embedkafka.log.producer_entry import AppendOrigin
 from embedkafka.log.validation import RecordsRejected
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.delayed import DelayedDeleteRecords, DelayedProduce

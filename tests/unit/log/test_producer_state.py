@@ -9,18 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from embedkafka.log.log import FetchIsolation, Log
+from embedkafka.log.producer_entry import AppendOrigin
 from embedkafka.log.producer_snapshot import (
     CorruptSnapshot,
     SnapshotEntry,
     read_snapshot,
     write_snapshot,
 )
-from embedkafka.log.producer_state import (
-    AppendOrigin,
-    CheckedProducers,
-    ProducerState,
-    ProducerStateConfig,
-)
+from embedkafka.log.producer_state import CheckedProducers, ProducerState, ProducerStateConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import RecordBatch, read_batches
 from embedkafka.records.builder import build_batch
