@@ -11,9 +11,9 @@ trap 'rm -rf "$elsewhere"' EXIT
 
 say() { printf '\n== %s\n' "$*"; }
 
-install() { # <environment> <requirement>
+install() { # <environment> <requirement>...
     "$python" -m venv "$elsewhere/$1"
-    "$elsewhere/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2"
+    "$elsewhere/$1/bin/python" -m pip install --quiet --disable-pip-version-check "${@:2}"
     "$elsewhere/$1/bin/python" -m pip check
 }
 
@@ -40,7 +40,7 @@ from-sdist/bin/python -m pytest -q -p no:cacheprovider test_installed.py
 from-sdist/bin/embedkafka up -- true
 
 say "install the wheel"
-install from-wheel "$wheel[pytest,spark]"
+install from-wheel "$wheel[pytest,spark]" pyspark==4.0.0 # the release that the tests run with
 from-wheel/bin/python -m pytest -q -p no:cacheprovider test_installed.py
 from-wheel/bin/embedkafka up -- true
 
