@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_what_was_written_readable() -> None:
 
 
 def test_a_broker_needs_a_directory() -> None:
-    with pytest.raises(ConfigError, match="at least one log directory"):
+    with pytest.raises(ConfigError, match="log_dirs must be a whole number from 1 on"):
         EmbeddedKafka(log_dirs=0)
 
 
