@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
 from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.runtime.ids import BrokerId
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.cluster.traffic import make_producer
 from tests.wire.clients import eventually
@@ -215,6 +216,8 @@ def test_a_topic_that_is_being_moved_to_a_dead_broker_can_be_deleted(kafka: Embe
     kafka.broker(target).pause()
     reassign(kafka, "orders", [target])
     kafka.delete_topic("orders")
+    zk = kafka._require_brokers().zk
+    eventually(lambda: zk.find_broker(BrokerId(target)) is None, "it is known to be dead")
     kafka.topic("orders", replication=1).send("new")
     kafka.broker(target).resume()
     kafka.await_brokers()

@@ -10,7 +10,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import DescribeProducersRequest
 from embedkafka.runtime.hashing import coordinator_partition
 from tests.cluster.copying import JavaCopier, copying
-from tests.cluster.traffic import make_consumer, make_producer
+from tests.cluster.traffic import make_consumer, make_producer, sending
 from tests.java_tools.java_client import JavaClient
 from tests.wire.raw_client import RawClient
 from tests.wire.raw_transaction import RawTransaction
@@ -68,8 +68,9 @@ def by_partition(
 
 
 def assert_copied_once(kafka: EmbeddedKafka) -> None:
-    kafka.existing_topic("sink").wait_for(RECORDS, timeout_s=60)
-    assert by_partition(kafka, "sink") == by_partition(kafka, "source")
+    source = by_partition(kafka, "source")
+    kafka.existing_topic("sink").wait_for(sum(map(len, source.values())), timeout_s=60)
+    assert by_partition(kafka, "sink") == source
 
 
 def test_aborted_copies_are_never_seen(copied: Any) -> None:
@@ -129,7 +130,8 @@ def test_a_second_copier_with_the_same_name_fences_the_first(copied: Any) -> Non
     with copying(copied, "source", "sink", size=2) as first:
         first.await_commits(3)
         with copying(copied, "source", "sink", size=5) as second:
-            first.await_fencing()
+            with sending(copied, "source"):  # an idle copier would not notice
+                first.await_fencing()
             second.await_commits(3)
             assert_copied_once(copied)
     assert not second.is_fenced

@@ -94,7 +94,7 @@ def test_a_moved_replica_can_lead_and_follow_and_restart(kafka: EmbeddedKafka) -
     leader.restart()
     kafka.await_no_under_replicated()
     assert where(leader, "orders", 0) == target
-    (other,) = (handle for handle in kafka.brokers if handle is not leader)
+    (other,) = (handle for handle in kafka.brokers if handle != leader)
     other.kill()
     kafka.await_isr("orders", size=1)
     assert kafka.leader_of("orders") == leader.id

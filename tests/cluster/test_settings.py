@@ -565,7 +565,7 @@ def test_a_change_of_a_setting_without_effect_is_refused_with_the_reason(
         "listener.name.plaintext.ssl.keystore.location": "/keys",
         "replica.alter.log.dirs.io.max.bytes.per.second": "1000",
     }.items():
-        with pytest.raises(KafkaException, match=f"{name} cannot change.*has no effect: .") as told:
+        with pytest.raises(KafkaException, match=f"{name}.* has no effect: .") as told:
             alter(kafka, ResourceType.BROKER, "1", {name: value})
         assert told.value.args[0].code() == KafkaError.INVALID_REQUEST
     alter(kafka, ResourceType.BROKER, "1", {"num.replica.fetchers": "1"})  # that is how it is

@@ -353,6 +353,6 @@ def test_the_plugin_loads_nothing_but_itself_until_a_fixture_is_used(
 
 def test_fixtures_and_options_are_listed_with_their_words(run: Any) -> None:
     listed = run("--fixtures").stdout.str()
-    assert "A Kafka cluster, started once" in listed
+    assert "A Kafka cluster for the whole session" in listed
     assert "A local Spark session" in listed
     assert "--kafka-bootstrap" in run("--help").stdout.str()
