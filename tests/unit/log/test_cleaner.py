@@ -3,7 +3,9 @@
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -15,16 +17,24 @@ from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
 from embedkafka.records.record import Record
+from embedkafka.runtime.files import SystemFiles
+from tests.unit.log.conftest import LogKit
 
 COMPACT = frozenset({"compact"})
-SMALL = {"cleanup_policy": COMPACT, "segment_bytes": 200, "min_cleanable_dirty_ratio": 0.0}
+SMALL: dict[str, Any] = {  # settings of a log have many types
+    "cleanup_policy": COMPACT,
+    "segment_bytes": 200,
+    "min_cleanable_dirty_ratio": 0.0,
+}
 DAY = 24 * 60 * 60 * 1000
+
+T = TypeVar("T")
 
 
 class Washing:
     """A log and the cleaner that takes care of it."""
 
-    def __init__(self, kit, log: Log, **config: object) -> None:
+    def __init__(self, kit: LogKit, log: Log, **config: object) -> None:
         self.kit = kit
         self.log = log
         self.failed: list[Path] = []
@@ -37,8 +47,8 @@ class Washing:
         )
         self.cleaner.load_checkpoint(kit.root)
 
-    def put(self, key: bytes, value: bytes | None, **batch: object) -> None:
-        built = self.kit.batch(value, key=key, **batch)
+    def put(self, key: bytes, value: bytes | None, **batch: Any) -> None:
+        built = self.kit.batch(value, key=key, **batch)  # passed on as they are
         self.log.append_as_leader(built, leader_epoch=0)
 
     def settle(self) -> None:
@@ -55,7 +65,7 @@ class Washing:
 
 
 @pytest.fixture
-def washing(kit) -> Washing:
+def washing(kit: LogKit) -> Washing:
     return Washing(kit, kit.new(**SMALL))
 
 
@@ -78,7 +88,7 @@ def test_offsets_that_are_gone_lead_to_the_next_that_is_there(washing: Washing) 
     assert washing.kit.values(washing.log, start=2) == [b"8"]
 
 
-def test_batches_lose_only_the_records_that_are_superseded(kit) -> None:
+def test_batches_lose_only_the_records_that_are_superseded(kit: LogKit) -> None:
     washing = Washing(kit, kit.new(**SMALL))
     now = kit.clock.now_ms()
     for codec in (Compression.NONE, Compression.LZ4):
@@ -162,7 +172,9 @@ def test_a_compacted_log_is_loaded_again(washing: Washing) -> None:
     ),
     keys=st.sampled_from([2, 3, 1000]),
 )
-def test_compaction_keeps_what_a_map_would_keep(kit, rounds, keys: int) -> None:
+def test_compaction_keeps_what_a_map_would_keep(
+    kit: LogKit, rounds: list[list[tuple[int, bytes | None]]], keys: int
+) -> None:
     shutil.rmtree(kit.root)
     kit.root.mkdir()
     washing = Washing(
@@ -193,7 +205,7 @@ def test_compaction_keeps_what_a_map_would_keep(kit, rounds, keys: int) -> None:
 # -- when
 
 
-def test_a_log_is_cleaned_when_its_dirty_share_is_large_enough(kit) -> None:
+def test_a_log_is_cleaned_when_its_dirty_share_is_large_enough(kit: LogKit) -> None:
     washing = Washing(kit, kit.new(**{**SMALL, "min_cleanable_dirty_ratio": 0.5}))
     for number in range(20):
         washing.put(b"k%d" % number, b"%d" % number)
@@ -206,7 +218,7 @@ def test_a_log_is_cleaned_when_its_dirty_share_is_large_enough(kit) -> None:
     assert washing.wash()
 
 
-def test_young_records_are_spared(kit) -> None:
+def test_young_records_are_spared(kit: LogKit) -> None:
     washing = Washing(kit, kit.new(**{**SMALL, "min_compaction_lag_ms": 1000}))
     washing.put(b"k", b"1")
     washing.put(b"k", b"2")
@@ -216,7 +228,7 @@ def test_young_records_are_spared(kit) -> None:
     assert kit.values(washing.log) == [b"2"]
 
 
-def test_old_dirt_is_cleaned_however_little_it_is(kit) -> None:
+def test_old_dirt_is_cleaned_however_little_it_is(kit: LogKit) -> None:
     config = {**SMALL, "min_cleanable_dirty_ratio": 1.0, "max_compaction_lag_ms": 5000}
     washing = Washing(kit, kit.new(**config))
     washing.put(b"k", b"1")
@@ -243,7 +255,7 @@ def test_open_transactions_hold_compaction_back(washing: Washing) -> None:
     ]
 
 
-def test_plain_logs_are_left_alone(kit) -> None:
+def test_plain_logs_are_left_alone(kit: LogKit) -> None:
     washing = Washing(kit, kit.new(segment_bytes=200))
     for number in range(10):
         washing.put(b"k", b"%d" % number)
@@ -371,7 +383,7 @@ def test_a_log_that_cannot_be_read_is_not_tried_again(washing: Washing) -> None:
     assert washing.cleaner.uncleanable == {washing.kit.topic_partition}
 
 
-def test_a_log_with_more_keys_in_a_batch_than_there_is_room_for_is_cleaned(kit) -> None:
+def test_a_log_with_more_keys_in_a_batch_than_there_is_room_for_is_cleaned(kit: LogKit) -> None:
     washing = Washing(kit, kit.new(**SMALL), log_cleaner_dedupe_buffer_size=48)
     for _ in range(3):
         records = [(kit.clock.now_ms(), b"k%d" % number, b"v", ()) for number in range(5)]
@@ -448,15 +460,15 @@ def test_a_crash_while_segments_are_replaced_loses_nothing(washing: Washing, ste
 class Death:
     """Ends the process at the n-th time that it makes, renames, replaces or removes a file."""
 
-    def __init__(self, files, at: int) -> None:
+    def __init__(self, files: SystemFiles, at: int) -> None:
         self._left = at
         self._files = files
         self.happened = False
         for name in ("create", "rename", "replace", "remove"):
             setattr(files, name, self._mortal(getattr(files, name)))
 
-    def _mortal(self, act):
-        def attempt(*arguments):
+    def _mortal(self, act: Callable[..., T]) -> Callable[..., T]:
+        def attempt(*arguments: object) -> T:
             self._left -= 1
             if self._left < 0:
                 self.happened = True
@@ -470,7 +482,7 @@ class Death:
             delattr(self._files, name)
 
 
-def test_compaction_may_die_anywhere_and_so_may_what_repairs_it(kit) -> None:
+def test_compaction_may_die_anywhere_and_so_may_what_repairs_it(kit: LogKit) -> None:
     """Until a compaction gets through; what repairs it dies at each of its own steps as well."""
     compaction_died = True
     at = 0
@@ -512,7 +524,7 @@ def test_compaction_may_die_anywhere_and_so_may_what_repairs_it(kit) -> None:
     assert at > 10
 
 
-def test_compact_and_delete_do_both(kit) -> None:
+def test_compact_and_delete_do_both(kit: LogKit) -> None:
     both = frozenset({"compact", "delete"})
     washing = Washing(kit, kit.new(**{**SMALL, "cleanup_policy": both, "retention_ms": 1000}))
     washing.put(b"k", b"1")
@@ -525,7 +537,7 @@ def test_compact_and_delete_do_both(kit) -> None:
     assert washing.log.log_start_offset == 2
 
 
-def test_records_of_any_shape_survive(kit) -> None:
+def test_records_of_any_shape_survive(kit: LogKit) -> None:
     washing = Washing(kit, kit.new(**SMALL))
     now = kit.clock.now_ms()
     record = (now, b"\x00\xff", b"v", [("h", None), ("i", b"\x01")])

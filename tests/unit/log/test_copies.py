@@ -1,15 +1,18 @@
 """Copies of logs share files with them, and yet neither feels what happens to the other."""
 
+from pathlib import Path
+
 import pytest
 
 from embedkafka.log import checkpoints
 from embedkafka.log.copies import copy_log_dir
 from embedkafka.log.log import Log
 from embedkafka.runtime.files import SystemFiles
+from tests.unit.log.conftest import LogKit
 
 
 @pytest.fixture
-def log(kit) -> Log:
+def log(kit: LogKit) -> Log:
     """Five segments of one record each."""
     log = kit.new(segment_bytes=80)
     for value in (b"a", b"b", b"c", b"d", b"e"):
@@ -18,7 +21,7 @@ def log(kit) -> Log:
     return log
 
 
-def copied(kit, log: Log, name: str = "copy") -> Log:
+def copied(kit: LogKit, log: Log, name: str = "copy") -> Log:
     """The copy, opened in place of the log."""
     target = kit.root / name / "orders-0"
     copy = log.copy_to(target)
@@ -26,7 +29,7 @@ def copied(kit, log: Log, name: str = "copy") -> Log:
     return reopened(kit, target)
 
 
-def reopened(kit, directory) -> Log:
+def reopened(kit: LogKit, directory: Path) -> Log:
     before, kit.directory = kit.directory, directory
     try:
         return kit.load(is_clean=True, segment_bytes=80)
@@ -34,7 +37,7 @@ def reopened(kit, directory) -> Log:
         kit.directory = before
 
 
-def test_a_copy_has_all_that_the_log_has(kit, log: Log) -> None:
+def test_a_copy_has_all_that_the_log_has(kit: LogKit, log: Log) -> None:
     kit.append(log, b"f", producer_id=3, producer_epoch=0, base_sequence=0)
     copy = copied(kit, log)
     assert kit.values(copy) == [b"a", b"b", b"c", b"d", b"e", b"f"]
@@ -42,14 +45,14 @@ def test_a_copy_has_all_that_the_log_has(kit, log: Log) -> None:
     assert copy.latest_epoch == log.latest_epoch
 
 
-def test_only_the_active_segment_is_copied(kit, log: Log) -> None:
+def test_only_the_active_segment_is_copied(kit: LogKit, log: Log) -> None:
     log.copy_to(kit.root / "copy")
     names = [name for name in kit.names() if name.endswith(".log")]
     shared = [name for name in names if (kit.root / "copy" / name).samefile(kit.directory / name)]
     assert (len(names), shared) == (5, names[:-1])
 
 
-def test_what_is_written_later_is_not_in_the_copy(kit, log: Log) -> None:
+def test_what_is_written_later_is_not_in_the_copy(kit: LogKit, log: Log) -> None:
     copy = copied(kit, log)
     kit.append(log, b"f")
     kit.append(log, b"g")
@@ -58,7 +61,7 @@ def test_what_is_written_later_is_not_in_the_copy(kit, log: Log) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 4])
-def test_truncation_spares_the_copy(kit, log: Log, offset: int) -> None:
+def test_truncation_spares_the_copy(kit: LogKit, log: Log, offset: int) -> None:
     directory = kit.root / "copy" / "orders-0"
     log.copy_to(directory)
     log.truncate_to(offset)
@@ -67,7 +70,7 @@ def test_truncation_spares_the_copy(kit, log: Log, offset: int) -> None:
     assert kit.values(log)[-1] == b"other"
 
 
-def test_a_truncated_copy_spares_the_log(kit, log: Log) -> None:
+def test_a_truncated_copy_spares_the_log(kit: LogKit, log: Log) -> None:
     copy = copied(kit, log)
     copy.truncate_to(2)
     kit.append(copy, b"other")
@@ -75,7 +78,7 @@ def test_a_truncated_copy_spares_the_log(kit, log: Log) -> None:
     assert kit.values(copy) == [b"a", b"b", b"other"]
 
 
-def test_a_fresh_start_spares_the_copy(kit, log: Log) -> None:
+def test_a_fresh_start_spares_the_copy(kit: LogKit, log: Log) -> None:
     directory = kit.root / "copy" / "orders-0"
     log.copy_to(directory)
     log.truncate_fully_and_start_at(0)
@@ -83,7 +86,7 @@ def test_a_fresh_start_spares_the_copy(kit, log: Log) -> None:
     assert kit.values(reopened(kit, directory)) == [b"a", b"b", b"c", b"d", b"e"]
 
 
-def test_aborted_transactions_do_not_reach_the_copy(kit) -> None:
+def test_aborted_transactions_do_not_reach_the_copy(kit: LogKit) -> None:
     log = kit.new()
     for base_sequence in (0, 1):
         kit.append(
@@ -101,19 +104,19 @@ def test_aborted_transactions_do_not_reach_the_copy(kit) -> None:
     assert len(log.cleanable.aborted_transactions()) == 2
 
 
-def test_an_empty_log_can_be_copied(kit) -> None:
+def test_an_empty_log_can_be_copied(kit: LogKit) -> None:
     log = kit.new()
     copy = copied(kit, log)
     kit.append(copy, b"a")
     assert (log.log_end_offset, kit.values(copy)) == (0, [b"a"])
 
 
-def test_a_closed_log_is_left_out(kit, log: Log) -> None:
+def test_a_closed_log_is_left_out(kit: LogKit, log: Log) -> None:
     log.close()
     assert log.copy_to(kit.root / "copy") is None
 
 
-def test_a_broker_s_directory_is_copied_but_for_what_is_going_away(kit, log: Log) -> None:
+def test_a_broker_s_directory_is_copied_but_for_what_is_going_away(kit: LogKit, log: Log) -> None:
     log.close()
     (kit.root / "broker" / "gone-0.0123-delete").mkdir(parents=True)
     kit.directory.rename(kit.root / "broker" / "orders-0")
@@ -125,7 +128,7 @@ def test_a_broker_s_directory_is_copied_but_for_what_is_going_away(kit, log: Log
     assert kit.values(copy) == [b"a", b"b", b"c", b"d", b"e"]
 
 
-def test_a_directory_is_put_back_whatever_happened_to_it(kit, log: Log) -> None:
+def test_a_directory_is_put_back_whatever_happened_to_it(kit: LogKit, log: Log) -> None:
     broker, saved = kit.root / "broker", kit.root / "saved"
     broker.mkdir()
     log.close()
@@ -145,15 +148,17 @@ def test_a_directory_is_put_back_whatever_happened_to_it(kit, log: Log) -> None:
     assert (broker / "empty-0").stat().st_ino == untouched
 
 
-def test_a_disk_without_links_gets_copies(kit, log: Log, monkeypatch) -> None:
-    def refuse(old, new):
+def test_a_disk_without_links_gets_copies(
+    kit: LogKit, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(old: Path, new: Path) -> None:
         raise PermissionError(1, "no links here")
 
     monkeypatch.setattr("os.link", refuse)
     assert kit.values(copied(kit, log)) == [b"a", b"b", b"c", b"d", b"e"]
 
 
-def test_a_file_is_its_own_until_it_is_linked(tmp_path) -> None:
+def test_a_file_is_its_own_until_it_is_linked(tmp_path: Path) -> None:
     files = SystemFiles()
     file, other = tmp_path / "file", tmp_path / "other"
     assert not files.unshare(file)

@@ -1,7 +1,9 @@
 """What is found in the files of a log, whole and damaged."""
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -20,17 +22,20 @@ from embedkafka.log.dump import (
 )
 from embedkafka.records.compression import Compression
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.log.conftest import LogKit
+
+F = TypeVar("F", bound=Finding)
 
 
-def found(kit, path: Path | None = None) -> list[Finding]:
+def found(kit: LogKit, path: Path | None = None) -> list[Finding]:
     return list(dump(kit.files, path or kit.directory, lambda topic, record: None))
 
 
-def of(kind: type, findings: list[Finding]) -> list[Finding]:
+def of(kind: type[F], findings: list[Finding]) -> list[F]:
     return [finding for finding in findings if isinstance(finding, kind)]
 
 
-def test_a_partition_is_told_file_by_file(kit) -> None:
+def test_a_partition_is_told_file_by_file(kit: LogKit) -> None:
     log = kit.new()
     topic_id = uuid.uuid4()
     log.assign_topic_id(topic_id)
@@ -57,7 +62,7 @@ def test_a_partition_is_told_file_by_file(kit) -> None:
     ]
 
 
-def test_indexes_snapshots_and_epochs_are_told_entry_by_entry(kit) -> None:
+def test_indexes_snapshots_and_epochs_are_told_entry_by_entry(kit: LogKit) -> None:
     log = kit.new(index_interval_bytes=1)
     now_ms = kit.clock.now_ms()
     kit.append(log, b"a", timestamp=now_ms - 20)
@@ -65,7 +70,7 @@ def test_indexes_snapshots_and_epochs_are_told_entry_by_entry(kit) -> None:
     kit.append(log, b"c", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     kit.end_transaction(log, 7, commit=False)
     log.close()
-    by_file: dict[str, list[dict[str, int]]] = {}
+    by_file: dict[str, list[dict[str, int | str]]] = {}
     for finding in found(kit):
         if isinstance(finding, FileFound):
             entries = by_file.setdefault(finding.name, [])
@@ -81,7 +86,7 @@ def test_indexes_snapshots_and_epochs_are_told_entry_by_entry(kit) -> None:
     assert by_file[checkpoints.EPOCH_CHECKPOINT] == [{"epoch": 0, "start_offset": 0}]
 
 
-def test_a_marker_is_told_by_its_meaning(kit) -> None:
+def test_a_marker_is_told_by_its_meaning(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     kit.end_transaction(log, 7, commit=True, coordinator_epoch=4)
@@ -90,7 +95,7 @@ def test_a_marker_is_told_by_its_meaning(kit) -> None:
     assert records[-1].meaning == {"type": "COMMIT", "coordinator_epoch": 4}
 
 
-def test_a_single_file_can_be_asked_for(kit) -> None:
+def test_a_single_file_can_be_asked_for(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a")
     log.close()
@@ -98,7 +103,7 @@ def test_a_single_file_can_be_asked_for(kit) -> None:
     assert [type(finding) for finding in findings] == [FileFound, BatchFound, RecordFound]
 
 
-def test_a_broker_s_directory_is_told_with_its_checkpoints(kit) -> None:
+def test_a_broker_s_directory_is_told_with_its_checkpoints(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a")
     log.close()
@@ -112,7 +117,7 @@ def test_a_broker_s_directory_is_told_with_its_checkpoints(kit) -> None:
     assert len(of(PartitionFound, findings)) == 1
 
 
-def test_the_zeros_of_a_running_kafka_are_no_entries(kit) -> None:
+def test_the_zeros_of_a_running_kafka_are_no_entries(kit: LogKit) -> None:
     kit.directory.mkdir(parents=True)
     path = kit.directory / f"{10:020d}.index"
     path.write_bytes(bytes.fromhex("0000000100000050") + bytes(80))
@@ -129,7 +134,9 @@ def test_the_zeros_of_a_running_kafka_are_no_entries(kit) -> None:
     ],
     ids=["cut", "flipped", "repeated", "no size"],
 )
-def test_damage_is_told_and_not_repaired(kit, damage, reason: str) -> None:
+def test_damage_is_told_and_not_repaired(
+    kit: LogKit, damage: Callable[[bytes], bytes], reason: str
+) -> None:
     log = kit.new()
     kit.append(log, b"a")
     log.close()
@@ -141,15 +148,15 @@ def test_damage_is_told_and_not_repaired(kit, damage, reason: str) -> None:
     assert path.read_bytes() == data
 
 
-def test_damaged_small_files_are_told(kit) -> None:
+def test_damaged_small_files_are_told(kit: LogKit) -> None:
     kit.new().close()
     for name in (f"{0:020d}.index", f"{0:020d}.snapshot", checkpoints.EPOCH_CHECKPOINT):
         (kit.directory / name).write_bytes(b"abc")
     assert len(of(Problem, found(kit))) == 3
 
 
-def test_what_is_not_there_is_a_problem(kit) -> None:
-    (problem,) = found(kit, kit.root / "nowhere")
+def test_what_is_not_there_is_a_problem(kit: LogKit) -> None:
+    (problem,) = of(Problem, found(kit, kit.root / "nowhere"))
     assert "no such file" in problem.reason
 
 

@@ -59,12 +59,9 @@ def test_the_same_epoch_is_noted_once(cache: EpochCache) -> None:
 
 
 def test_entries_that_contradict_a_new_one_are_dropped(cache: EpochCache) -> None:
-    filled(cache, (2, 10), (3, 20), (4, 30), (3, 15))
-    assert cache.entries == ((2, 10), (3, 15))
-    filled(cache, (9, 15))
-    assert cache.entries == ((2, 10), (9, 15))
-    filled(cache, (10, 5))
-    assert cache.entries == ((10, 5),)
+    assert filled(cache, (2, 10), (3, 20), (4, 30), (3, 15)).entries == ((2, 10), (3, 15))
+    assert filled(cache, (9, 15)).entries == ((2, 10), (9, 15))
+    assert filled(cache, (10, 5)).entries == ((10, 5),)
 
 
 def test_the_epoch_of_an_offset_is_that_of_the_last_start_before_it(cache: EpochCache) -> None:

@@ -2,8 +2,9 @@
 
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -13,17 +14,18 @@ from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.records.batch import read_batches
 from embedkafka.records.compression import Compression
 from embedkafka.runtime.files import FileRegion
+from tests.unit.log.conftest import LogKit
 
-SMALL = {"segment_bytes": 400, "index_interval_bytes": 100}
+SMALL: dict[str, Any] = {"segment_bytes": 400, "index_interval_bytes": 100}
 TOPIC_ID = uuid.UUID("b8d131c5-2a3d-4b3f-9f1e-0a0b0c0d0e0f")
 
 
-def fill(kit, log: Log, count: int = 30) -> None:
+def fill(kit: LogKit, log: Log, count: int = 30) -> None:
     for number in range(count):
         kit.append(log, b"%03d" % number, timestamp=1000 + number, epoch=number // 10)
 
 
-def snapshot_of(kit, log: Log) -> object:
+def snapshot_of(kit: LogKit, log: Log) -> object:
     """Everything that must be the same after a restart."""
     return (
         log.log_start_offset,
@@ -36,7 +38,7 @@ def snapshot_of(kit, log: Log) -> object:
     )
 
 
-def test_a_closed_log_is_opened_as_it_was(kit) -> None:
+def test_a_closed_log_is_opened_as_it_was(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     before = snapshot_of(kit, log)
@@ -49,7 +51,7 @@ def test_a_closed_log_is_opened_as_it_was(kit) -> None:
     assert {path.name: path.read_bytes() for path in kit.directory.iterdir()} == files
 
 
-def test_a_killed_log_is_recovered_whole(kit) -> None:
+def test_a_killed_log_is_recovered_whole(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     before = snapshot_of(kit, log)
@@ -59,7 +61,7 @@ def test_a_killed_log_is_recovered_whole(kit) -> None:
     assert kit.append(log, b"more", epoch=3).first_offset == 30
 
 
-def test_a_log_with_records_knows_its_topic_even_after_a_crash(kit) -> None:
+def test_a_log_with_records_knows_its_topic_even_after_a_crash(kit: LogKit) -> None:
     log = kit.new()
     log.assign_topic_id(TOPIC_ID)
     kit.append(log, b"a")
@@ -67,7 +69,7 @@ def test_a_log_with_records_knows_its_topic_even_after_a_crash(kit) -> None:
     assert kit.load().topic_id == TOPIC_ID
 
 
-def test_a_new_segment_takes_the_place_of_what_has_its_name(kit) -> None:
+def test_a_new_segment_takes_the_place_of_what_has_its_name(kit: LogKit) -> None:
     log = kit.new()
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         (kit.directory / f"{0:020d}{suffix}").write_bytes(b"left by somebody")
@@ -80,7 +82,7 @@ def test_a_new_segment_takes_the_place_of_what_has_its_name(kit) -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_an_empty_log_has_no_files_of_its_own_and_is_loaded_all_the_same(
-    kit, is_clean: bool
+    kit: LogKit, is_clean: bool
 ) -> None:
     log = kit.new()
     log.assign_topic_id(TOPIC_ID)
@@ -95,7 +97,7 @@ def test_an_empty_log_has_no_files_of_its_own_and_is_loaded_all_the_same(
     assert kit.append(log, b"a").first_offset == 0
 
 
-def test_epochs_that_were_not_written_are_found_in_the_batches(kit) -> None:
+def test_epochs_that_were_not_written_are_found_in_the_batches(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     for number in range(12):
         kit.append(log, b"%d" % number, epoch=number)
@@ -108,7 +110,7 @@ def test_epochs_that_were_not_written_are_found_in_the_batches(kit) -> None:
     assert [log.end_offset_for_epoch(epoch) for epoch in range(22)] == entries
 
 
-def test_segments_before_the_recovery_point_are_not_checked(kit) -> None:
+def test_segments_before_the_recovery_point_are_not_checked(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     recovery_point = log.recovery_point
@@ -123,7 +125,7 @@ def test_segments_before_the_recovery_point_are_not_checked(kit) -> None:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "short", "rubbish", "preallocated"])
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_bad_indexes_are_rebuilt(kit, suffix: str, damage: str, is_clean: bool) -> None:
+def test_bad_indexes_are_rebuilt(kit: LogKit, suffix: str, damage: str, is_clean: bool) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     before = snapshot_of(kit, log)
@@ -145,7 +147,7 @@ def test_bad_indexes_are_rebuilt(kit, suffix: str, damage: str, is_clean: bool) 
     assert {path.name: path.read_bytes() for path in kit.directory.glob(f"*{suffix}")} == whole
 
 
-def test_orphaned_indexes_are_removed(kit) -> None:
+def test_orphaned_indexes_are_removed(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a")
     log.close()
@@ -155,14 +157,14 @@ def test_orphaned_indexes_are_removed(kit) -> None:
     assert not [name for name in kit.names() if name.startswith(f"{99:020d}")]
 
 
-def test_an_empty_directory_becomes_a_log_at_its_start_offset(kit) -> None:
+def test_an_empty_directory_becomes_a_log_at_its_start_offset(kit: LogKit) -> None:
     kit.directory.mkdir()
     log = kit.load(log_start_offset=12)
     assert (log.log_start_offset, log.log_end_offset) == (12, 12)
     assert kit.append(log, b"a").first_offset == 12
 
 
-def test_a_log_that_ends_before_its_start_is_emptied(kit) -> None:
+def test_a_log_that_ends_before_its_start_is_emptied(kit: LogKit) -> None:
     log = kit.new()
     fill(kit, log, 5)
     log.close()
@@ -170,7 +172,7 @@ def test_a_log_that_ends_before_its_start_is_emptied(kit) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
 
 
-def test_the_log_start_checkpoint_is_honoured(kit) -> None:
+def test_the_log_start_checkpoint_is_honoured(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     log.close()
@@ -182,7 +184,7 @@ def test_the_log_start_checkpoint_is_honoured(kit) -> None:
 # -- leftovers of interrupted work
 
 
-def test_deleted_and_unfinished_files_are_removed(kit) -> None:
+def test_deleted_and_unfinished_files_are_removed(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     log.close()
@@ -193,7 +195,7 @@ def test_deleted_and_unfinished_files_are_removed(kit) -> None:
     assert set(kit.names()) == before
 
 
-def swapped(kit, log: Log) -> tuple[list[str], bytes]:
+def swapped(kit: LogKit, log: Log) -> tuple[Sequence[str], bytes]:
     """Copies the first segment to swap files that stand for the first two."""
     names = kit.names(".log")
     data = (kit.directory / names[0]).read_bytes() + (kit.directory / names[1]).read_bytes()
@@ -202,7 +204,7 @@ def swapped(kit, log: Log) -> tuple[list[str], bytes]:
     return names, data
 
 
-def test_a_finished_replacement_takes_its_place(kit) -> None:
+def test_a_finished_replacement_takes_its_place(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     values = kit.values(log)
@@ -215,7 +217,7 @@ def test_a_finished_replacement_takes_its_place(kit) -> None:
     assert not kit.names(".swap")
 
 
-def test_a_replacement_whose_siblings_are_unfinished_is_dropped(kit) -> None:
+def test_a_replacement_whose_siblings_are_unfinished_is_dropped(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     fill(kit, log)
     values = kit.values(log)
@@ -237,7 +239,7 @@ class StoredBatch(NamedTuple):
     values: tuple[bytes | None, ...]
 
 
-def stored_batches(kit) -> list[StoredBatch]:
+def stored_batches(kit: LogKit) -> list[StoredBatch]:
     found = []
     for name in kit.names(".log"):
         position = 0
@@ -250,7 +252,9 @@ def stored_batches(kit) -> list[StoredBatch]:
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_recovery_keeps_exactly_the_batches_before_the_first_damage(kit, data) -> None:
+def test_recovery_keeps_exactly_the_batches_before_the_first_damage(
+    kit: LogKit, data: st.DataObject
+) -> None:
     shutil.rmtree(kit.directory, ignore_errors=True)
     log = kit.new(**SMALL)
     for number in range(data.draw(st.integers(1, 15))):
@@ -292,7 +296,7 @@ def test_recovery_keeps_exactly_the_batches_before_the_first_damage(kit, data) -
     log.close()
 
 
-def test_recovery_rebuilds_the_transaction_index(kit) -> None:
+def test_recovery_rebuilds_the_transaction_index(kit: LogKit) -> None:
     log = kit.new(**SMALL)
     for round_number in range(6):
         kit.append(
@@ -330,7 +334,7 @@ def test_recovery_rebuilds_the_transaction_index(kit) -> None:
 SIDE_FILES = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
 
 
-def history_of(kit, log: Log) -> object:
+def history_of(kit: LogKit, log: Log) -> object:
     """All that a log knows, whatever files it has it from."""
     log.update_high_watermark(log.log_end_offset)
     return (
@@ -343,7 +347,7 @@ def history_of(kit, log: Log) -> object:
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_recovery_needs_nothing_but_the_batches(kit, data) -> None:
+def test_recovery_needs_nothing_but_the_batches(kit: LogKit, data: st.DataObject) -> None:
     """Indexes, snapshots and epochs are found again, whichever of them are damaged or gone."""
     shutil.rmtree(kit.directory, ignore_errors=True)
     log = kit.new(**SMALL)
@@ -385,7 +389,7 @@ def test_recovery_needs_nothing_but_the_batches(kit, data) -> None:
     log.close()
 
 
-def damage(path: Path, data) -> None:
+def damage(path: Path, data: st.DataObject) -> None:
     """Removes a file, cuts it, or flips a bit; checkpoints, which are replaced whole, only go."""
     content = bytearray(path.read_bytes())
     kinds = ["gone"] if not content or path.suffix == "" else ["gone", "cut", "flipped"]

@@ -2,6 +2,7 @@
 
 import os
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch, write_crc
 from embedkafka.runtime.files import FileRegion
+from tests.unit.log.conftest import LogKit
 
 
 def error_of(caught: "pytest.ExceptionInfo[ApiError]") -> ErrorCode:
@@ -25,7 +27,7 @@ def region(log: Log, offset: int, **options: object) -> FileRegion:
 # -- appending
 
 
-def test_a_new_log_is_empty(kit) -> None:
+def test_a_new_log_is_empty(kit: LogKit) -> None:
     log = kit.new()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 0)
     assert log.latest_epoch == -1
@@ -34,7 +36,7 @@ def test_a_new_log_is_empty(kit) -> None:
 
 
 @pytest.mark.parametrize("ending", ["running", "killed", "closed"])
-def test_where_a_log_file_is_there_are_its_indexes(kit, ending: str) -> None:
+def test_where_a_log_file_is_there_are_its_indexes(kit: LogKit, ending: str) -> None:
     log = kit.new(segment_bytes=300)
     assert not list(kit.directory.glob("0*")), "an empty partition costs no files"
     for number in range(5):
@@ -48,7 +50,7 @@ def test_where_a_log_file_is_there_are_its_indexes(kit, ending: str) -> None:
         assert {base + suffix for base in bases} <= files
 
 
-def test_a_leader_numbers_records_and_stamps_its_epoch(kit) -> None:
+def test_a_leader_numbers_records_and_stamps_its_epoch(kit: LogKit) -> None:
     log = kit.new()
     first = kit.append(log, b"a", b"b", epoch=4)
     second = kit.append(log, b"c", epoch=5)
@@ -69,7 +71,7 @@ def test_a_leader_numbers_records_and_stamps_its_epoch(kit) -> None:
     assert [batch.partition_leader_epoch for batch in batches] == [4, 5]
 
 
-def test_a_writable_buffer_is_patched_and_a_read_only_one_copied(kit) -> None:
+def test_a_writable_buffer_is_patched_and_a_read_only_one_copied(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a")
     sent = kit.batch(b"b")
@@ -81,7 +83,7 @@ def test_a_writable_buffer_is_patched_and_a_read_only_one_copied(kit) -> None:
     assert kit.values(log) == [b"a", b"b", b"b"]
 
 
-def test_a_follower_keeps_the_offsets_and_epochs_of_the_leader(kit) -> None:
+def test_a_follower_keeps_the_offsets_and_epochs_of_the_leader(kit: LogKit) -> None:
     log = kit.new()
     sent = build_batch([(1, None, b"a", ())], base_offset=0, leader_epoch=1)
     sent += build_batch([(1, None, b"b", ())], base_offset=5, leader_epoch=2)
@@ -94,7 +96,7 @@ def test_a_follower_keeps_the_offsets_and_epochs_of_the_leader(kit) -> None:
     ]
 
 
-def test_a_follower_drops_a_partial_batch_at_the_end(kit) -> None:
+def test_a_follower_drops_a_partial_batch_at_the_end(kit: LogKit) -> None:
     log = kit.new()
     whole = build_batch([(1, None, b"a", ())], base_offset=0, leader_epoch=1)
     partial = build_batch([(1, None, b"b", ())], base_offset=1, leader_epoch=1)[:-3]
@@ -104,7 +106,9 @@ def test_a_follower_drops_a_partial_batch_at_the_end(kit) -> None:
 
 
 @pytest.mark.parametrize(("first", "delta"), [(0, -5), (2**63 - 1, 0), (2**63 - 3, 9)])
-def test_a_follower_refuses_a_batch_that_goes_backwards_or_too_far(kit, first, delta) -> None:
+def test_a_follower_refuses_a_batch_that_goes_backwards_or_too_far(
+    kit: LogKit, first: int, delta: int
+) -> None:
     log = kit.new()
     impossible = bytearray(build_batch([(1, None, b"a", ())], base_offset=first))
     struct.pack_into(">i", impossible, 23, delta)  # of the last offset
@@ -115,7 +119,7 @@ def test_a_follower_refuses_a_batch_that_goes_backwards_or_too_far(kit, first, d
     assert log.log_end_offset == 0
 
 
-def test_a_follower_refuses_offsets_it_already_has(kit) -> None:
+def test_a_follower_refuses_offsets_it_already_has(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", b"b")
     with pytest.raises(ApiError):
@@ -123,7 +127,7 @@ def test_a_follower_refuses_offsets_it_already_has(kit) -> None:
     assert kit.values(log) == [b"a", b"b"]
 
 
-def test_an_empty_follower_starts_with_the_batch_its_start_lies_in(kit) -> None:
+def test_an_empty_follower_starts_with_the_batch_its_start_lies_in(kit: LogKit) -> None:
     log = kit.new()
     log.truncate_fully_and_start_at(7)
     sent = build_batch([(1, None, b"%d" % n, ()) for n in range(4)], base_offset=5, leader_epoch=0)
@@ -134,13 +138,13 @@ def test_an_empty_follower_starts_with_the_batch_its_start_lies_in(kit) -> None:
     assert kit.values(log) == [b"2", b"3"]
 
 
-def test_an_append_of_nothing_changes_nothing(kit) -> None:
+def test_an_append_of_nothing_changes_nothing(kit: LogKit) -> None:
     log = kit.new()
     info = log.append_as_leader(b"", leader_epoch=0)
     assert (info.first_offset, info.num_bytes, log.log_end_offset) == (-1, 0, 0)
 
 
-def test_a_batch_larger_than_a_segment_is_refused(kit) -> None:
+def test_a_batch_larger_than_a_segment_is_refused(kit: LogKit) -> None:
     log = kit.new(segment_bytes=100)
     with pytest.raises(ApiError) as caught:
         kit.append(log, b"x" * 200)
@@ -148,7 +152,7 @@ def test_a_batch_larger_than_a_segment_is_refused(kit) -> None:
     assert log.log_end_offset == 0
 
 
-def test_a_follower_takes_a_batch_larger_than_a_segment_alone(kit) -> None:
+def test_a_follower_takes_a_batch_larger_than_a_segment_alone(kit: LogKit) -> None:
     log = kit.new(segment_bytes=100)
     for offset in range(3):
         log.append_as_follower(
@@ -161,7 +165,7 @@ def test_a_follower_takes_a_batch_larger_than_a_segment_alone(kit) -> None:
 # -- rolling
 
 
-def test_a_tiny_segment_size_gives_each_batch_its_own_segment(kit) -> None:
+def test_a_tiny_segment_size_gives_each_batch_its_own_segment(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
     for value in (b"a", b"b", b"c"):
         kit.append(log, value)
@@ -170,7 +174,7 @@ def test_a_tiny_segment_size_gives_each_batch_its_own_segment(kit) -> None:
     assert kit.values(log) == [b"a", b"b", b"c"]
 
 
-def test_a_segment_is_rolled_when_the_records_time_passes_segment_ms(kit) -> None:
+def test_a_segment_is_rolled_when_the_records_time_passes_segment_ms(kit: LogKit) -> None:
     log = kit.new(segment_ms=1000)
     kit.append(log, b"a", timestamp=5000)
     kit.append(log, b"b", timestamp=6000)
@@ -179,7 +183,7 @@ def test_a_segment_is_rolled_when_the_records_time_passes_segment_ms(kit) -> Non
     assert kit.names(".log") == ["00000000000000000000.log", "00000000000000000002.log"]
 
 
-def test_a_segment_of_records_without_time_is_rolled_by_the_clock(kit) -> None:
+def test_a_segment_of_records_without_time_is_rolled_by_the_clock(kit: LogKit) -> None:
     log = kit.new(segment_ms=1000)
     kit.append(log, b"a", timestamp=-1)
     kit.clock.advance(1001)
@@ -187,14 +191,14 @@ def test_a_segment_of_records_without_time_is_rolled_by_the_clock(kit) -> None:
     assert len(kit.names(".log")) == 2
 
 
-def test_jitter_makes_segments_roll_early(kit) -> None:
+def test_jitter_makes_segments_roll_early(kit: LogKit) -> None:
     log = kit.new(segment_ms=1000, segment_jitter_ms=999)
     kit.append(log, b"a", timestamp=5000)
     kit.append(log, b"b", timestamp=5999)
     assert len(kit.names(".log")) == 2
 
 
-def test_a_full_index_starts_a_new_segment(kit) -> None:
+def test_a_full_index_starts_a_new_segment(kit: LogKit) -> None:
     log = kit.new(segment_index_bytes=36, index_interval_bytes=0)
     for number in range(8):
         kit.append(log, b"x", timestamp=number)
@@ -202,7 +206,7 @@ def test_a_full_index_starts_a_new_segment(kit) -> None:
     assert len(kit.values(log)) == 8
 
 
-def test_an_offset_too_far_from_the_base_starts_a_new_segment(kit) -> None:
+def test_an_offset_too_far_from_the_base_starts_a_new_segment(kit: LogKit) -> None:
     log = kit.new()
     for offset in (0, 2**31 - 1, 2**31, 2**33):
         log.append_as_follower(
@@ -215,7 +219,7 @@ def test_an_offset_too_far_from_the_base_starts_a_new_segment(kit) -> None:
 # -- reading
 
 
-def test_a_read_begins_with_the_batch_that_holds_the_offset(kit) -> None:
+def test_a_read_begins_with_the_batch_that_holds_the_offset(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", b"b", b"c")
     kit.append(log, b"d")
@@ -224,7 +228,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset(kit) -> None:
     assert [batch.base_offset for batch in read_batches(region(log, 3).read())] == [3]
 
 
-def test_the_first_batch_comes_whole_only_if_that_is_wanted(kit) -> None:
+def test_the_first_batch_comes_whole_only_if_that_is_wanted(kit: LogKit) -> None:
     log = kit.new()
     size = kit.append(log, b"a" * 500).num_bytes
     assert region(log, 0, max_bytes=10, min_one_message=True).size == size
@@ -232,7 +236,7 @@ def test_the_first_batch_comes_whole_only_if_that_is_wanted(kit) -> None:
         assert log.read(0, max_bytes=too_little, min_one_message=False).size == 0
 
 
-def test_a_read_ends_with_its_segment(kit) -> None:
+def test_a_read_ends_with_its_segment(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
     kit.append(log, b"a")
     kit.append(log, b"b")
@@ -240,7 +244,7 @@ def test_a_read_ends_with_its_segment(kit) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 1, 5])
-def test_offsets_outside_the_log_are_out_of_range(kit, offset: int) -> None:
+def test_offsets_outside_the_log_are_out_of_range(kit: LogKit, offset: int) -> None:
     log = kit.new()
     kit.append(log, b"a", b"b", b"c", b"d")
     log.update_high_watermark(4)
@@ -250,7 +254,7 @@ def test_offsets_outside_the_log_are_out_of_range(kit, offset: int) -> None:
     assert error_of(caught) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_consumers_see_nothing_beyond_the_high_watermark(kit) -> None:
+def test_consumers_see_nothing_beyond_the_high_watermark(kit: LogKit) -> None:
     log = kit.new()
     first = kit.append(log, b"a")
     kit.append(log, b"b")
@@ -262,7 +266,7 @@ def test_consumers_see_nothing_beyond_the_high_watermark(kit) -> None:
     assert region(log, 1).size > 0
 
 
-def test_old_batches_are_found_through_the_index(kit) -> None:
+def test_old_batches_are_found_through_the_index(kit: LogKit) -> None:
     log = kit.new(index_interval_bytes=200)
     for number in range(300):
         kit.append(log, b"%d" % number)
@@ -273,7 +277,7 @@ def test_old_batches_are_found_through_the_index(kit) -> None:
             assert batch.base_offset == offset
 
 
-def test_metadata_tells_the_bytes_between_two_offsets(kit) -> None:
+def test_metadata_tells_the_bytes_between_two_offsets(kit: LogKit) -> None:
     log = kit.new()
     first = kit.append(log, b"a")
     second = kit.append(log, b"bb")
@@ -285,7 +289,7 @@ def test_metadata_tells_the_bytes_between_two_offsets(kit) -> None:
     assert log.offset_metadata(FetchIsolation.HIGH_WATERMARK).position == first.num_bytes
 
 
-def test_a_region_outlives_its_segment(kit) -> None:
+def test_a_region_outlives_its_segment(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70, retention_bytes=0)
     kit.append(log, b"a")
     kit.append(log, b"b")
@@ -298,7 +302,7 @@ def test_a_region_outlives_its_segment(kit) -> None:
     assert held.read() == before
 
 
-def test_few_files_stay_open_however_many_segments_there_are(kit) -> None:
+def test_few_files_stay_open_however_many_segments_there_are(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
     for number in range(60):
         kit.append(log, b"%d" % (number % 10))
@@ -329,7 +333,7 @@ def open_files(log: Log) -> int:
 # -- timestamps
 
 
-def test_the_first_record_from_a_time_on_is_found(kit) -> None:
+def test_the_first_record_from_a_time_on_is_found(kit: LogKit) -> None:
     log = kit.new(index_interval_bytes=100, segment_bytes=1000)
     for number in range(50):
         kit.append(log, b"x", timestamp=1000 + 10 * number, epoch=3)
@@ -344,7 +348,7 @@ def test_the_first_record_from_a_time_on_is_found(kit) -> None:
     assert log.search_timestamp(1491).finish() is None
 
 
-def test_the_search_by_time_begins_at_the_log_start(kit) -> None:
+def test_the_search_by_time_begins_at_the_log_start(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", b"b", b"c", timestamp=1000)
     log.update_high_watermark(3)
@@ -354,7 +358,7 @@ def test_the_search_by_time_begins_at_the_log_start(kit) -> None:
     assert found.offset == 2
 
 
-def test_the_record_with_the_largest_timestamp_is_found(kit) -> None:
+def test_the_record_with_the_largest_timestamp_is_found(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
     assert log.search_max_timestamp() is None
     for timestamp in (100, 900, 300):
@@ -369,14 +373,14 @@ def test_the_record_with_the_largest_timestamp_is_found(kit) -> None:
 # -- marks
 
 
-def test_the_high_watermark_stays_within_the_log(kit) -> None:
+def test_the_high_watermark_stays_within_the_log(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", b"b")
     assert log.update_high_watermark(9) == 2
     assert log.update_high_watermark(-4) == 0
 
 
-def test_the_log_start_does_not_pass_the_high_watermark_and_never_goes_back(kit) -> None:
+def test_the_log_start_does_not_pass_the_high_watermark_and_never_goes_back(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", b"b", b"c")
     log.update_high_watermark(2)
@@ -391,7 +395,7 @@ def test_the_log_start_does_not_pass_the_high_watermark_and_never_goes_back(kit)
 # -- truncation
 
 
-def test_truncation_drops_the_batches_from_an_offset_on(kit) -> None:
+def test_truncation_drops_the_batches_from_an_offset_on(kit: LogKit) -> None:
     log = kit.new(segment_bytes=200)
     for number in range(10):
         kit.append(log, b"%d" % number, epoch=number // 3)
@@ -403,7 +407,7 @@ def test_truncation_drops_the_batches_from_an_offset_on(kit) -> None:
     assert kit.values(log, 4) == [b"4", b"new"]
 
 
-def test_truncation_past_the_end_drops_nothing(kit) -> None:
+def test_truncation_past_the_end_drops_nothing(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a")
     assert log.truncate_to(1) is False
@@ -411,7 +415,7 @@ def test_truncation_past_the_end_drops_nothing(kit) -> None:
     assert log.log_end_offset == 1
 
 
-def test_a_log_truncated_fully_begins_anew(kit) -> None:
+def test_a_log_truncated_fully_begins_anew(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
     for value in (b"a", b"b"):
         kit.append(log, value)
@@ -424,7 +428,7 @@ def test_a_log_truncated_fully_begins_anew(kit) -> None:
     assert kit.names(".log") == ["00000000000000000100.log"]
 
 
-def test_truncation_before_the_first_segment_starts_there(kit) -> None:
+def test_truncation_before_the_first_segment_starts_there(kit: LogKit) -> None:
     log = kit.new()
     log.truncate_fully_and_start_at(50)
     kit.append(log, b"a")
@@ -435,7 +439,7 @@ def test_truncation_before_the_first_segment_starts_there(kit) -> None:
 # -- retention
 
 
-def test_retention_by_size_keeps_at_least_that_many_bytes(kit) -> None:
+def test_retention_by_size_keeps_at_least_that_many_bytes(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70, retention_bytes=150)
     for number in range(6):
         kit.append(log, b"%d" % number)
@@ -445,7 +449,7 @@ def test_retention_by_size_keeps_at_least_that_many_bytes(kit) -> None:
     assert kit.values(log) == [b"3", b"4", b"5"]
 
 
-def test_retention_spares_what_is_not_replicated(kit) -> None:
+def test_retention_spares_what_is_not_replicated(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70, retention_bytes=0)
     for number in range(6):
         kit.append(log, b"%d" % number)
@@ -454,7 +458,7 @@ def test_retention_spares_what_is_not_replicated(kit) -> None:
     assert log.log_start_offset == 2
 
 
-def test_retention_by_time_empties_a_log_in_which_nothing_happens(kit) -> None:
+def test_retention_by_time_empties_a_log_in_which_nothing_happens(kit: LogKit) -> None:
     log = kit.new(retention_ms=1000)
     kit.append(log, b"a")
     log.update_high_watermark(1)
@@ -466,7 +470,7 @@ def test_retention_by_time_empties_a_log_in_which_nothing_happens(kit) -> None:
     assert kit.append(log, b"b").first_offset == 1
 
 
-def test_segments_behind_the_log_start_go_even_from_compacted_topics(kit) -> None:
+def test_segments_behind_the_log_start_go_even_from_compacted_topics(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70, cleanup_policy=frozenset({"compact"}))
     for number in range(4):
         kit.append(log, b"%d" % number, key=b"")
@@ -476,7 +480,7 @@ def test_segments_behind_the_log_start_go_even_from_compacted_topics(kit) -> Non
     assert log.first_segment_offset == 2
 
 
-def test_deleted_segments_are_renamed_first_and_removed_later(kit) -> None:
+def test_deleted_segments_are_renamed_first_and_removed_later(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70, retention_bytes=0, file_delete_delay_ms=60_000)
     kit.append(log, b"a")
     kit.append(log, b"b")
@@ -492,7 +496,7 @@ def test_deleted_segments_are_renamed_first_and_removed_later(kit) -> None:
 # -- flushing
 
 
-def test_nothing_is_synced_unless_asked_for(kit) -> None:
+def test_nothing_is_synced_unless_asked_for(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
     for value in (b"a", b"b"):
         kit.append(log, value)
@@ -501,7 +505,7 @@ def test_nothing_is_synced_unless_asked_for(kit) -> None:
     assert kit.files.synced == []
 
 
-def test_flush_messages_syncs_after_so_many_records(kit) -> None:
+def test_flush_messages_syncs_after_so_many_records(kit: LogKit) -> None:
     log = kit.new(flush_messages=3)
     kit.append(log, b"a", b"b")
     assert (kit.files.synced, log.recovery_point) == ([], 0)
@@ -513,7 +517,9 @@ def test_flush_messages_syncs_after_so_many_records(kit) -> None:
 # -- preallocation
 
 
-def test_a_preallocated_segment_has_its_size_from_the_start_and_is_cut_when_it_is_full(kit) -> None:
+def test_a_preallocated_segment_has_its_size_from_the_start_and_is_cut_when_it_is_full(
+    kit: LogKit,
+) -> None:
     log = kit.new(preallocate=True, segment_bytes=300)
     first, second = (kit.directory / f"{offset:020d}.log" for offset in (0, 2))
     kit.append(log, b"a" * 50)
@@ -528,7 +534,7 @@ def test_a_preallocated_segment_has_its_size_from_the_start_and_is_cut_when_it_i
     assert kit.values(kit.load(is_clean=True)) == [b"a" * 50, b"b" * 50, b"c" * 50]
 
 
-def test_what_is_preallocated_and_empty_is_no_damage_after_a_crash(kit) -> None:
+def test_what_is_preallocated_and_empty_is_no_damage_after_a_crash(kit: LogKit) -> None:
     log = kit.new(preallocate=True, segment_bytes=1000)
     kit.append(log, b"a")
     log.kill()
@@ -537,7 +543,7 @@ def test_what_is_preallocated_and_empty_is_no_damage_after_a_crash(kit) -> None:
     assert kit.append(log, b"b").first_offset == 1
 
 
-def test_a_copy_of_a_preallocated_log_needs_no_repair(kit, tmp_path) -> None:
+def test_a_copy_of_a_preallocated_log_needs_no_repair(kit: LogKit, tmp_path: Path) -> None:
     log = kit.new(preallocate=True, segment_bytes=1000)
     kit.append(log, b"a")
     log.copy_to(tmp_path / "copy" / "orders-0")
@@ -550,7 +556,7 @@ def test_a_copy_of_a_preallocated_log_needs_no_repair(kit, tmp_path) -> None:
 # -- failing disks
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(kit) -> None:
+def test_a_full_disk_leaves_the_log_as_it_was(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", epoch=1)
     size = log.size
@@ -565,7 +571,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(kit) -> None:
     assert kit.values(log) == [b"a", b"c"]
 
 
-def test_a_disk_that_fails_at_the_transaction_index_leaves_no_marker(kit) -> None:
+def test_a_disk_that_fails_at_the_transaction_index_leaves_no_marker(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     kit.files.full_paths.add(".txnindex")
@@ -581,7 +587,7 @@ def test_a_disk_that_fails_at_the_transaction_index_leaves_no_marker(kit) -> Non
     assert [txn.first_offset for txn in data.aborted_transactions or ()] == [0]
 
 
-def test_a_roll_that_fails_leaves_the_log_as_it_was(kit) -> None:
+def test_a_roll_that_fails_leaves_the_log_as_it_was(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
     kit.append(log, b"a")
     kit.files.full_paths.add(".snapshot")
@@ -592,7 +598,7 @@ def test_a_roll_that_fails_leaves_the_log_as_it_was(kit) -> None:
     assert kit.values(log) == [b"a", b"c"]
 
 
-def test_a_closed_log_answers_with_a_storage_error(kit) -> None:
+def test_a_closed_log_answers_with_a_storage_error(kit: LogKit) -> None:
     log = kit.new()
     log.close()
     for act in (lambda: kit.append(log, b"a"), lambda: log.read(0, max_bytes=1)):

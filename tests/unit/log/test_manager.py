@@ -18,6 +18,7 @@ from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import ConfigError, DirectoryInUse
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.log.conftest import LogKit
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = uuid.UUID("b8d131c5-2a3d-4b3f-9f1e-0a0b0c0d0e0f")
@@ -26,7 +27,7 @@ TOPIC_ID = uuid.UUID("b8d131c5-2a3d-4b3f-9f1e-0a0b0c0d0e0f")
 class Managers:
     """Log managers over the same directories, one after the other."""
 
-    def __init__(self, kit, root: Path, count: int = 2) -> None:
+    def __init__(self, kit: LogKit, root: Path, count: int = 2) -> None:
         self.kit = kit
         self.directories = [root / f"data{number}" for number in range(count)]
         self.failed: list[tuple[Path, Sequence[TopicPartition]]] = []
@@ -44,7 +45,7 @@ class Managers:
 
 
 @pytest.fixture
-def managers(kit, tmp_path: Path) -> Managers:
+def managers(kit: LogKit, tmp_path: Path) -> Managers:
     return Managers(kit, tmp_path)
 
 
@@ -87,7 +88,7 @@ def test_topic_ids_are_kept_and_added_to_logs_without_one(managers: Managers) ->
     assert log.topic_id == TOPIC_ID
 
 
-def test_a_proper_shutdown_keeps_all_marks(kit, managers: Managers) -> None:
+def test_a_proper_shutdown_keeps_all_marks(kit: LogKit, managers: Managers) -> None:
     manager = managers.start(segment_bytes=200)
     log = manager.get_or_create(ORDERS)
     for number in range(10):
@@ -106,7 +107,7 @@ def test_a_proper_shutdown_keeps_all_marks(kit, managers: Managers) -> None:
     assert kit.values(log) == [b"%d" % number for number in range(4, 10)]
 
 
-def test_after_a_kill_everything_written_is_found_again(kit, managers: Managers) -> None:
+def test_after_a_kill_everything_written_is_found_again(kit: LogKit, managers: Managers) -> None:
     manager = managers.start()
     log = manager.get_or_create(ORDERS)
     kit.append(log, b"a", b"b")
@@ -119,7 +120,7 @@ def test_after_a_kill_everything_written_is_found_again(kit, managers: Managers)
     assert (log.high_watermark, log.log_end_offset) == (1, 2)
 
 
-def test_a_new_partition_takes_over_the_files_it_finds(kit, managers: Managers) -> None:
+def test_a_new_partition_takes_over_the_files_it_finds(kit: LogKit, managers: Managers) -> None:
     first = managers.start()
     kit.append(first.get_or_create(ORDERS), b"a", b"b")
     first.shutdown()
@@ -132,7 +133,9 @@ def test_a_new_partition_takes_over_the_files_it_finds(kit, managers: Managers) 
     assert kit.values(log) == [b"a", b"b"]
 
 
-def test_an_empty_directory_of_a_partition_makes_an_empty_log(kit, managers: Managers) -> None:
+def test_an_empty_directory_of_a_partition_makes_an_empty_log(
+    kit: LogKit, managers: Managers
+) -> None:
     manager = managers.start()
     (managers.directories[0] / "orders-0").mkdir()
     log = manager.get_or_create(ORDERS, TOPIC_ID)
@@ -140,7 +143,7 @@ def test_an_empty_directory_of_a_partition_makes_an_empty_log(kit, managers: Man
     assert log.log_end_offset == 1
 
 
-def test_a_deleted_log_is_gone_at_once_and_its_files_later(kit, managers: Managers) -> None:
+def test_a_deleted_log_is_gone_at_once_and_its_files_later(kit: LogKit, managers: Managers) -> None:
     manager = managers.start()
     log = manager.get_or_create(ORDERS)
     kit.append(log, b"a")
@@ -157,7 +160,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(kit, managers: Manage
     assert manager.find(ORDERS) is again
 
 
-def test_deletions_that_were_interrupted_are_finished(kit, managers: Managers) -> None:
+def test_deletions_that_were_interrupted_are_finished(kit: LogKit, managers: Managers) -> None:
     manager = managers.start()
     manager.get_or_create(ORDERS)
     manager.delete_async(ORDERS)
@@ -169,7 +172,7 @@ def test_deletions_that_were_interrupted_are_finished(kit, managers: Managers) -
     assert not [path for d in managers.directories for path in d.iterdir() if path.is_dir()]
 
 
-def test_a_failed_directory_takes_only_its_own_logs(kit, managers: Managers) -> None:
+def test_a_failed_directory_takes_only_its_own_logs(kit: LogKit, managers: Managers) -> None:
     manager = managers.start()
     logs = [manager.get_or_create(partition) for partition in partitions(4)]
     broken = logs[0].directory.parent
@@ -202,7 +205,7 @@ def test_with_all_directories_lost_nothing_can_be_made(managers: Managers) -> No
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_upkeep_is_scheduled_and_called_off(kit, managers: Managers) -> None:
+def test_upkeep_is_scheduled_and_called_off(kit: LogKit, managers: Managers) -> None:
     manager = managers.start(segment_bytes=70, retention_bytes=0)
     log = manager.get_or_create(ORDERS)
     for number in range(3):
@@ -215,7 +218,7 @@ def test_upkeep_is_scheduled_and_called_off(kit, managers: Managers) -> None:
     assert all(task.cancelled for task in kit.tasks.periodic)
 
 
-def test_logs_are_synced_when_flush_ms_has_passed(kit, managers: Managers) -> None:
+def test_logs_are_synced_when_flush_ms_has_passed(kit: LogKit, managers: Managers) -> None:
     manager = managers.start(flush_ms=1000)
     kit.append(manager.get_or_create(ORDERS), b"a")
     manager.flush_due_logs()
@@ -225,7 +228,9 @@ def test_logs_are_synced_when_flush_ms_has_passed(kit, managers: Managers) -> No
     assert len(kit.files.synced) == 1
 
 
-def test_a_malformed_checkpoint_means_checking_from_the_start(kit, managers: Managers) -> None:
+def test_a_malformed_checkpoint_means_checking_from_the_start(
+    kit: LogKit, managers: Managers
+) -> None:
     manager = managers.start()
     kit.append(manager.get_or_create(ORDERS), b"a")
     manager.kill()
@@ -236,7 +241,7 @@ def test_a_malformed_checkpoint_means_checking_from_the_start(kit, managers: Man
     assert log.log_end_offset == 1
 
 
-def test_compaction_keeps_to_its_rate_and_holds_up_nobody(kit, managers: Managers) -> None:
+def test_compaction_keeps_to_its_rate_and_holds_up_nobody(kit: LogKit, managers: Managers) -> None:
     class Ticking(ManualClock):
         """Every look at it takes a while, as the work in between does."""
 
@@ -269,7 +274,9 @@ def test_compaction_keeps_to_its_rate_and_holds_up_nobody(kit, managers: Manager
     assert kit.clock.now_ms() - started_ms > 0.9 * moved_bytes / 100 * 1000
 
 
-def test_compaction_that_is_not_finished_leaves_nothing_behind(kit, managers: Managers) -> None:
+def test_compaction_that_is_not_finished_leaves_nothing_behind(
+    kit: LogKit, managers: Managers
+) -> None:
     cleaner = CleanerConfig(log_cleaner_io_max_bytes_per_second=1)
     manager = managers.start(cleaner, cleanup_policy=frozenset({"compact"}), segment_bytes=100)
     log = manager.get_or_create(ORDERS)
@@ -290,7 +297,7 @@ def test_compaction_that_is_not_finished_leaves_nothing_behind(kit, managers: Ma
 
 
 def test_a_log_that_cannot_be_compacted_does_not_keep_others_from_it(
-    kit, managers: Managers, monkeypatch: pytest.MonkeyPatch
+    kit: LogKit, managers: Managers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager = managers.start(cleanup_policy=frozenset({"compact"}), segment_bytes=100)
     bad = manager.get_or_create(ORDERS)
@@ -320,7 +327,7 @@ def test_a_log_that_cannot_be_compacted_does_not_keep_others_from_it(
     assert len(kit.values(bad)) == 9
 
 
-def test_several_logs_are_compacted_at_once(kit, managers: Managers) -> None:
+def test_several_logs_are_compacted_at_once(kit: LogKit, managers: Managers) -> None:
     cleaner = CleanerConfig(log_cleaner_threads=2, log_cleaner_io_max_bytes_per_second=1)
     manager = managers.start(cleaner, cleanup_policy=frozenset({"compact"}), segment_bytes=100)
     for number in range(3):
@@ -348,7 +355,7 @@ def test_topics_learn_of_new_settings(managers: Managers) -> None:
     assert (log.config.retention_ms, other.config.retention_ms) == (5, LogConfig().retention_ms)
 
 
-def test_compaction_obeys_other_settings_while_it_runs(kit, managers: Managers) -> None:
+def test_compaction_obeys_other_settings_while_it_runs(kit: LogKit, managers: Managers) -> None:
     manager = managers.start()
     (before,) = (task for task in kit.tasks.periodic if task.name == "log-cleaner")
     cleaner = CleanerConfig(
@@ -362,14 +369,14 @@ def test_compaction_obeys_other_settings_while_it_runs(kit, managers: Managers) 
     assert (task.delay_ms, manager._cleaner.config.max_keys) == (7, 45)
 
 
-def test_without_a_cleaner_other_settings_do_not_start_one(kit, managers: Managers) -> None:
+def test_without_a_cleaner_other_settings_do_not_start_one(kit: LogKit, managers: Managers) -> None:
     manager = managers.start(CleanerConfig(log_cleaner_enable=False))
     changed = CleanerConfig(log_cleaner_enable=False, log_cleaner_backoff_ms=7)
     manager.reconfigure(LogManagerConfig(), changed)
     assert not [task for task in kit.tasks.periodic if task.name == "log-cleaner"]
 
 
-def test_producers_expire_by_the_setting_of_now(kit, managers: Managers) -> None:
+def test_producers_expire_by_the_setting_of_now(kit: LogKit, managers: Managers) -> None:
     manager = managers.start()
     log = manager.get_or_create(ORDERS)
     kit.append(log, b"x", producer_id=5, base_sequence=0)

@@ -11,6 +11,7 @@ from embedkafka.log.log import Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
+from tests.unit.log.conftest import LogKit
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -18,7 +19,7 @@ ORDERS = TopicPartition("orders", 0)
 class Broker:
     """A log manager over two directories; the test runs its background work."""
 
-    def __init__(self, kit, root: Path) -> None:
+    def __init__(self, kit: LogKit, root: Path) -> None:
         self.kit = kit
         self.here, self.there = root / "here", root / "there"
         self.failed: list[tuple[Path, Sequence[TopicPartition]]] = []
@@ -51,7 +52,7 @@ class Broker:
 
 
 @pytest.fixture
-def broker(kit, tmp_path: Path, monkeypatch) -> Broker:
+def broker(kit: LogKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(moves, "_CHUNK_BYTES", 100)  # a batch or two at a time
     return Broker(kit, tmp_path)
 

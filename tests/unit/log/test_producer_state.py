@@ -1,13 +1,17 @@
 """Idempotent and transactional producers, as one log sees them."""
 
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from embedkafka.log.append_info import AppendInfo
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.producer_entry import AppendOrigin
 from embedkafka.log.producer_snapshot import (
@@ -17,17 +21,26 @@ from embedkafka.log.producer_snapshot import (
     write_snapshot,
 )
 from embedkafka.log.producer_state import CheckedProducers, ProducerState, ProducerStateConfig
+from embedkafka.log.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import RecordBatch, read_batches
 from embedkafka.records.builder import build_batch
-from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.files import FileRegion, SystemFiles
+from tests.unit.log.conftest import LogKit
 
 LAST = 2**31 - 1
 
 
 def send(
-    kit, log: Log, sequence: int, count: int = 1, *, epoch: int = 0, producer: int = 7, **more
-):
+    kit: LogKit,
+    log: Log,
+    sequence: int,
+    count: int = 1,
+    *,
+    epoch: int = 0,
+    producer: int = 7,
+    **more: Any,
+) -> AppendInfo:
     return kit.append(
         log,
         *[b"v"] * count,
@@ -38,7 +51,7 @@ def send(
     )
 
 
-def refused(kit, log: Log, sequence: int, **options) -> ErrorCode:
+def refused(kit: LogKit, log: Log, sequence: int, **options: Any) -> ErrorCode:
     before = log.log_end_offset
     with pytest.raises(ApiError) as caught:
         send(kit, log, sequence, **options)
@@ -49,20 +62,20 @@ def refused(kit, log: Log, sequence: int, **options) -> ErrorCode:
 # -- sequences
 
 
-def test_batches_in_sequence_are_appended(kit) -> None:
+def test_batches_in_sequence_are_appended(kit: LogKit) -> None:
     log = kit.new()
     assert send(kit, log, 0, 3).first_offset == 0
     assert send(kit, log, 3, 2).first_offset == 3
 
 
-def test_a_gap_is_out_of_order(kit) -> None:
+def test_a_gap_is_out_of_order(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, 3)
     assert refused(kit, log, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(kit, log, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_the_last_five_batches_are_known_again_with_their_offsets(kit) -> None:
+def test_the_last_five_batches_are_known_again_with_their_offsets(kit: LogKit) -> None:
     log = kit.new()
     for sequence in range(7):
         send(kit, log, sequence)
@@ -74,20 +87,20 @@ def test_the_last_five_batches_are_known_again_with_their_offsets(kit) -> None:
     assert refused(kit, log, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_part_of_a_known_batch_is_no_duplicate(kit) -> None:
+def test_a_part_of_a_known_batch_is_no_duplicate(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, 5)
     assert refused(kit, log, 0, count=3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(kit, log, 2, count=3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_an_unknown_producer_may_begin_anywhere(kit) -> None:
+def test_an_unknown_producer_may_begin_anywhere(kit: LogKit) -> None:
     log = kit.new()
     assert send(kit, log, 17).first_offset == 0
     assert send(kit, log, 18).first_offset == 1
 
 
-def test_sequences_wrap_around(kit) -> None:
+def test_sequences_wrap_around(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, LAST - 1, 2)
     assert send(kit, log, 0).first_offset == 2
@@ -96,7 +109,7 @@ def test_sequences_wrap_around(kit) -> None:
     assert send(kit, log, LAST, 3, producer=8).duplicate
 
 
-def test_a_new_epoch_begins_with_sequence_0(kit) -> None:
+def test_a_new_epoch_begins_with_sequence_0(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, 2, epoch=3)
     assert refused(kit, log, 2, epoch=4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -104,7 +117,7 @@ def test_a_new_epoch_begins_with_sequence_0(kit) -> None:
     assert refused(kit, log, 2, epoch=3) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_follower_takes_what_its_leader_took(kit) -> None:
+def test_a_follower_takes_what_its_leader_took(kit: LogKit) -> None:
     log = kit.new()
     for offset, (epoch, sequence) in enumerate([(5, 0), (4, 9), (5, 33)]):
         log.append_as_follower(
@@ -120,7 +133,7 @@ def test_a_follower_takes_what_its_leader_took(kit) -> None:
     assert log.log_end_offset == 3
 
 
-def test_silent_producers_are_forgotten_unless_a_transaction_is_open(kit) -> None:
+def test_silent_producers_are_forgotten_unless_a_transaction_is_open(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0)
     send(kit, log, 0, producer=8, transactional=True)
@@ -133,7 +146,7 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open(kit) -> Non
 # -- transactions
 
 
-def test_readers_of_committed_records_stop_at_the_first_open_transaction(kit) -> None:
+def test_readers_of_committed_records_stop_at_the_first_open_transaction(kit: LogKit) -> None:
     log = kit.new()
     kit.append(log, b"plain")
     send(kit, log, 0, transactional=True)
@@ -146,7 +159,7 @@ def test_readers_of_committed_records_stop_at_the_first_open_transaction(kit) ->
     assert log.last_stable_offset == 4
 
 
-def test_the_first_of_several_open_transactions_counts(kit) -> None:
+def test_the_first_of_several_open_transactions_counts(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, producer=1, transactional=True)
     send(kit, log, 0, producer=2, transactional=True)
@@ -158,7 +171,9 @@ def test_the_first_of_several_open_transactions_counts(kit) -> None:
     assert log.last_stable_offset == 4
 
 
-def test_a_transaction_whose_marker_is_not_replicated_counts_beside_an_open_one(kit) -> None:
+def test_a_transaction_whose_marker_is_not_replicated_counts_beside_an_open_one(
+    kit: LogKit,
+) -> None:
     log = kit.new()
     send(kit, log, 0, producer=1, transactional=True)
     send(kit, log, 0, producer=2, transactional=True)
@@ -167,7 +182,7 @@ def test_a_transaction_whose_marker_is_not_replicated_counts_beside_an_open_one(
     assert log.last_stable_offset == 0
 
 
-def test_truncation_leaves_stable_what_was_stable(kit) -> None:
+def test_truncation_leaves_stable_what_was_stable(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
     kit.end_transaction(log, 7, commit=True)
@@ -177,7 +192,7 @@ def test_truncation_leaves_stable_what_was_stable(kit) -> None:
     assert log.last_stable_offset == 2
 
 
-def test_aborted_transactions_are_told_to_readers_of_committed_records(kit) -> None:
+def test_aborted_transactions_are_told_to_readers_of_committed_records(kit: LogKit) -> None:
     log = kit.new(segment_bytes=200)
     for round_number in range(4):
         send(kit, log, round_number, producer=1, transactional=True)
@@ -193,16 +208,24 @@ def test_aborted_transactions_are_told_to_readers_of_committed_records(kit) -> N
     assert found == {(1, 2), (1, 6)}
 
 
-def follower_of(kit, leader: Log) -> Log:
+def content_of(log: Log) -> bytes:
+    records = log.read(0, max_bytes=10**6).records
+    assert isinstance(records, FileRegion)
+    return bytes(records.read())
+
+
+def follower_of(kit: LogKit, leader: Log) -> Log:
     """A replica that takes all that its leader has at once."""
     follower = type(kit)(kit.root / "follower").new(index_interval_bytes=1)
-    follower.append_as_follower(bytes(leader.read(0, max_bytes=10**6).records.read()))
+    follower.append_as_follower(content_of(leader))
     follower.update_high_watermark(leader.log_end_offset)
     leader.update_high_watermark(leader.log_end_offset)
     return follower
 
 
-def test_the_first_open_transaction_counts_though_a_producer_began_another_before_it(kit) -> None:
+def test_the_first_open_transaction_counts_though_a_producer_began_another_before_it(
+    kit: LogKit,
+) -> None:
     leader = kit.new()
     send(kit, leader, 0, producer=1, transactional=True)
     kit.end_transaction(leader, 1, commit=True)
@@ -212,7 +235,7 @@ def test_the_first_open_transaction_counts_though_a_producer_began_another_befor
     assert follower.last_stable_offset == leader.last_stable_offset == 2
 
 
-def test_a_follower_tells_of_the_same_aborted_transactions_as_its_leader(kit) -> None:
+def test_a_follower_tells_of_the_same_aborted_transactions_as_its_leader(kit: LogKit) -> None:
     leader = kit.new(index_interval_bytes=1)
     send(kit, leader, 0, producer=1, transactional=True)
     send(kit, leader, 0, producer=2, transactional=True)
@@ -228,7 +251,9 @@ def test_a_follower_tells_of_the_same_aborted_transactions_as_its_leader(kit) ->
         assert told[0].aborted_transactions == told[1].aborted_transactions, f"from {offset} on"
 
 
-def test_a_transaction_that_begins_later_does_not_hide_an_earlier_one_on_a_follower(kit) -> None:
+def test_a_transaction_that_begins_later_does_not_hide_an_earlier_one_on_a_follower(
+    kit: LogKit,
+) -> None:
     leader = kit.new(index_interval_bytes=1)
     send(kit, leader, 0, producer=1, transactional=True)
     kit.end_transaction(leader, 1, commit=False)
@@ -245,12 +270,12 @@ def test_a_transaction_that_begins_later_does_not_hide_an_earlier_one_on_a_follo
 def batches_of(log: Log) -> list[bytes]:
     if not log.log_end_offset:
         return []
-    data = bytes(log.read(0, max_bytes=10**6).records.read())
+    data = content_of(log)
     ends = list(accumulate(batch.size_in_bytes for batch in read_batches(data)))
     return [data[start:end] for start, end in pairwise([0, *ends])]
 
 
-def transaction_index(kit) -> bytes:
+def transaction_index(kit: LogKit) -> bytes:
     names = kit.names(".txnindex")
     return kit.files.read(kit.directory / names[0]) if names else b""
 
@@ -264,7 +289,7 @@ def transaction_index(kit) -> bytes:
     st.randoms(use_true_random=False),
 )
 def test_leader_follower_and_recovery_write_the_same_transaction_index(
-    new_kit, events, random
+    new_kit: Callable[[], LogKit], events: list[tuple[int, str]], random: Random
 ) -> None:
     kit, copy = new_kit(), new_kit()
     leader, follower = kit.new(), copy.new()
@@ -287,13 +312,13 @@ def test_leader_follower_and_recovery_write_the_same_transaction_index(
     assert transaction_index(copy) == written
 
 
-def test_plain_writes_within_a_transaction_are_refused(kit) -> None:
+def test_plain_writes_within_a_transaction_are_refused(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
     assert refused(kit, log, 1) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_marker_of_an_old_coordinator_is_fenced(kit) -> None:
+def test_a_marker_of_an_old_coordinator_is_fenced(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
     kit.end_transaction(log, 7, commit=True, coordinator_epoch=5)
@@ -303,7 +328,7 @@ def test_a_marker_of_an_old_coordinator_is_fenced(kit) -> None:
     assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_a_marker_of_an_old_producer_epoch_is_refused(kit) -> None:
+def test_a_marker_of_an_old_producer_epoch_is_refused(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, epoch=3, transactional=True)
     with pytest.raises(ApiError) as caught:
@@ -311,7 +336,7 @@ def test_a_marker_of_an_old_producer_epoch_is_refused(kit) -> None:
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_marker_fences_the_epochs_before_it(kit) -> None:
+def test_a_marker_fences_the_epochs_before_it(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, epoch=3, transactional=True)
     kit.end_transaction(log, 7, commit=False, producer_epoch=4)
@@ -319,7 +344,7 @@ def test_a_marker_fences_the_epochs_before_it(kit) -> None:
     assert send(kit, log, 0, epoch=4, transactional=True).first_offset == 2
 
 
-def test_a_marker_without_data_ends_nothing(kit) -> None:
+def test_a_marker_without_data_ends_nothing(kit: LogKit) -> None:
     log = kit.new()
     kit.end_transaction(log, 7, commit=False)
     log.update_high_watermark(1)
@@ -327,7 +352,7 @@ def test_a_marker_without_data_ends_nothing(kit) -> None:
     assert not kit.names(".txnindex")
 
 
-def test_active_producers_are_described(kit) -> None:
+def test_active_producers_are_described(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, 2, epoch=1, transactional=True)
     (producer,) = log.active_producers()
@@ -336,7 +361,7 @@ def test_active_producers_are_described(kit) -> None:
     assert producer.last_timestamp == kit.clock.now_ms()
 
 
-def test_truncation_takes_producers_back(kit) -> None:
+def test_truncation_takes_producers_back(kit: LogKit) -> None:
     log = kit.new(segment_bytes=200)
     for sequence in range(8):
         send(kit, log, sequence, transactional=True)
@@ -348,7 +373,7 @@ def test_truncation_takes_producers_back(kit) -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_producers_survive_a_restart(kit, is_clean: bool) -> None:
+def test_producers_survive_a_restart(kit: LogKit, is_clean: bool) -> None:
     log = kit.new(segment_bytes=200)
     for sequence in range(5):
         send(kit, log, sequence)
@@ -363,7 +388,7 @@ def test_producers_survive_a_restart(kit, is_clean: bool) -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_the_coordinator_of_a_marker_is_known_after_a_restart(kit, is_clean: bool) -> None:
+def test_the_coordinator_of_a_marker_is_known_after_a_restart(kit: LogKit, is_clean: bool) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
     kit.end_transaction(log, 7, commit=True, coordinator_epoch=5)
@@ -375,7 +400,7 @@ def test_the_coordinator_of_a_marker_is_known_after_a_restart(kit, is_clean: boo
     assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_a_producer_of_the_first_record_alone_is_known_after_a_restart(kit) -> None:
+def test_a_producer_of_the_first_record_alone_is_known_after_a_restart(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0)
     log.close()
@@ -384,7 +409,7 @@ def test_a_producer_of_the_first_record_alone_is_known_after_a_restart(kit) -> N
     assert (again.duplicate, again.first_offset) == (True, 0)
 
 
-def test_a_producer_known_by_a_marker_alone_has_no_sequence_after_a_restart(kit) -> None:
+def test_a_producer_known_by_a_marker_alone_has_no_sequence_after_a_restart(kit: LogKit) -> None:
     log = kit.new()
     kit.end_transaction(log, 7, commit=False, producer_epoch=3)
     log.close()
@@ -394,7 +419,7 @@ def test_a_producer_known_by_a_marker_alone_has_no_sequence_after_a_restart(kit)
     assert (producer.producer_epoch, producer.last_sequence) == (3, -1)
 
 
-def test_compaction_must_leave_the_last_batch_of_a_producer(kit) -> None:
+def test_compaction_must_leave_the_last_batch_of_a_producer(kit: LogKit) -> None:
     log = kit.new()
     for sequence in range(3):
         send(kit, log, sequence)
@@ -404,7 +429,9 @@ def test_compaction_must_leave_the_last_batch_of_a_producer(kit) -> None:
 # -- verification (KIP-890)
 
 
-def begin(log: Log, *, epoch: int = 0, sequence: int = 0, bumps_epochs: bool = False):
+def begin(
+    log: Log, *, epoch: int = 0, sequence: int = 0, bumps_epochs: bool = False
+) -> Verification | None:
     return log.begin_verification(
         7, producer_epoch=epoch, base_sequence=sequence, bumps_epochs=bumps_epochs
     )
@@ -416,7 +443,7 @@ def verify(log: Log, *, epoch: int = 0, sequence: int = 0, bumps_epochs: bool = 
     log.confirm_verification(verification, epoch)
 
 
-def test_a_transaction_begins_only_after_its_coordinator_confirmed_it(kit) -> None:
+def test_a_transaction_begins_only_after_its_coordinator_confirmed_it(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
     verification = begin(log)
@@ -427,7 +454,7 @@ def test_a_transaction_begins_only_after_its_coordinator_confirmed_it(kit) -> No
     assert send(kit, log, 1, transactional=True).first_offset == 1
 
 
-def test_a_marker_in_between_makes_a_verification_worthless(kit) -> None:
+def test_a_marker_in_between_makes_a_verification_worthless(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     late = begin(log)
     verify(log)
@@ -440,7 +467,7 @@ def test_a_marker_in_between_makes_a_verification_worthless(kit) -> None:
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_coordinators_need_a_verification_for_offsets_but_not_for_markers(kit) -> None:
+def test_coordinators_need_a_verification_for_offsets_but_not_for_markers(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     kit.end_transaction(log, 7, commit=True)
     offsets = build_batch(
@@ -454,7 +481,7 @@ def test_coordinators_need_a_verification_for_offsets_but_not_for_markers(kit) -
     assert log.log_end_offset == 2
 
 
-def test_the_batch_that_was_asked_about_first_comes_first(kit) -> None:
+def test_the_batch_that_was_asked_about_first_comes_first(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     verify(log, sequence=0)
     verify(log, sequence=3)
@@ -463,14 +490,14 @@ def test_the_batch_that_was_asked_about_first_comes_first(kit) -> None:
     assert send(kit, log, 0, transactional=True).first_offset == 0
 
 
-def test_an_open_transaction_of_an_older_epoch_vouches_for_nobody(kit) -> None:
+def test_an_open_transaction_of_an_older_epoch_vouches_for_nobody(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     verify(log)
     send(kit, log, 0, transactional=True)
     assert begin(log, epoch=1) is not None
 
 
-def test_an_epoch_that_was_not_confirmed_begins_nothing(kit) -> None:
+def test_an_epoch_that_was_not_confirmed_begins_nothing(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     verify(log, epoch=0)
     begin(log, epoch=1)
@@ -478,7 +505,7 @@ def test_an_epoch_that_was_not_confirmed_begins_nothing(kit) -> None:
     assert send(kit, log, 0, transactional=True).first_offset == 0
 
 
-def test_a_zombie_is_told_so_before_anybody_is_asked(kit) -> None:
+def test_a_zombie_is_told_so_before_anybody_is_asked(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     kit.end_transaction(log, 7, producer_epoch=1, commit=True)
     with pytest.raises(ApiError) as caught:
@@ -487,7 +514,7 @@ def test_a_zombie_is_told_so_before_anybody_is_asked(kit) -> None:
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_plain_and_replicated_batches_need_no_verification(kit) -> None:
+def test_plain_and_replicated_batches_need_no_verification(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     assert send(kit, log, 0).first_offset == 0
     log.append_as_follower(
@@ -504,7 +531,7 @@ def test_plain_and_replicated_batches_need_no_verification(kit) -> None:
     assert log.log_end_offset == 2
 
 
-def test_forgotten_verifications_are_worthless(kit) -> None:
+def test_forgotten_verifications_are_worthless(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     verify(log)
     kit.clock.advance(24 * 60 * 60 * 1000)
@@ -515,7 +542,7 @@ def test_forgotten_verifications_are_worthless(kit) -> None:
 # -- a new epoch for every transaction (KIP-890)
 
 
-def test_a_transaction_with_its_own_epoch_begins_with_sequence_0(kit) -> None:
+def test_a_transaction_with_its_own_epoch_begins_with_sequence_0(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     verify(log, sequence=3, bumps_epochs=True)
     first = refused(kit, log, 3, transactional=True)
@@ -528,7 +555,7 @@ def test_a_transaction_with_its_own_epoch_begins_with_sequence_0(kit) -> None:
     assert later is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_marker_leaves_the_verification_of_the_next_epoch_alone(kit) -> None:
+def test_a_marker_leaves_the_verification_of_the_next_epoch_alone(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     verify(log, bumps_epochs=True)
     send(kit, log, 0, transactional=True)
@@ -538,7 +565,9 @@ def test_a_marker_leaves_the_verification_of_the_next_epoch_alone(kit) -> None:
 
 
 @pytest.mark.parametrize("origin", [AppendOrigin.COORDINATOR, AppendOrigin.BUMPING_COORDINATOR])
-def test_a_marker_of_the_open_transactions_epoch_is_that_of_the_one_before(kit, origin) -> None:
+def test_a_marker_of_the_open_transactions_epoch_is_that_of_the_one_before(
+    kit: LogKit, origin: AppendOrigin
+) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
     kit.end_transaction(log, 7, producer_epoch=1, commit=True, origin=origin)
@@ -555,7 +584,7 @@ def test_a_marker_of_the_open_transactions_epoch_is_that_of_the_one_before(kit, 
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_the_greatest_epoch_ends_its_own_transaction(kit) -> None:
+def test_the_greatest_epoch_ends_its_own_transaction(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, epoch=2**15 - 1, transactional=True)
     bumping = AppendOrigin.BUMPING_COORDINATOR
@@ -597,7 +626,7 @@ def test_a_damaged_snapshot_is_corrupt(tmp_path: Path, damage: str) -> None:
         read_snapshot(SystemFiles(), path)
 
 
-def test_a_corrupt_snapshot_gives_way_to_an_older_one(kit) -> None:
+def test_a_corrupt_snapshot_gives_way_to_an_older_one(kit: LogKit) -> None:
     log = kit.new(segment_bytes=150)
     for sequence in range(6):
         send(kit, log, sequence)
@@ -621,7 +650,7 @@ def test_snapshots_of_no_segment_are_removed_but_for_one_at_the_end(tmp_path: Pa
     assert snapshots_in(tmp_path) == [10]
 
 
-def test_a_log_that_starts_over_has_no_snapshots(kit) -> None:
+def test_a_log_that_starts_over_has_no_snapshots(kit: LogKit) -> None:
     log = kit.new(segment_bytes=150)
     for sequence in range(6):
         send(kit, log, sequence)

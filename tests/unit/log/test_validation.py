@@ -61,9 +61,9 @@ def batch_of(*values: bytes, timestamp: int = NOW, **options: object) -> bytes:
     return build_batch(records, **options)  # type: ignore[arg-type]  # passed on as they are
 
 
-def tampered(change: Callable[[bytearray], None], **options: object) -> bytearray:
+def tampered(change: Callable[[bytearray], None]) -> bytearray:
     """A batch of two records with a changed header and the checksum that goes with it."""
-    batch = bytearray(batch_of(b"a", b"b", **options))
+    batch = bytearray(batch_of(b"a", b"b"))
     change(batch)
     write_crc(batch)
     return batch

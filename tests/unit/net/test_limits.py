@@ -7,13 +7,13 @@ def never() -> None:
     raise AssertionError("nobody waits for room")
 
 
-def test_without_limits_everybody_is_admitted():
+def test_without_limits_everybody_is_admitted() -> None:
     quota = ConnectionQuota(Limits())
     assert all(quota.has_room(never) and quota.admit("10.0.0.1") for _ in range(1000))
     assert quota.count == 1000
 
 
-def test_an_address_has_so_many_connections_and_no_more():
+def test_an_address_has_so_many_connections_and_no_more() -> None:
     quota = ConnectionQuota(Limits(max_connections_per_ip=2))
     assert [quota.admit("10.0.0.1") for _ in range(3)] == [True, True, False]
     assert quota.admit("10.0.0.2")
@@ -21,7 +21,7 @@ def test_an_address_has_so_many_connections_and_no_more():
     assert quota.admit("10.0.0.1")
 
 
-def test_an_address_may_have_a_limit_of_its_own():
+def test_an_address_may_have_a_limit_of_its_own() -> None:
     quota = ConnectionQuota(
         Limits(max_connections_per_ip=1, max_connections_per_ip_overrides={"10.0.0.9": 2})
     )
@@ -29,7 +29,7 @@ def test_an_address_may_have_a_limit_of_its_own():
     assert [quota.admit("10.0.0.1") for _ in range(2)] == [True, False]
 
 
-def test_who_found_the_broker_full_is_called_once_when_there_is_room():
+def test_who_found_the_broker_full_is_called_once_when_there_is_room() -> None:
     quota = ConnectionQuota(Limits(max_connections=1))
     calls = []
     quota.admit("10.0.0.1")
@@ -41,7 +41,7 @@ def test_who_found_the_broker_full_is_called_once_when_there_is_room():
     assert calls == ["room"]
 
 
-def test_addresses_without_connections_are_forgotten():
+def test_addresses_without_connections_are_forgotten() -> None:
     quota = ConnectionQuota(Limits())
     for number in range(100):
         quota.admit(f"10.0.0.{number}")

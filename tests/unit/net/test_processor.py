@@ -1,16 +1,19 @@
 """What only shows when a processor is held in hand."""
 
+from typing import cast
+
 import pytest
 
 from embedkafka.net.limits import ConnectionQuota, Limits
 from embedkafka.net.processor import Phase, Processor
+from embedkafka.net.transport import Stream
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from tests.unit.net.conftest import open_descriptors
 
 
-class Stream:
-    """A stream that only notes how it ended."""
+class EndedStream:
+    """A stream that only notes how it ended, the one thing that is done to it here."""
 
     local, peer, peer_host = "127.0.0.1:9092", "127.0.0.1:50000", "127.0.0.1"
     ended = ""
@@ -20,40 +23,44 @@ class Stream:
 
 
 @pytest.fixture
-def quota():
+def quota() -> ConnectionQuota:
     return ConnectionQuota(Limits())
 
 
 @pytest.fixture
-def processor(quota):
+def processor(quota: ConnectionQuota) -> Processor:
     return Processor("ek-b1-processor-0", print, ManualClock(), Failures(), Limits(), quota)
 
 
-def admitted(quota: ConnectionQuota) -> Stream:
-    stream = Stream()
+def admitted(quota: ConnectionQuota) -> EndedStream:
+    stream = EndedStream()
     assert quota.admit(stream.peer_host)
     return stream
 
 
-def test_a_connection_handed_to_a_processor_that_has_ended_is_reset(processor, quota):
+def test_a_connection_handed_to_a_processor_that_has_ended_is_reset(
+    processor: Processor, quota: ConnectionQuota
+) -> None:
     processor.start()
     processor.stop(Phase.KILLED)
     processor.join()
     stream = admitted(quota)
-    processor.adopt(stream, listener="PLAINTEXT", number=0)
+    processor.adopt(cast(Stream, stream), listener="PLAINTEXT", number=0)
     assert stream.ended == "reset"
     assert quota.count == 0
 
 
-def test_a_connection_handed_to_a_processor_that_never_started_is_reset(processor, quota):
+def test_a_connection_handed_to_a_processor_that_never_started_is_reset(
+    processor: Processor, quota: ConnectionQuota
+) -> None:
     stream = admitted(quota)
-    processor.adopt(stream, listener="PLAINTEXT", number=0)
+    processor.adopt(cast(Stream, stream), listener="PLAINTEXT", number=0)
     processor.join()
     assert stream.ended == "reset"
     assert quota.count == 0
 
 
-def test_a_processor_that_never_started_closes_its_descriptors(quota):
+def test_a_processor_that_never_started_closes_its_descriptors(quota: ConnectionQuota) -> None:
     before = open_descriptors()
     processor = Processor("ek", print, ManualClock(), Failures(), Limits(), quota)
     assert open_descriptors() > before
@@ -61,7 +68,7 @@ def test_a_processor_that_never_started_closes_its_descriptors(quota):
     assert open_descriptors() == before
 
 
-def test_pausing_or_waking_a_processor_that_has_ended_does_nothing(processor):
+def test_pausing_or_waking_a_processor_that_has_ended_does_nothing(processor: Processor) -> None:
     processor.start()
     processor.stop(Phase.KILLED)
     processor.join()

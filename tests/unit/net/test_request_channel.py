@@ -1,10 +1,12 @@
 """The queue between processors and handlers, and the answers a request allows."""
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from embedkafka.net.request_channel import Request, RequestChannel
+from embedkafka.protocol.wire_types import Part
 
 WAIT_S = 10
 
@@ -21,13 +23,13 @@ class Port:
     def __init__(self) -> None:
         self.told: list[object] = []
 
-    def reply(self, parts) -> None:
+    def reply(self, parts: Sequence[Part]) -> None:
         self.told.append(("reply", *parts))
 
     def no_reply(self) -> None:
         self.told.append("no reply")
 
-    def close_for(self, reason) -> None:
+    def close_for(self, reason: str) -> None:
         self.told.append(("close", reason))
 
 
@@ -39,7 +41,7 @@ def never() -> None:
     raise AssertionError("nobody waits for room")
 
 
-def test_requests_come_out_in_order():
+def test_requests_come_out_in_order() -> None:
     channel = RequestChannel()
     requests = [a_request() for _ in range(3)]
     for request in requests:
@@ -47,7 +49,7 @@ def test_requests_come_out_in_order():
     assert [channel.receive() for _ in range(3)] == requests
 
 
-def test_a_full_channel_refuses_and_calls_once_when_there_is_room():
+def test_a_full_channel_refuses_and_calls_once_when_there_is_room() -> None:
     channel = RequestChannel(capacity=1)
     calls = []
 
@@ -64,7 +66,7 @@ def test_a_full_channel_refuses_and_calls_once_when_there_is_room():
     assert calls == [0]
 
 
-def test_receiving_waits_for_a_request():
+def test_receiving_waits_for_a_request() -> None:
     channel = RequestChannel()
     received = []
     handler = threading.Thread(target=lambda: received.append(channel.receive()), daemon=True)
@@ -75,7 +77,7 @@ def test_receiving_waits_for_a_request():
     assert received == [request]
 
 
-def test_closing_ends_every_handler_and_drops_what_is_queued():
+def test_closing_ends_every_handler_and_drops_what_is_queued() -> None:
     channel = RequestChannel()
     received = []
     handlers = [
@@ -92,10 +94,10 @@ def test_closing_ends_every_handler_and_drops_what_is_queued():
     assert channel.receive() is None
 
 
-def test_a_request_shows_where_it_came_from():
+def test_a_request_shows_where_it_came_from() -> None:
     port = Port()
     request = a_request(port)
-    assert request.frame == b"frame"
+    assert bytes(request.frame) == b"frame"
     assert request.connection_id == port.id
     assert (request.listener, request.is_control_plane) == ("PLAINTEXT", False)
     assert (request.client_address, request.received_ms) == ("127.0.0.1", 5.0)
@@ -105,7 +107,7 @@ def test_a_request_shows_where_it_came_from():
 
 @pytest.mark.parametrize("first", ["reply", "no_reply"])
 @pytest.mark.parametrize("second", ["reply", "no_reply"])
-def test_a_request_is_answered_once(first, second):
+def test_a_request_is_answered_once(first: str, second: str) -> None:
     request = a_request()
     answers = {"reply": lambda: request.reply([b"x"]), "no_reply": request.no_reply}
     answers[first]()
@@ -113,7 +115,7 @@ def test_a_request_is_answered_once(first, second):
         answers[second]()
 
 
-def test_closing_a_connection_is_possible_before_and_after_an_answer():
+def test_closing_a_connection_is_possible_before_and_after_an_answer() -> None:
     port = Port()
     request = a_request(port)
     request.close_connection("reason one")
@@ -122,7 +124,7 @@ def test_closing_a_connection_is_possible_before_and_after_an_answer():
     assert port.told == [("close", "reason one"), ("reply", b"late"), ("close", "reason two")]
 
 
-def test_a_channel_takes_nothing_more_once_its_requests_have_so_many_bytes():
+def test_a_channel_takes_nothing_more_once_its_requests_have_so_many_bytes() -> None:
     channel = RequestChannel(max_bytes=len(b"frame") + 1)
     calls = []
     assert channel.offer(a_request(), never)
@@ -133,7 +135,7 @@ def test_a_channel_takes_nothing_more_once_its_requests_have_so_many_bytes():
     assert channel.offer(a_request(), never)
 
 
-def test_a_dismissal_ends_one_receiver_and_leaves_the_requests_to_others():
+def test_a_dismissal_ends_one_receiver_and_leaves_the_requests_to_others() -> None:
     channel = RequestChannel()
     request = a_request()
     assert channel.offer(request, never)

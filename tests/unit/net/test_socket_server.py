@@ -8,14 +8,15 @@ import struct
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from embedkafka.net.request_channel import RequestChannel
+from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig, SocketServer
+from embedkafka.net.transport import TcpListener
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.runtime.files import FileRegion, SystemFiles
@@ -24,6 +25,7 @@ from tests.unit.net.conftest import (
     CONTROL,
     DATA,
     WAIT_S,
+    Bench,
     Inbox,
     connect,
     echo,
@@ -40,13 +42,13 @@ def server_threads() -> set[str]:
 # Requests and replies.
 
 
-def test_a_request_is_answered(bench):
+def test_a_request_is_answered(bench: Bench) -> None:
     with connect(bench.serve(echo)) as peer:
         assert peer.ask(b"hello") == b"re:hello"
         assert peer.ask(b"") == b"re:"
 
 
-def test_a_request_tells_where_it_came_from(bench):
+def test_a_request_tells_where_it_came_from(bench: Bench) -> None:
     inbox = Inbox()
     server = bench.serve(inbox)
     with connect(server) as peer:
@@ -59,14 +61,16 @@ def test_a_request_tells_where_it_came_from(bench):
         assert request.received_ms == bench.clock.monotonic_ms()
 
 
-def test_pipelined_requests_are_answered_in_order(bench):
+def test_pipelined_requests_are_answered_in_order(bench: Bench) -> None:
     bodies = [str(number).encode() for number in range(500)]
     with connect(bench.serve(echo)) as peer:
         peer.send(*bodies)
         assert [peer.receive() for _ in bodies] == [b"re:" + body for body in bodies]
 
 
-def test_no_request_of_a_connection_is_delivered_before_the_one_before_is_answered(bench):
+def test_no_request_of_a_connection_is_delivered_before_the_one_before_is_answered(
+    bench: Bench,
+) -> None:
     inbox = Inbox()
     server = bench.serve(inbox)
     with connect(server) as peer, connect(server) as other:
@@ -83,7 +87,7 @@ def test_no_request_of_a_connection_is_delivered_before_the_one_before_is_answer
         assert [peer.receive() for _ in range(3)] == [b"1", b"2", b"3"]
 
 
-def test_a_reply_may_come_from_any_thread(bench):
+def test_a_reply_may_come_from_any_thread(bench: Bench) -> None:
     inbox = Inbox()
     with connect(bench.serve(inbox)) as peer:
         for number in range(50):
@@ -92,12 +96,12 @@ def test_a_reply_may_come_from_any_thread(bench):
             assert peer.receive() == str(number).encode()
 
 
-def test_a_handler_may_answer_another_connections_request(bench):
+def test_a_handler_may_answer_another_connections_request(bench: Bench) -> None:
     waiting = []
     arrived = threading.Event()
 
-    def handle(request):
-        if request.frame == b"wait":
+    def handle(request: Request) -> None:
+        if bytes(request.frame) == b"wait":
             waiting.append(request)
             arrived.set()
         else:
@@ -114,9 +118,9 @@ def test_a_handler_may_answer_another_connections_request(bench):
         assert sleeper.receive() == b"done"
 
 
-def test_a_request_without_a_reply_lets_the_next_one_in(bench):
-    def handle(request):
-        if request.frame == b"acks=0":
+def test_a_request_without_a_reply_lets_the_next_one_in(bench: Bench) -> None:
+    def handle(request: Request) -> None:
+        if bytes(request.frame) == b"acks=0":
             request.no_reply()
         else:
             echo(request)
@@ -126,7 +130,7 @@ def test_a_request_without_a_reply_lets_the_next_one_in(bench):
         assert peer.receive() == b"re:acks=1"
 
 
-def test_no_reply_may_come_from_another_thread(bench):
+def test_no_reply_may_come_from_another_thread(bench: Bench) -> None:
     inbox = Inbox()
     with connect(bench.serve(inbox)) as peer:
         peer.send(b"acks=0", b"next")
@@ -136,7 +140,7 @@ def test_no_reply_may_come_from_another_thread(bench):
 
 
 @pytest.mark.parametrize("size", [16 * 1024 - 4, 16 * 1024, 100_000, 5 * MEBIBYTE])
-def test_long_requests_and_replies_arrive_whole(bench, size):
+def test_long_requests_and_replies_arrive_whole(bench: Bench, size: int) -> None:
     body = os.urandom(size)
     with connect(bench.serve(echo)) as peer:
         sender = threading.Thread(target=peer.send, args=(body, body))
@@ -146,10 +150,10 @@ def test_long_requests_and_replies_arrive_whole(bench, size):
         sender.join()
 
 
-def test_the_frames_of_a_connection_do_not_share_memory(bench):
+def test_the_frames_of_a_connection_do_not_share_memory(bench: Bench) -> None:
     frames = []
 
-    def handle(request):
+    def handle(request: Request) -> None:
         frames.append(request.frame)
         request.reply([b"ok"])
 
@@ -172,10 +176,10 @@ def a_file(size: int) -> Iterator[tuple[bytes, Path]]:
 
 
 @pytest.mark.parametrize("size", [0, 100, 16 * 1024, 16 * 1024 + 1, 3 * MEBIBYTE])
-def test_a_reply_may_hold_ranges_of_a_file(bench, size):
+def test_a_reply_may_hold_ranges_of_a_file(bench: Bench, size: int) -> None:
     with a_file(size + 20) as (data, path):
 
-        def handle(request):
+        def handle(request: Request) -> None:
             file = SystemFiles().open(path)
             first, second = FileRegion(file, 10, size), FileRegion(file, 0, 10)
             request.reply([b"header", first, b"between", second])
@@ -186,11 +190,11 @@ def test_a_reply_may_hold_ranges_of_a_file(bench, size):
             assert peer.ask(b"fetch again") == expected
 
 
-def test_a_slow_reader_gets_its_whole_reply_and_holds_up_nobody(bench):
+def test_a_slow_reader_gets_its_whole_reply_and_holds_up_nobody(bench: Bench) -> None:
     with a_file(20 * MEBIBYTE) as (data, path):
 
-        def handle(request):
-            if request.frame == b"fetch":
+        def handle(request: Request) -> None:
+            if bytes(request.frame) == b"fetch":
                 file = SystemFiles().open(path)
                 request.reply([b"head", FileRegion(file, 0, len(data)), bytes(5 * MEBIBYTE)])
             else:
@@ -207,11 +211,13 @@ def test_a_slow_reader_gets_its_whole_reply_and_holds_up_nobody(bench):
 
 
 @pytest.mark.parametrize("size", [100, 50_000])
-def test_a_file_that_was_truncated_ends_the_connection_and_not_the_server(bench, size):
+def test_a_file_that_was_truncated_ends_the_connection_and_not_the_server(
+    bench: Bench, size: int
+) -> None:
     with a_file(size - 1) as (_, path):
 
-        def handle(request):
-            if request.frame == b"fetch":
+        def handle(request: Request) -> None:
+            if bytes(request.frame) == b"fetch":
                 request.reply([b"head", FileRegion(SystemFiles().open(path), 0, size)])
             else:
                 echo(request)
@@ -227,9 +233,9 @@ def test_a_file_that_was_truncated_ends_the_connection_and_not_the_server(bench,
 # When handlers and clients misbehave.
 
 
-def test_a_failing_handler_is_recorded_and_costs_its_client_only(bench):
-    def handle(request):
-        if request.frame == b"bad":
+def test_a_failing_handler_is_recorded_and_costs_its_client_only(bench: Bench) -> None:
+    def handle(request: Request) -> None:
+        if bytes(request.frame) == b"bad":
             raise OSError("the disk is gone")
         echo(request)
 
@@ -242,11 +248,11 @@ def test_a_failing_handler_is_recorded_and_costs_its_client_only(bench):
         bench.failures.check()
 
 
-def test_an_answer_that_comes_after_the_handler_failed_is_dropped(bench):
+def test_an_answer_that_comes_after_the_handler_failed_is_dropped(bench: Bench) -> None:
     parked = []
 
-    def handle(request):
-        if request.frame == b"alive":
+    def handle(request: Request) -> None:
+        if bytes(request.frame) == b"alive":
             return echo(request)
         parked.append(request)
         raise RuntimeError("failed after parking")
@@ -263,8 +269,8 @@ def test_an_answer_that_comes_after_the_handler_failed_is_dropped(bench):
         bench.failures.check()
 
 
-def test_a_handler_may_close_the_connection(bench, caplog):
-    def handle(request):
+def test_a_handler_may_close_the_connection(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def handle(request: Request) -> None:
         request.close_connection("not on my listener")
 
     with caplog.at_level(logging.INFO), connect(bench.serve(handle)) as peer:
@@ -287,10 +293,12 @@ TLS_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "it speaks HTTP"),
     ],
 )
-def test_another_protocol_is_named_once_a_minute_however_often_it_comes(bench, caplog, sent, hint):
+def test_another_protocol_is_named_once_a_minute_however_often_it_comes(
+    bench: Bench, caplog: pytest.LogCaptureFixture, sent: bytes, hint: str
+) -> None:
     server = bench.serve(echo)
 
-    def come(times):
+    def come(times: int) -> list[logging.LogRecord]:
         for _ in range(times):
             with connect(server) as peer:
                 peer.send_raw(sent)
@@ -303,7 +311,7 @@ def test_another_protocol_is_named_once_a_minute_however_often_it_comes(bench, c
     assert len(come(39)) == 2
 
 
-def test_a_client_that_left_before_its_answer_harms_nobody(bench):
+def test_a_client_that_left_before_its_answer_harms_nobody(bench: Bench) -> None:
     inbox = Inbox()
     server = bench.serve(inbox)
     with connect(server) as other:
@@ -319,7 +327,7 @@ def test_a_client_that_left_before_its_answer_harms_nobody(bench):
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0", struct.pack(">i", 100) + b"torn"])
-def test_clients_that_come_and_leave_are_forgotten(bench, sent):
+def test_clients_that_come_and_leave_are_forgotten(bench: Bench, sent: bytes) -> None:
     server = bench.serve(echo)
     before = open_descriptors()
     for number in range(100):
@@ -330,15 +338,15 @@ def test_clients_that_come_and_leave_are_forgotten(bench, sent):
     await_fact(lambda: open_descriptors() == before, "their descriptors are closed")
 
 
-def await_fact(holds, what):
+def await_fact(holds: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_S
     while not holds():
         assert time.monotonic() < deadline, f"it did not come true that {what}"
 
 
-def test_a_client_that_leaves_in_the_middle_of_its_answer_harms_nobody(bench):
-    def handle(request):
-        request.reply([bytes(30 * MEBIBYTE) if request.frame == b"much" else b"ok"])
+def test_a_client_that_leaves_in_the_middle_of_its_answer_harms_nobody(bench: Bench) -> None:
+    def handle(request: Request) -> None:
+        request.reply([bytes(30 * MEBIBYTE) if bytes(request.frame) == b"much" else b"ok"])
 
     server = bench.serve(handle)
     with connect(server) as other:
@@ -350,7 +358,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_answer_harms_nobody(bench):
             assert other.ask(b"alive") == b"ok"
 
 
-def test_a_client_may_close_its_sending_side_and_still_get_its_answers(bench):
+def test_a_client_may_close_its_sending_side_and_still_get_its_answers(bench: Bench) -> None:
     inbox = Inbox()
     with connect(bench.serve(inbox)) as peer:
         peer.send(b"one", b"two")
@@ -364,7 +372,9 @@ def test_a_client_may_close_its_sending_side_and_still_get_its_answers(bench):
 # Limits.
 
 
-def test_an_address_with_too_many_connections_is_refused(bench, caplog):
+def test_an_address_with_too_many_connections_is_refused(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     server = bench.serve(echo, max_connections_per_ip=2)
     with ExitStack() as stack:
         peers = [stack.enter_context(connect(server)) for _ in range(2)]
@@ -376,7 +386,7 @@ def test_an_address_with_too_many_connections_is_refused(bench, caplog):
     assert "too many connections" in line
 
 
-def test_a_full_broker_leaves_connections_waiting_until_one_ends(bench):
+def test_a_full_broker_leaves_connections_waiting_until_one_ends(bench: Bench) -> None:
     server = bench.serve(echo, max_connections=1)
     with connect(server) as first:
         assert first.ask(b"x") == b"re:x"
@@ -392,7 +402,7 @@ def test_a_full_broker_leaves_connections_waiting_until_one_ends(bench):
                 assert third.receive() == b"re:next"
 
 
-def test_a_lower_limit_closes_the_connections_longest_unused(bench):
+def test_a_lower_limit_closes_the_connections_longest_unused(bench: Bench) -> None:
     server = bench.serve(echo)
     with connect(server) as unused, connect(server) as used:
         assert unused.ask(b"x") == b"re:x"
@@ -408,7 +418,7 @@ def test_a_lower_limit_closes_the_connections_longest_unused(bench):
             assert waiting.receive() == b"re:waiting"
 
 
-def test_a_limit_for_an_address_changes_while_the_server_runs(bench):
+def test_a_limit_for_an_address_changes_while_the_server_runs(bench: Bench) -> None:
     server = bench.serve(echo)
     overrides = {"127.0.0.1": 1}
     server.set_limits(replace(server.limits, max_connections_per_ip_overrides=overrides))
@@ -421,14 +431,14 @@ def test_a_limit_for_an_address_changes_while_the_server_runs(bench):
             assert second.ask(b"x") == b"re:x"
 
 
-def test_clients_that_fill_the_broker_do_not_shut_out_the_controller(bench):
+def test_clients_that_fill_the_broker_do_not_shut_out_the_controller(bench: Bench) -> None:
     server = bench.serve(echo, control_handle=echo, max_connections=1)
     with connect(server) as client, connect(server, CONTROL) as controller:
         assert client.ask(b"x") == b"re:x"
         assert controller.ask(b"x") == b"re:x"
 
 
-def test_connections_come_no_faster_than_the_rate_allows(bench):
+def test_connections_come_no_faster_than_the_rate_allows(bench: Bench) -> None:
     """Two a second over a window of ten seconds: the twenty-first is one too many."""
     server = bench.serve(echo, max_connection_creation_rate=2)
     with ExitStack() as stack:
@@ -442,7 +452,7 @@ def test_connections_come_no_faster_than_the_rate_allows(bench):
         assert late.receive() == b"re:late"
 
 
-def test_network_threads_come_and_go_while_the_server_runs(bench):
+def test_network_threads_come_and_go_while_the_server_runs(bench: Bench) -> None:
     server = bench.serve(echo, threads=1)
     server.resize(3)
     assert {"ek-b1-processor-1", "ek-b1-processor-2"} <= server_threads()
@@ -457,7 +467,9 @@ def test_network_threads_come_and_go_while_the_server_runs(bench):
             assert another.ask(b"x") == b"re:x"
 
 
-def test_without_descriptors_a_connection_is_turned_away_and_the_next_one_served(bench):
+def test_without_descriptors_a_connection_is_turned_away_and_the_next_one_served(
+    bench: Bench,
+) -> None:
     server = bench.serve(echo)
     server.pause()
     with connect(server) as unlucky:
@@ -468,7 +480,9 @@ def test_without_descriptors_a_connection_is_turned_away_and_the_next_one_served
             assert lucky.ask(b"x") == b"re:x"
 
 
-def test_a_connection_waits_that_cannot_even_be_turned_away(bench, monkeypatch):
+def test_a_connection_waits_that_cannot_even_be_turned_away(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another thread has taken the descriptor that the listener gave up to accept and close it."""
     rests = threading.Event()
     logger = logging.getLogger("embedkafka.net.processor")
@@ -477,7 +491,9 @@ def test_a_connection_waits_that_cannot_even_be_turned_away(bench, monkeypatch):
     server.pause()
     with connect(server) as patient:
         with no_descriptors_left():
-            server._listeners[DATA]._spend_reserve()
+            listener = server._listeners[DATA]
+            assert isinstance(listener, TcpListener)
+            listener._spend_reserve()
             stolen = os.dup(0)
             server.resume()
             assert rests.wait(WAIT_S)
@@ -504,7 +520,7 @@ def no_descriptors_left() -> Iterator[None]:
             os.close(descriptor)
 
 
-def test_idle_connections_are_closed_when_the_clock_says_so(bench):
+def test_idle_connections_are_closed_when_the_clock_says_so(bench: Bench) -> None:
     server = bench.serve(echo, max_idle_ms=600_000)
     with connect(server) as idle, connect(server) as busy:
         assert idle.ask(b"x") == b"re:x"
@@ -517,7 +533,7 @@ def test_idle_connections_are_closed_when_the_clock_says_so(bench):
         assert server.connection_count == 1
 
 
-def test_a_jump_of_real_time_closes_idle_connections_too(bench):
+def test_a_jump_of_real_time_closes_idle_connections_too(bench: Bench) -> None:
     clock = SystemClock()
     with connect(bench.serve(echo, clock=clock, max_idle_ms=600_000)) as peer:
         assert peer.ask(b"x") == b"re:x"
@@ -525,12 +541,12 @@ def test_a_jump_of_real_time_closes_idle_connections_too(bench):
         peer.assert_hung_up()
 
 
-def test_idle_connections_are_closed_in_real_time(bench):
+def test_idle_connections_are_closed_in_real_time(bench: Bench) -> None:
     with connect(bench.serve(echo, clock=SystemClock(), max_idle_ms=30)) as peer:
         peer.assert_hung_up()
 
 
-def test_a_client_that_waits_for_its_answer_is_not_idle(bench):
+def test_a_client_that_waits_for_its_answer_is_not_idle(bench: Bench) -> None:
     inbox = Inbox()
     with connect(bench.serve(inbox, max_idle_ms=1000)) as peer:
         peer.send(b"join the group")
@@ -540,9 +556,9 @@ def test_a_client_that_waits_for_its_answer_is_not_idle(bench):
         assert peer.receive() == b"joined"
 
 
-def test_a_client_that_does_not_take_its_answer_is_idle_some_day(bench):
-    def handle(request):
-        request.reply([bytes(30 * MEBIBYTE) if request.frame == b"much" else b"ok"])
+def test_a_client_that_does_not_take_its_answer_is_idle_some_day(bench: Bench) -> None:
+    def handle(request: Request) -> None:
+        request.reply([bytes(30 * MEBIBYTE) if bytes(request.frame) == b"much" else b"ok"])
 
     server = bench.serve(handle, max_idle_ms=1000)
     with connect(server) as stuck:
@@ -558,20 +574,20 @@ def test_a_client_that_does_not_take_its_answer_is_idle_some_day(bench):
 # Planes, processors and the request queue.
 
 
-def test_an_idle_broker_has_two_network_threads(bench):
+def test_an_idle_broker_has_two_network_threads(bench: Bench) -> None:
     bench.serve(echo, control_handle=echo)
     assert server_threads() == {"ek-b1-processor-0", "ek-b1-control"}
 
 
-def test_the_control_plane_answers_while_the_data_plane_is_stuck(bench):
+def test_the_control_plane_answers_while_the_data_plane_is_stuck(bench: Bench) -> None:
     stuck, release = threading.Event(), threading.Event()
 
-    def block(request):
+    def block(request: Request) -> None:
         stuck.set()
         assert release.wait(WAIT_S)
         request.reply([b"at last"])
 
-    def control(request):
+    def control(request: Request) -> None:
         request.reply([b"control" if request.is_control_plane else b"data"])
 
     server = bench.serve(block, control_handle=control)
@@ -583,8 +599,8 @@ def test_the_control_plane_answers_while_the_data_plane_is_stuck(bench):
         assert data.receive() == b"at last"
 
 
-def test_connections_are_spread_over_the_processors(bench):
-    def handle(request):
+def test_connections_are_spread_over_the_processors(bench: Bench) -> None:
+    def handle(request: Request) -> None:
         request.reply([threading.current_thread().name.encode()])
 
     server = bench.serve(handle, threads=3)
@@ -595,7 +611,7 @@ def test_connections_are_spread_over_the_processors(bench):
     assert all(names.count(name) == 2 for name in names)
 
 
-def test_requests_go_through_a_channel_to_handler_threads(bench):
+def test_requests_go_through_a_channel_to_handler_threads(bench: Bench) -> None:
     channel = RequestChannel()
     for _ in range(2):
         bench.handle_from(channel, echo)
@@ -604,7 +620,7 @@ def test_requests_go_through_a_channel_to_handler_threads(bench):
         assert [peer.receive() for _ in range(200)] == [b"re:x"] * 200
 
 
-def test_a_full_channel_stops_reading_and_loses_nothing(bench):
+def test_a_full_channel_stops_reading_and_loses_nothing(bench: Bench) -> None:
     channel = RequestChannel(capacity=1)
     server = bench.serve(channel)
     with ExitStack() as stack:
@@ -619,10 +635,10 @@ def test_a_full_channel_stops_reading_and_loses_nothing(bench):
 # Pausing and ending.
 
 
-def test_a_paused_server_accepts_in_the_kernel_and_answers_after_resuming(bench):
+def test_a_paused_server_accepts_in_the_kernel_and_answers_after_resuming(bench: Bench) -> None:
     order = []
 
-    def handle(request):
+    def handle(request: Request) -> None:
         order.append("handled")
         echo(request)
 
@@ -642,7 +658,7 @@ def test_a_paused_server_accepts_in_the_kernel_and_answers_after_resuming(bench)
         assert order == ["resumed", "handled", "handled", "handled"]
 
 
-def test_replies_to_a_paused_server_are_sent_after_resuming(bench):
+def test_replies_to_a_paused_server_are_sent_after_resuming(bench: Bench) -> None:
     inbox = Inbox()
     server = bench.serve(inbox)
     with connect(server) as peer:
@@ -659,7 +675,7 @@ def test_replies_to_a_paused_server_are_sent_after_resuming(bench):
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_paused_server_can_be_ended(bench, end):
+def test_a_paused_server_can_be_ended(bench: Bench, end: str) -> None:
     server = bench.serve(echo)
     with connect(server) as peer:
         peer.ask(b"x")
@@ -670,7 +686,7 @@ def test_a_paused_server_can_be_ended(bench, end):
     assert server_threads() == set()
 
 
-def test_a_server_killed_while_paused_sends_nothing_more(bench):
+def test_a_server_killed_while_paused_sends_nothing_more(bench: Bench) -> None:
     inbox = Inbox()
     server = bench.serve(inbox)
     with connect(server) as peer:
@@ -683,7 +699,7 @@ def test_a_server_killed_while_paused_sends_nothing_more(bench):
             peer.receive()
 
 
-def test_a_killed_server_resets_its_connections_and_refuses_new_ones(bench):
+def test_a_killed_server_resets_its_connections_and_refuses_new_ones(bench: Bench) -> None:
     server = bench.serve(echo)
     port = server.bound_port("PLAINTEXT")
     with connect(server) as peer:
@@ -695,10 +711,10 @@ def test_a_killed_server_resets_its_connections_and_refuses_new_ones(bench):
         socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
 
 
-def test_a_kill_refuses_connections_even_while_a_handler_is_busy(bench):
+def test_a_kill_refuses_connections_even_while_a_handler_is_busy(bench: Bench) -> None:
     busy, release = threading.Event(), threading.Event()
 
-    def block(request):
+    def block(request: Request) -> None:
         busy.set()
         assert release.wait(WAIT_S)
 
@@ -728,8 +744,8 @@ def await_refusal(port: int) -> None:
     pytest.fail("connections are accepted while the handler is busy")
 
 
-def test_a_handler_may_kill_its_own_server(bench):
-    def handle(request):
+def test_a_handler_may_kill_its_own_server(bench: Bench) -> None:
+    def handle(request: Request) -> None:
         server.kill()
 
     server = bench.serve(handle)
@@ -743,8 +759,8 @@ def test_a_handler_may_kill_its_own_server(bench):
         assert not thread.is_alive()
 
 
-def test_a_stopped_server_finishes_the_replies_it_began(bench):
-    def handle(request):
+def test_a_stopped_server_finishes_the_replies_it_began(bench: Bench) -> None:
+    def handle(request: Request) -> None:
         request.reply([bytes(20 * MEBIBYTE)])
 
     server = bench.serve(handle)
@@ -760,8 +776,10 @@ def test_a_stopped_server_finishes_the_replies_it_began(bench):
         assert not stopper.is_alive()
 
 
-def test_a_stopped_server_does_not_wait_for_ever_for_a_client_that_does_not_read(bench):
-    def handle(request):
+def test_a_stopped_server_does_not_wait_for_ever_for_a_client_that_does_not_read(
+    bench: Bench,
+) -> None:
+    def handle(request: Request) -> None:
         request.reply([bytes(30 * MEBIBYTE)])
 
     server = bench.serve(handle)
@@ -772,7 +790,7 @@ def test_a_stopped_server_does_not_wait_for_ever_for_a_client_that_does_not_read
         assert server_threads() == set()
 
 
-def test_replies_given_before_the_stop_are_sent(bench):
+def test_replies_given_before_the_stop_are_sent(bench: Bench) -> None:
     inbox = Inbox()
     server = bench.serve(inbox)
     with connect(server) as peer:
@@ -783,7 +801,7 @@ def test_replies_given_before_the_stop_are_sent(bench):
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_answers_that_come_after_the_end_are_dropped(bench, end):
+def test_answers_that_come_after_the_end_are_dropped(bench: Bench, end: str) -> None:
     inbox = Inbox()
     server = bench.serve(inbox)
     with connect(server) as peer:
@@ -796,7 +814,9 @@ def test_answers_that_come_after_the_end_are_dropped(bench, end):
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_ending_closes_every_descriptor_and_thread_and_may_be_repeated(bench, end):
+def test_ending_closes_every_descriptor_and_thread_and_may_be_repeated(
+    bench: Bench, end: str
+) -> None:
     before = open_descriptors()
     server = bench.serve(echo, threads=2, control_handle=echo)
     with ExitStack() as stack:
@@ -810,7 +830,7 @@ def test_ending_closes_every_descriptor_and_thread_and_may_be_repeated(bench, en
     assert server.connection_count == 0
 
 
-def test_a_server_that_was_bound_and_never_started_leaves_nothing_behind(bench):
+def test_a_server_that_was_bound_and_never_started_leaves_nothing_behind(bench: Bench) -> None:
     before = open_descriptors()
     config = ServerConfig(listeners=[ListenerConfig(name="PLAINTEXT")])
     server = SocketServer(config, echo, bench.clock, Failures(), 1)
@@ -821,7 +841,7 @@ def test_a_server_that_was_bound_and_never_started_leaves_nothing_behind(bench):
     assert open_descriptors() == before
 
 
-def test_clients_of_a_bound_server_wait_for_its_start(bench):
+def test_clients_of_a_bound_server_wait_for_its_start(bench: Bench) -> None:
     config = ServerConfig(listeners=[ListenerConfig(name="PLAINTEXT")])
     server = SocketServer(config, echo, bench.clock, bench.failures, 1)
     server.bind()
@@ -832,7 +852,7 @@ def test_clients_of_a_bound_server_wait_for_its_start(bench):
         server.stop()
 
 
-def test_a_port_that_is_taken_is_named_and_nothing_leaks(bench):
+def test_a_port_that_is_taken_is_named_and_nothing_leaks(bench: Bench) -> None:
     server = bench.serve(echo)
     port = server.bound_port("PLAINTEXT")
     before = open_descriptors()
@@ -842,7 +862,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_leaks(bench):
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_server_takes_its_port_back_at_once(bench, end):
+def test_a_server_takes_its_port_back_at_once(bench: Bench, end: str) -> None:
     server = bench.serve(echo)
     port = server.bound_port("PLAINTEXT")
     with connect(server) as peer:

@@ -1,17 +1,20 @@
 """A follower joins the in-sync replicas only in the life in which it fetched (KIP-903)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.fetch import FetchParams, PartitionFetch
+from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from tests.doubles.replica_cluster import ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 
 
 @pytest.fixture
-def cluster(make_cluster):
+def cluster(make_cluster: Callable[..., ReplicaCluster]) -> ReplicaCluster:
     """Broker 1 leads alone, with one record; broker 2 fetches only when the test does."""
     cluster = make_cluster(brokers=2)
     cluster.elect(1, isr=[1])
@@ -20,9 +23,9 @@ def cluster(make_cluster):
     return cluster
 
 
-def fetch(cluster, offset, broker_epoch):
+def fetch(cluster: ReplicaCluster, offset: int, broker_epoch: int) -> ErrorCode:
     """Broker 2 fetches as if over the wire; the error that it gets."""
-    answers = []
+    answers: list[PartitionData] = []
     params = FetchParams(
         replica_id=BrokerId(2),
         broker_epoch=broker_epoch,
@@ -36,14 +39,16 @@ def fetch(cluster, offset, broker_epoch):
     return answers[0].error
 
 
-def test_a_follower_joins_in_its_present_life(cluster):
+def test_a_follower_joins_in_its_present_life(cluster: ReplicaCluster) -> None:
     cluster.store.broker_epochs[2] = 5
     assert fetch(cluster, 1, broker_epoch=5) is ErrorCode.NONE
     cluster[1].tasks.run_due()
     assert cluster[1].partition().isr == (1, 2)
 
 
-def test_a_follower_that_was_restarted_does_not_join_by_an_old_position(cluster):
+def test_a_follower_that_was_restarted_does_not_join_by_an_old_position(
+    cluster: ReplicaCluster,
+) -> None:
     fetch(cluster, 1, broker_epoch=5)
     cluster.store.broker_epochs[2] = 6
     cluster[1].tasks.run_due()
@@ -57,14 +62,14 @@ def test_a_follower_that_was_restarted_does_not_join_by_an_old_position(cluster)
     assert cluster[1].partition().isr == (1, 2)
 
 
-def test_a_follower_that_is_gone_does_not_join(cluster):
+def test_a_follower_that_is_gone_does_not_join(cluster: ReplicaCluster) -> None:
     fetch(cluster, 1, broker_epoch=5)
     cluster[1].tasks.run_due()
     assert cluster[1].partition().isr == (1,)
 
 
 @pytest.mark.parametrize("told", [5, -1])
-def test_a_follower_that_goes_while_it_joins_stays_out(cluster, told):
+def test_a_follower_that_goes_while_it_joins_stays_out(cluster: ReplicaCluster, told: int) -> None:
     cluster.store.broker_epochs[2] = 5
     fetch(cluster, 1, broker_epoch=told)
     del cluster.store.broker_epochs[2]  # and the controller has seen it
@@ -77,7 +82,7 @@ def test_a_follower_that_goes_while_it_joins_stays_out(cluster, told):
     assert cluster[1].partition().isr == (1, 2)
 
 
-def test_a_late_fetch_of_an_earlier_life_is_refused(cluster):
+def test_a_late_fetch_of_an_earlier_life_is_refused(cluster: ReplicaCluster) -> None:
     cluster.store.broker_epochs[2] = 6
     fetch(cluster, 0, broker_epoch=6)
     assert fetch(cluster, 1, broker_epoch=5) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -85,7 +90,7 @@ def test_a_late_fetch_of_an_earlier_life_is_refused(cluster):
     assert cluster[1].partition().isr == (1,)
 
 
-def test_older_followers_tell_no_epoch_and_join_as_ever(cluster):
+def test_older_followers_tell_no_epoch_and_join_as_ever(cluster: ReplicaCluster) -> None:
     fetch(cluster, 1, broker_epoch=-1)
     cluster[1].tasks.run_due()
     assert cluster[1].partition().isr == (1, 2)

@@ -2,14 +2,18 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.fetcher import FollowState
-from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.files import File, SystemFiles
 from embedkafka.runtime.ids import TopicPartition
+from tests.doubles.replica_cluster import ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("payments", 0)
@@ -18,44 +22,44 @@ OTHER = TopicPartition("payments", 0)
 class BreakableFiles(SystemFiles):
     """The real file system, except below the directories in `broken`."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.broken = set()
+        self.broken: set[Path] = set()
         self.code = errno.EIO
 
-    def check(self, path):
+    def check(self, path: Path) -> None:
         if any(directory in path.parents for directory in self.broken):
             raise OSError(self.code, os.strerror(self.code), str(path))
 
-    def open(self, path):
+    def open(self, path: Path) -> "BreakableFile":
         self.check(path)
         return BreakableFile(self, path, super().open(path))
 
-    def create(self, path):
+    def create(self, path: Path) -> "BreakableFile":
         self.check(path)
         return BreakableFile(self, path, super().create(path))
 
-    def replace(self, path, data):
+    def replace(self, path: Path, data: BytesLike) -> None:
         self.check(path)
         super().replace(path, data)
 
 
 class BreakableFile:
-    def __init__(self, files, path, file):
+    def __init__(self, files: BreakableFiles, path: Path, file: File) -> None:
         self._files, self._path, self._file = files, path, file
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         self._files.check(self._path)
         return getattr(self._file, name)
 
 
 @pytest.fixture
-def files():
+def files() -> BreakableFiles:
     return BreakableFiles()
 
 
 @pytest.fixture
-def cluster(make_cluster, files):
+def cluster(make_cluster: Callable[..., ReplicaCluster], files: BreakableFiles) -> ReplicaCluster:
     cluster = make_cluster(files=files)
     cluster.elect(1)
     cluster.elect(2, of=OTHER)
@@ -63,11 +67,13 @@ def cluster(make_cluster, files):
     return cluster
 
 
-def break_disk(cluster, files, broker):
+def break_disk(cluster: ReplicaCluster, files: BreakableFiles, broker: int) -> None:
     files.broken.add(Path(cluster.directory / f"broker-{broker}"))
 
 
-def test_append_to_a_broken_disk_is_a_storage_error(cluster, files):
+def test_append_to_a_broken_disk_is_a_storage_error(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
     break_disk(cluster, files, 1)
     assert cluster[1].produce("a").error is ErrorCode.KAFKA_STORAGE_ERROR
     cluster.settle()
@@ -75,7 +81,9 @@ def test_append_to_a_broken_disk_is_a_storage_error(cluster, files):
     assert cluster[1].manager.hosted.is_offline(TP)
 
 
-def test_controller_hears_of_the_failed_directory_once(cluster, files):
+def test_controller_hears_of_the_failed_directory_once(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
     break_disk(cluster, files, 1)
     cluster[1].produce("a")
     cluster[1].produce("b")
@@ -83,7 +91,7 @@ def test_controller_hears_of_the_failed_directory_once(cluster, files):
     assert len(cluster[1].failed_dirs) == 1
 
 
-def test_waiting_requests_are_told(cluster, files):
+def test_waiting_requests_are_told(cluster: ReplicaCluster, files: BreakableFiles) -> None:
     fetched = cluster[1].fetch(0, max_wait_ms=10_000)
     break_disk(cluster, files, 1)
     cluster[1].produce("a")
@@ -91,7 +99,9 @@ def test_waiting_requests_are_told(cluster, files):
     assert fetched.data.error is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_followed_partitions_of_the_broken_disk_are_given_up(cluster, files):
+def test_followed_partitions_of_the_broken_disk_are_given_up(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
     break_disk(cluster, files, 2)
     cluster[1].produce("a", acks=1)
     cluster.settle()
@@ -100,7 +110,9 @@ def test_followed_partitions_of_the_broken_disk_are_given_up(cluster, files):
     assert cluster[3].values() == ["a"]
 
 
-def test_a_follower_without_descriptors_goes_on_when_there_are_some(cluster, files):
+def test_a_follower_without_descriptors_goes_on_when_there_are_some(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
     files.code = errno.EMFILE
     break_disk(cluster, files, 2)
     cluster[1].produce("a", acks=1)
@@ -113,7 +125,9 @@ def test_a_follower_without_descriptors_goes_on_when_there_are_some(cluster, fil
     assert cluster[2].values() == ["a"]
 
 
-def test_offline_partition_refuses_leadership_and_deletion(cluster, files):
+def test_offline_partition_refuses_leadership_and_deletion(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
     break_disk(cluster, files, 1)
     cluster[1].produce("a")
     cluster.settle()
@@ -122,7 +136,9 @@ def test_offline_partition_refuses_leadership_and_deletion(cluster, files):
     assert response.partition_errors[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_election_may_be_what_finds_the_disk_broken(cluster, files):
+def test_election_may_be_what_finds_the_disk_broken(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
     cluster[1].produce("a")
     cluster.settle()
     break_disk(cluster, files, 3)
@@ -136,7 +152,9 @@ def test_election_may_be_what_finds_the_disk_broken(cluster, files):
     assert cluster[3].manager.hosted.is_offline(OTHER)
 
 
-def test_new_partition_finds_no_disk_to_live_on(cluster, files):
+def test_new_partition_finds_no_disk_to_live_on(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
     break_disk(cluster, files, 1)
     cluster[1].produce("a")
     cluster.settle()
@@ -145,7 +163,7 @@ def test_new_partition_finds_no_disk_to_live_on(cluster, files):
     assert cluster[1].manager.hosted.is_offline(new)
 
 
-def test_other_brokers_go_on(cluster, files):
+def test_other_brokers_go_on(cluster: ReplicaCluster, files: BreakableFiles) -> None:
     break_disk(cluster, files, 1)
     cluster[1].produce("a")
     cluster.settle()
@@ -156,7 +174,9 @@ def test_other_brokers_go_on(cluster, files):
     assert cluster[3].manager.fetchers.find_state(TP) is FollowState.FETCHING
 
 
-def test_partition_of_a_failed_disk_is_not_made_anew_on_another(make_cluster, files):
+def test_partition_of_a_failed_disk_is_not_made_anew_on_another(
+    make_cluster: Callable[..., ReplicaCluster], files: BreakableFiles
+) -> None:
     cluster = make_cluster(brokers=1, disks=2, files=files)
     cluster.elect(1)
     files.broken.add(cluster[1].log().directory.parent)
@@ -170,13 +190,13 @@ def test_partition_of_a_failed_disk_is_not_made_anew_on_another(make_cluster, fi
 
 
 def test_a_leader_whose_disk_breaks_as_it_is_read_does_not_stop_its_followers(
-    cluster, files, monkeypatch
-):
+    cluster: ReplicaCluster, files: BreakableFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A leader in the same process hands over a range of its file; reading that may fail."""
     leader = cluster[1].manager.reads
     read = leader.read_as_follower
 
-    def read_then_break(*arguments):
+    def read_then_break(*arguments: Any) -> Any:
         answers = read(*arguments)
         break_disk(cluster, files, 1)
         return answers

@@ -1,29 +1,34 @@
 """A bug in following one partition costs that partition, is recorded, and nothing else."""
 
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import pytest
 
 from embedkafka.log.log import Log
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import PartitionData
+from embedkafka.replica.fetch import PartitionData, PartitionFetch
 from embedkafka.replica.fetcher import Followed, FollowState
 from embedkafka.replica.fetcher_manager import FetcherManager
-from embedkafka.replica.leader_endpoint import LeaderAccess
+from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
 from embedkafka.replica.partition import Partition
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from tests.doubles.replica_cluster import ReplicaCluster
 
 BAD = TopicPartition("bad", 0)
 GOOD = TopicPartition("good", 0)
 LAG_MS = 30_000
 BACKOFF_MS = 1_000
 
+BreakMethod = Callable[[type[Log] | type[Partition], str], set[str]]
+
 
 @pytest.fixture
-def cluster(make_cluster):
+def cluster(make_cluster: Callable[..., ReplicaCluster]) -> ReplicaCluster:
     """Brokers 1 and 2 have both partitions; broker 1 leads."""
     cluster = make_cluster(brokers=2)
     for tp in (BAD, GOOD):
@@ -33,14 +38,14 @@ def cluster(make_cluster):
 
 
 @pytest.fixture
-def broken(monkeypatch):
+def broken(monkeypatch: pytest.MonkeyPatch) -> BreakMethod:
     """Breaks a method for `BAD`; the methods that are broken now."""
-    names = set()
+    names: set[str] = set()
 
-    def break_method(owner, name):
+    def break_method(owner: type[Log] | type[Partition], name: str) -> set[str]:
         real = getattr(owner, name)
 
-        def method(self, *args, **kwargs):
+        def method(self: Log | Partition, *args: Any, **kwargs: Any) -> Any:
             if name in names and self.topic_partition == BAD:
                 raise ValueError(f"a bug in {name}")
             return real(self, *args, **kwargs)
@@ -52,14 +57,16 @@ def broken(monkeypatch):
     return break_method
 
 
-def assert_recorded(cluster, *words):
+def assert_recorded(cluster: ReplicaCluster, *words: str) -> None:
     with pytest.raises(BackgroundFailure) as raised:
         cluster.failures.check()
     for word in words:
         assert word in str(raised.value)
 
 
-def test_a_bug_in_a_followers_append_stays_with_its_partition(cluster, broken):
+def test_a_bug_in_a_followers_append_stays_with_its_partition(
+    cluster: ReplicaCluster, broken: BreakMethod
+) -> None:
     broken(Log, "append_as_follower")
     waiting = cluster[1].produce("a", to=BAD, timeout_ms=10 * LAG_MS)
     assert cluster[1].produce("b", to=GOOD, acks=1).error is ErrorCode.NONE
@@ -76,7 +83,9 @@ def test_a_bug_in_a_followers_append_stays_with_its_partition(cluster, broken):
     cluster.failures.check()
 
 
-def test_a_failed_partition_is_tried_again_in_the_next_epoch(cluster, broken):
+def test_a_failed_partition_is_tried_again_in_the_next_epoch(
+    cluster: ReplicaCluster, broken: BreakMethod
+) -> None:
     names = broken(Log, "append_as_follower")
     cluster[1].produce("a", to=BAD)
     cluster.settle()
@@ -92,8 +101,8 @@ def test_a_failed_partition_is_tried_again_in_the_next_epoch(cluster, broken):
 
 @pytest.mark.parametrize("truncates_on_fetch", [True, False])
 def test_a_bug_before_the_first_fetch_stays_with_its_partition(
-    make_cluster, broken, truncates_on_fetch
-):
+    make_cluster: Callable[..., ReplicaCluster], broken: BreakMethod, truncates_on_fetch: bool
+) -> None:
     cluster = make_cluster(brokers=2, config=ReplicaConfig(truncates_on_fetch=truncates_on_fetch))
     broken(Partition, "truncate_to")
     for tp in (BAD, GOOD):
@@ -105,7 +114,9 @@ def test_a_bug_before_the_first_fetch_stays_with_its_partition(
     assert_recorded(cluster, "bad-0", "a bug in truncate_to")
 
 
-def test_a_bug_in_a_leaders_read_is_recorded_and_the_read_repeated(cluster, broken):
+def test_a_bug_in_a_leaders_read_is_recorded_and_the_read_repeated(
+    cluster: ReplicaCluster, broken: BreakMethod
+) -> None:
     names = broken(Partition, "fetch_as_follower")
     for tp in (BAD, GOOD):
         cluster[1].produce("a", to=tp, acks=1)
@@ -117,7 +128,9 @@ def test_a_bug_in_a_leaders_read_is_recorded_and_the_read_repeated(cluster, brok
     assert cluster[2].values(BAD) == ["a"]
 
 
-def test_a_bug_in_a_read_leaves_a_consumer_its_other_partitions(cluster, broken):
+def test_a_bug_in_a_read_leaves_a_consumer_its_other_partitions(
+    cluster: ReplicaCluster, broken: BreakMethod
+) -> None:
     cluster[1].produce("a", to=GOOD)
     cluster.settle()
     broken(Partition, "fetch")
@@ -127,33 +140,40 @@ def test_a_bug_in_a_read_leaves_a_consumer_its_other_partitions(cluster, broken)
 
 
 class BrokenLeader:
-    """Raises on the first fetch, and has nothing to send on the next; says when it was asked."""
+    """Raises on the first fetch, and has nothing to send on the next; says when it was asked.
 
-    def __init__(self, *, wakes):
+    It lacks the methods that look for offsets: the tests get no further.
+    """
+
+    def __init__(self, *, wakes: bool) -> None:
         self.wakes = wakes
         self.asked = threading.Semaphore(0)
         self.fetches = 0
 
-    def fetch(self, partitions):
+    def fetch(self, partitions: Sequence[PartitionFetch]) -> list[PartitionData]:
         self.fetches += 1
         self.asked.release()
         if self.fetches == 1:
             raise ValueError("a bug on the way to the leader")
         return [PartitionData(request.topic_partition, high_watermark=0) for request in partitions]
 
-    def forget(self, topic_partition):
+    def forget(self, topic_partition: TopicPartition) -> None:
         pass
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
 @pytest.mark.parametrize("wakes", [True, False])
-def test_a_bug_on_the_way_to_the_leader_ends_no_thread(cluster, wakes):
+def test_a_bug_on_the_way_to_the_leader_ends_no_thread(
+    cluster: ReplicaCluster, wakes: bool
+) -> None:
     leader = BrokenLeader(wakes=wakes)
     manager = FetcherManager(
         BrokerId(2),
-        LeaderAccess(connect=lambda leader_id, on_news: leader, one_thread=wakes),
+        LeaderAccess(
+            connect=lambda leader_id, on_news: cast(LeaderEndPoint, leader), one_thread=wakes
+        ),
         config=ReplicaConfig(fetch_backoff_ms=1),
         clock=SystemClock(),
         failures=cluster.failures,
@@ -170,13 +190,15 @@ def test_a_bug_on_the_way_to_the_leader_ends_no_thread(cluster, wakes):
     assert_recorded(cluster, "ek-b2-fetcher", "fetching bad-0", "a bug on the way")
 
 
-def test_a_thread_that_cannot_begin_to_follow_one_leader_follows_the_others(cluster):
+def test_a_thread_that_cannot_begin_to_follow_one_leader_follows_the_others(
+    cluster: ReplicaCluster,
+) -> None:
     leader = BrokenLeader(wakes=True)
 
-    def connect(leader_id, on_news):
+    def connect(leader_id: BrokerId, on_news: OnNews) -> LeaderEndPoint:
         if leader_id == 3:
             raise ValueError("a bug in connecting")
-        return leader
+        return cast(LeaderEndPoint, leader)
 
     manager = FetcherManager(
         BrokerId(2),

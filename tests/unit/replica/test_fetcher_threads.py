@@ -1,48 +1,57 @@
 """Which threads follow, and that there are none when there is nothing to follow."""
 
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
 
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import PartitionData
+from embedkafka.replica.fetch import PartitionData, PartitionFetch
 from embedkafka.replica.fetcher import Followed
 from embedkafka.replica.fetcher_manager import FetcherManager
-from embedkafka.replica.leader_endpoint import LeaderAccess
+from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
+from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from tests.doubles.replica_cluster import Node, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 
+Follow = Callable[[FetcherManager, TopicPartition, int], None]
+
 
 class QuietLeader:
-    """A leader with nothing to send; says when it was asked."""
+    """A leader with nothing to send; says when it was asked.
+
+    It lacks the methods that look for offsets: an empty log needs none.
+    """
 
     wakes = True
 
-    def __init__(self, asked):
+    def __init__(self, asked: threading.Event) -> None:
         self.asked = asked
 
-    def fetch(self, partitions):
+    def fetch(self, partitions: Sequence[PartitionFetch]) -> list[PartitionData]:
         self.asked.set()
         return [PartitionData(request.topic_partition, high_watermark=0) for request in partitions]
 
-    def forget(self, topic_partition):
+    def forget(self, topic_partition: TopicPartition) -> None:
         pass
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
-def fetcher_threads():
+def fetcher_threads() -> list[str]:
     return sorted(
         thread.name for thread in threading.enumerate() if thread.name.startswith("ek-b2-fetcher")
     )
 
 
-def await_no_fetchers():
+def await_no_fetchers() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("ek-b2-fetcher"):
             thread.join(10)
@@ -50,18 +59,20 @@ def await_no_fetchers():
 
 
 @pytest.fixture
-def asked():
+def asked() -> dict[int, threading.Event]:
     """By leader: set once it has been asked."""
     return {1: threading.Event(), 3: threading.Event()}
 
 
 @pytest.fixture
-def make_manager(asked, single):
+def make_manager(
+    asked: dict[int, threading.Event], single: Node
+) -> Iterator[Callable[..., FetcherManager]]:
     made = []
 
-    def make(*, one_thread):
-        def connect(leader, on_news):
-            return QuietLeader(asked[leader])
+    def make(*, one_thread: bool) -> FetcherManager:
+        def connect(leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
+            return cast(LeaderEndPoint, QuietLeader(asked[leader]))
 
         manager = FetcherManager(
             BrokerId(2),
@@ -82,19 +93,21 @@ def make_manager(asked, single):
 
 
 @pytest.fixture
-def follow(make_cluster):
+def follow(make_cluster: Callable[..., ReplicaCluster]) -> Follow:
     cluster = make_cluster(brokers=2)
     cluster.elect(1, [1, 2], of=TP)
     cluster.elect(1, [1, 2], of=OTHER)
 
-    def follow(manager, tp, leader):
+    def follow(manager: FetcherManager, tp: TopicPartition, leader: int) -> None:
         followed = Followed(cluster[2].partition(tp), leader_epoch=0, topic_id=None)
         manager.follow({tp: (BrokerId(leader), followed)})
 
     return follow
 
 
-def test_local_leaders_share_one_thread(make_manager, asked, follow):
+def test_local_leaders_share_one_thread(
+    make_manager: Callable[..., FetcherManager], asked: dict[int, threading.Event], follow: Follow
+) -> None:
     manager = make_manager(one_thread=True)
     follow(manager, TP, 1)
     follow(manager, OTHER, 3)
@@ -103,14 +116,18 @@ def test_local_leaders_share_one_thread(make_manager, asked, follow):
     assert asked[3].wait(10)
 
 
-def test_remote_leaders_have_a_thread_each(make_manager, asked, follow):
+def test_remote_leaders_have_a_thread_each(
+    make_manager: Callable[..., FetcherManager], asked: dict[int, threading.Event], follow: Follow
+) -> None:
     manager = make_manager(one_thread=False)
     follow(manager, TP, 1)
     follow(manager, OTHER, 3)
     assert fetcher_threads() == ["ek-b2-fetcher-1", "ek-b2-fetcher-3"]
 
 
-def test_thread_ends_when_nothing_is_followed_and_begins_again(make_manager, asked, follow):
+def test_thread_ends_when_nothing_is_followed_and_begins_again(
+    make_manager: Callable[..., FetcherManager], asked: dict[int, threading.Event], follow: Follow
+) -> None:
     manager = make_manager(one_thread=True)
     follow(manager, TP, 1)
     manager.unfollow([TP])
@@ -121,7 +138,9 @@ def test_thread_ends_when_nothing_is_followed_and_begins_again(make_manager, ask
 
 
 @pytest.mark.parametrize("one_thread", [True, False])
-def test_nothing_is_followed_after_the_end(make_manager, follow, one_thread):
+def test_nothing_is_followed_after_the_end(
+    make_manager: Callable[..., FetcherManager], follow: Follow, one_thread: bool
+) -> None:
     """The controller may ask for it while the broker stops."""
     manager = make_manager(one_thread=one_thread)
     manager.stop()
@@ -129,7 +148,9 @@ def test_nothing_is_followed_after_the_end(make_manager, follow, one_thread):
     assert fetcher_threads() == []
 
 
-def test_replication_with_real_threads_acknowledges_everything(threaded_cluster):
+def test_replication_with_real_threads_acknowledges_everything(
+    threaded_cluster: ReplicaCluster,
+) -> None:
     cluster = threaded_cluster
     partitions = [TopicPartition("orders", n) for n in range(4)]
     for n, tp in enumerate(partitions):
@@ -138,7 +159,7 @@ def test_replication_with_real_threads_acknowledges_everything(threaded_cluster)
     done = threading.Semaphore(0)
     errors = []
 
-    def on_done(answers):
+    def on_done(answers: Mapping[TopicPartition, PartitionResponse]) -> None:
         errors.extend(answer.error for answer in answers.values() if answer.error)
         done.release()
 
@@ -158,13 +179,13 @@ def test_replication_with_real_threads_acknowledges_everything(threaded_cluster)
         assert [cluster[b].values(tp) for b in (1, 2, 3)] == [expected] * 3
 
 
-def test_all_is_answered_when_a_leader_moves_under_load(threaded_cluster):
+def test_all_is_answered_when_a_leader_moves_under_load(threaded_cluster: ReplicaCluster) -> None:
     cluster = threaded_cluster
     cluster.elect(1)
     answers = []
     done = threading.Semaphore(0)
 
-    def on_done(result):
+    def on_done(result: Mapping[TopicPartition, PartitionResponse]) -> None:
         answers.append(result[TP].error)
         done.release()
 
@@ -185,13 +206,13 @@ def test_all_is_answered_when_a_leader_moves_under_load(threaded_cluster):
     assert len(cluster[3].values()) >= acknowledged
 
 
-def test_news_is_fetched_by_the_thread_that_brings_it(threaded_cluster):
+def test_news_is_fetched_by_the_thread_that_brings_it(threaded_cluster: ReplicaCluster) -> None:
     cluster = threaded_cluster
     cluster.elect(1, of=TP)
     acknowledged_by = []
     produced = threading.Event()
 
-    def on_done(answers):
+    def on_done(answers: Mapping[TopicPartition, PartitionResponse]) -> None:
         acknowledged_by.append(threading.current_thread())
         produced.set()
 

@@ -5,6 +5,7 @@ count: the high watermark passes no record that one of them lacks.
 """
 
 import shutil
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,13 +13,14 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.isr_updates import RETRY_MS
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import replace
+from tests.doubles.replica_cluster import ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 LAG_MS = 30_000
 
 
 @pytest.fixture
-def outage(cluster):
+def outage(cluster: ReplicaCluster) -> ReplicaCluster:
     """Broker 3 wants to join brokers 1 and 2, and the store does not answer."""
     cluster.elect(1, isr=[1, 2])
     cluster[1].produce("a")
@@ -29,7 +31,7 @@ def outage(cluster):
 
 
 @pytest.fixture
-def lost_answer(cluster):
+def lost_answer(cluster: ReplicaCluster) -> ReplicaCluster:
     """Broker 3 has joined in the store, and the leader has not heard of it."""
     cluster.elect(1, isr=[1, 2])
     cluster[1].produce("a")
@@ -40,29 +42,29 @@ def lost_answer(cluster):
     return cluster
 
 
-def stored_isr(cluster):
+def stored_isr(cluster: ReplicaCluster) -> Sequence[int]:
     return cluster.store.states[TP].isr
 
 
-def end_outage(cluster):
+def end_outage(cluster: ReplicaCluster) -> None:
     cluster.store.is_reachable = True
     cluster.store.loses_answers = False
     cluster.pass_time(RETRY_MS)
 
 
-def test_a_follower_joins_when_the_store_answers_again(outage):
+def test_a_follower_joins_when_the_store_answers_again(outage: ReplicaCluster) -> None:
     end_outage(outage)
     assert outage[1].partition().isr == stored_isr(outage) == (1, 2, 3)
 
 
-def test_a_set_is_proposed_until_it_is_answered(outage):
+def test_a_set_is_proposed_until_it_is_answered(outage: ReplicaCluster) -> None:
     for _ in range(5):
         outage.pass_time(RETRY_MS)
     end_outage(outage)
     assert outage[1].partition().isr == (1, 2, 3)
 
 
-def test_a_follower_that_died_in_the_outage_is_not_waited_for(outage):
+def test_a_follower_that_died_in_the_outage_is_not_waited_for(outage: ReplicaCluster) -> None:
     outage.kill(3)
     produced = outage[1].produce("b")
     outage.settle()
@@ -72,7 +74,9 @@ def test_a_follower_that_died_in_the_outage_is_not_waited_for(outage):
     assert produced.error is ErrorCode.NONE
 
 
-def test_a_follower_restarted_in_the_outage_does_not_join_with_what_it_had(outage):
+def test_a_follower_restarted_in_the_outage_does_not_join_with_what_it_had(
+    outage: ReplicaCluster,
+) -> None:
     outage.kill(3)
     shutil.rmtree(outage.directory / "broker-3")
     outage.start(3)
@@ -84,7 +88,9 @@ def test_a_follower_restarted_in_the_outage_does_not_join_with_what_it_had(outag
     assert outage[3].values() == ["a"]
 
 
-def test_a_follower_with_a_new_session_joins_though_there_is_nothing_to_fetch(outage):
+def test_a_follower_with_a_new_session_joins_though_there_is_nothing_to_fetch(
+    outage: ReplicaCluster,
+) -> None:
     outage.store.register(3)
     outage[3].broker_epoch = outage.store.broker_epochs[3]
     end_outage(outage)
@@ -92,7 +98,7 @@ def test_a_follower_with_a_new_session_joins_though_there_is_nothing_to_fetch(ou
     assert outage[1].partition().isr == (1, 2, 3)
 
 
-def test_others_join_after_the_one_whose_answer_was_awaited(cluster):
+def test_others_join_after_the_one_whose_answer_was_awaited(cluster: ReplicaCluster) -> None:
     cluster.elect(1, isr=[1])
     cluster.store.is_reachable = False
     cluster[2].manager.fetchers.run_until_idle()
@@ -103,7 +109,7 @@ def test_others_join_after_the_one_whose_answer_was_awaited(cluster):
     assert cluster[1].partition().isr == (1, 3)
 
 
-def test_a_smaller_set_is_proposed_until_it_is_answered(cluster):
+def test_a_smaller_set_is_proposed_until_it_is_answered(cluster: ReplicaCluster) -> None:
     cluster.elect(1, [1, 2])
     cluster.unreachable.add(2)
     produced = cluster[1].produce("a", timeout_ms=10 * LAG_MS)
@@ -116,7 +122,7 @@ def test_a_smaller_set_is_proposed_until_it_is_answered(cluster):
     assert produced.error is ErrorCode.NONE
 
 
-def test_a_write_whose_answer_was_lost_counts_as_done(lost_answer):
+def test_a_write_whose_answer_was_lost_counts_as_done(lost_answer: ReplicaCluster) -> None:
     end_outage(lost_answer)
     assert lost_answer[1].partition().isr == (1, 2, 3)
     lost_answer.kill(3)
@@ -127,7 +133,9 @@ def test_a_write_whose_answer_was_lost_counts_as_done(lost_answer):
     assert produced.error is ErrorCode.NONE
 
 
-def test_a_dead_follower_that_the_store_has_counts_until_the_store_has_it_no_more(lost_answer):
+def test_a_dead_follower_that_the_store_has_counts_until_the_store_has_it_no_more(
+    lost_answer: ReplicaCluster,
+) -> None:
     lost_answer.kill(3)
     produced = lost_answer[1].produce("b", timeout_ms=10 * LAG_MS)
     end_outage(lost_answer)
@@ -138,7 +146,7 @@ def test_a_dead_follower_that_the_store_has_counts_until_the_store_has_it_no_mor
     assert produced.error is ErrorCode.NONE
 
 
-def test_a_restarted_follower_that_the_store_has_counts(lost_answer):
+def test_a_restarted_follower_that_the_store_has_counts(lost_answer: ReplicaCluster) -> None:
     lost_answer.store.register(3)
     lost_answer.unreachable.add(3)
     produced = lost_answer[1].produce("b", timeout_ms=10 * LAG_MS)
@@ -147,7 +155,9 @@ def test_a_restarted_follower_that_the_store_has_counts(lost_answer):
     assert not produced.is_done
 
 
-def test_a_refused_set_counts_until_the_controller_sends_what_the_store_has(lost_answer):
+def test_a_refused_set_counts_until_the_controller_sends_what_the_store_has(
+    lost_answer: ReplicaCluster,
+) -> None:
     """The controller took broker 2 out of a set that broker 3 had joined."""
     store = lost_answer.store
     store.states[TP] = replace(store.states[TP], isr=(1, 3), leader_epoch=1)
@@ -165,7 +175,7 @@ def test_a_refused_set_counts_until_the_controller_sends_what_the_store_has(lost
     assert lost_answer[3].values() == ["a", "b"]
 
 
-def test_a_former_leader_writes_no_more(outage):
+def test_a_former_leader_writes_no_more(outage: ReplicaCluster) -> None:
     outage.elect(2, isr=[1, 2])
     written = outage.store.versions[TP]
     outage.store.is_reachable = True

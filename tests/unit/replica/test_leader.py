@@ -1,6 +1,7 @@
 """One broker alone: appends, fetches with and without waiting, offsets, deleted records."""
 
 import uuid
+from collections.abc import Callable
 
 import pytest
 
@@ -8,14 +9,17 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.builder import build_batch
+from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import FetchParams, PartitionFetch
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.replica.partition_values import OffsetAnswer
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, TopicPartition
+from tests.doubles.replica_cluster import Node, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 
 
-def batch(*values):
+def batch(*values: str) -> memoryview:
     return memoryview(bytearray(build_batch([(5, None, v.encode(), ()) for v in values])))
 
 
@@ -23,29 +27,33 @@ def batch(*values):
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_append_alone_is_acknowledged_at_once(single, acks):
+def test_append_alone_is_acknowledged_at_once(single: Node, acks: int) -> None:
     produced = single.produce("a", "b", acks=acks)
     assert produced.error is ErrorCode.NONE
     assert (produced.response.base_offset, produced.response.log_start_offset) == (0, 0)
     assert single.log().high_watermark == 2
 
 
-def test_other_acks_are_refused_without_appending(single):
+def test_other_acks_are_refused_without_appending(single: Node) -> None:
     assert single.produce("a", acks=2).error is ErrorCode.INVALID_REQUIRED_ACKS
     assert single.log().log_end_offset == 0
 
 
-def test_partition_that_nobody_has_is_unknown(single):
+def test_partition_that_nobody_has_is_unknown(single: Node) -> None:
     assert single.produce("a", to=OTHER).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_partition_of_another_broker_is_not_led_here(make_cluster):
+def test_partition_of_another_broker_is_not_led_here(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(brokers=2)
     cluster.elect(1, [1])
     assert cluster[2].produce("a").error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_internal_topics_are_for_coordinators_only(make_cluster):
+def test_internal_topics_are_for_coordinators_only(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     offsets = TopicPartition("__consumer_offsets", 0)
     cluster = make_cluster(brokers=1)
     cluster.elect(1, of=offsets)
@@ -61,7 +69,7 @@ def test_internal_topics_are_for_coordinators_only(make_cluster):
     assert answers[0][offsets].error is ErrorCode.NONE
 
 
-def test_each_partition_of_a_request_has_its_own_error(single):
+def test_each_partition_of_a_request_has_its_own_error(single: Node) -> None:
     answers = []
     single.manager.writes.append_records(
         timeout_ms=1_000,
@@ -75,7 +83,7 @@ def test_each_partition_of_a_request_has_its_own_error(single):
     }
 
 
-def test_refused_batch_tells_where_the_log_starts(single):
+def test_refused_batch_tells_where_the_log_starts(single: Node) -> None:
     single.produce("a")
     refused = single.produce("b", producer_id=9, producer_epoch=0, base_sequence=7)
     again = single.produce("b", producer_id=9, producer_epoch=0, base_sequence=9)
@@ -84,7 +92,7 @@ def test_refused_batch_tells_where_the_log_starts(single):
     assert again.response.log_start_offset == 0
 
 
-def test_only_refused_records_are_explained(make_cluster):
+def test_only_refused_records_are_explained(make_cluster: Callable[..., ReplicaCluster]) -> None:
     """As Kafka does it: a text for every error would be welcome, but clients do not get one."""
     cluster = make_cluster(brokers=1, topic_config=LogConfig(cleanup_policy=frozenset({"compact"})))
     cluster.elect(1)
@@ -98,14 +106,14 @@ def test_only_refused_records_are_explained(make_cluster):
 # -- fetch
 
 
-def test_fetch_returns_what_is_there(single):
+def test_fetch_returns_what_is_there(single: Node) -> None:
     single.produce("a", "b")
     fetched = single.fetch(0)
     assert fetched.values == ["a", "b"]
     assert (fetched.data.high_watermark, fetched.data.last_stable_offset) == (2, 2)
 
 
-def test_fetch_at_the_end_waits_for_the_next_append(single):
+def test_fetch_at_the_end_waits_for_the_next_append(single: Node) -> None:
     single.produce("a")
     fetched = single.fetch(1, max_wait_ms=500)
     assert not fetched.is_done
@@ -113,7 +121,9 @@ def test_fetch_at_the_end_waits_for_the_next_append(single):
     assert fetched.values == ["b"]
 
 
-def test_fetch_waits_no_longer_than_it_said(single, make_cluster):
+def test_fetch_waits_no_longer_than_it_said(
+    single: Node, make_cluster: Callable[..., ReplicaCluster]
+) -> None:
     fetched = single.fetch(0, max_wait_ms=500)
     single.cluster.pass_time(499)
     assert not fetched.is_done
@@ -122,7 +132,7 @@ def test_fetch_waits_no_longer_than_it_said(single, make_cluster):
     assert fetched.data.error is ErrorCode.NONE
 
 
-def test_fetch_waits_until_its_minimum_is_there(single):
+def test_fetch_waits_until_its_minimum_is_there(single: Node) -> None:
     fetched = single.fetch(0, max_wait_ms=500, min_bytes=150)
     single.produce("a")
     assert not fetched.is_done
@@ -131,7 +141,7 @@ def test_fetch_waits_until_its_minimum_is_there(single):
     assert fetched.values == ["a", "b", "c"]
 
 
-def test_minimum_is_counted_over_all_partitions(single):
+def test_minimum_is_counted_over_all_partitions(single: Node) -> None:
     single.cluster.elect(1, of=OTHER)
     answers = []
     single.manager.reads.fetch_messages(
@@ -150,7 +160,9 @@ def test_minimum_is_counted_over_all_partitions(single):
     assert [data.size > 0 for data in answers[0]] == [True, True]
 
 
-def test_fetch_before_the_last_segment_does_not_wait_for_its_minimum(make_cluster):
+def test_fetch_before_the_last_segment_does_not_wait_for_its_minimum(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(brokers=1, topic_config=LogConfig(segment_bytes=200))
     cluster.elect(1)
     for n in range(4):
@@ -159,7 +171,7 @@ def test_fetch_before_the_last_segment_does_not_wait_for_its_minimum(make_cluste
     assert len(fetched.values) == 1
 
 
-def test_fetch_is_answered_when_one_partition_has_an_error(single):
+def test_fetch_is_answered_when_one_partition_has_an_error(single: Node) -> None:
     answers = []
     single.manager.reads.fetch_messages(
         FetchParams(
@@ -177,14 +189,16 @@ def test_fetch_is_answered_when_one_partition_has_an_error(single):
     ]
 
 
-def test_waiting_fetch_is_answered_when_its_partition_is_deleted(single):
+def test_waiting_fetch_is_answered_when_its_partition_is_deleted(single: Node) -> None:
     fetched = single.fetch(0, max_wait_ms=500)
     single.cluster.metadata.partitions.clear()
     single.cluster.stop_replica(1, delete=True, leader_epoch=-2)
     assert fetched.data.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_first_batch_comes_whole_and_the_rest_of_the_request_stays_below_the_limit(single):
+def test_first_batch_comes_whole_and_the_rest_of_the_request_stays_below_the_limit(
+    single: Node,
+) -> None:
     single.cluster.elect(1, of=OTHER)
     single.produce("a" * 100)
     single.produce("b", to=OTHER)
@@ -201,7 +215,7 @@ def test_first_batch_comes_whole_and_the_rest_of_the_request_stays_below_the_lim
     assert (second.size, second.high_watermark) == (0, 1)
 
 
-def test_old_clients_get_nothing_above_their_limit(single):
+def test_old_clients_get_nothing_above_their_limit(single: Node) -> None:
     single.produce("a" * 100)
     answers = []
     single.manager.reads.fetch_messages(
@@ -218,7 +232,7 @@ def test_old_clients_get_nothing_above_their_limit(single):
     assert answers[0][0].size <= 10
 
 
-def test_offset_beyond_the_log_is_out_of_range(single):
+def test_offset_beyond_the_log_is_out_of_range(single: Node) -> None:
     single.produce("a")
     fetched = single.fetch(5, max_wait_ms=500)
     assert fetched.data.error is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -229,23 +243,25 @@ def test_offset_beyond_the_log_is_out_of_range(single):
     ("epoch", "error"),
     [(0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH), (1, ErrorCode.NONE)],
 )
-def test_leader_epoch_of_a_fetch_must_be_the_leaders(single, epoch, error):
+def test_leader_epoch_of_a_fetch_must_be_the_leaders(
+    single: Node, epoch: int, error: ErrorCode
+) -> None:
     single.cluster.elect(1)
     assert single.fetch(0, current_leader_epoch=epoch).data.error is error
 
 
-def test_waiting_fetch_is_fenced_by_a_new_leader_epoch(single):
+def test_waiting_fetch_is_fenced_by_a_new_leader_epoch(single: Node) -> None:
     fetched = single.fetch(0, max_wait_ms=500, current_leader_epoch=0)
     single.cluster.elect(1)
     assert fetched.data.error is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_fetch_by_the_id_of_another_topic_is_refused(single):
+def test_fetch_by_the_id_of_another_topic_is_refused(single: Node) -> None:
     fetched = single.fetch(0, topic_id=uuid.UUID(int=1))
     assert fetched.data.error is ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_fetcher_that_read_from_another_log_learns_where_they_part(single):
+def test_fetcher_that_read_from_another_log_learns_where_they_part(single: Node) -> None:
     single.produce("a")
     single.cluster.elect(1)
     single.produce("b")
@@ -257,11 +273,18 @@ def test_fetcher_that_read_from_another_log_learns_where_they_part(single):
 # -- offsets
 
 
-def find(node, timestamp, isolation=FetchIsolation.HIGH_WATERMARK, **options):
-    return node.partition().find_offset(timestamp, isolation=isolation, **options)
+def find(
+    node: Node,
+    timestamp: int,
+    isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+    current_leader_epoch: int = NO_LEADER_EPOCH,
+) -> OffsetAnswer | None:
+    return node.partition().find_offset(
+        timestamp, isolation=isolation, current_leader_epoch=current_leader_epoch
+    )
 
 
-def test_offsets_by_their_special_timestamps(single):
+def test_offsets_by_their_special_timestamps(single: Node) -> None:
     single.produce("a", "b", "c")
     assert (find(single, -2).offset, find(single, -1).offset) == (0, 3)
     latest = find(single, -3)
@@ -269,27 +292,27 @@ def test_offsets_by_their_special_timestamps(single):
     assert (find(single, -4).offset, find(single, -5).offset) == (0, -1)
 
 
-def test_offset_by_time_is_the_first_record_not_older(single):
+def test_offset_by_time_is_the_first_record_not_older(single: Node) -> None:
     single.produce("a", "b", "c")
     found = find(single, 1_001)
     assert (found.offset, found.timestamp, found.leader_epoch) == (1, 1_001, 0)
     assert find(single, 1_003) is None
 
 
-def test_readers_of_committed_records_see_the_last_stable_offset(single):
+def test_readers_of_committed_records_see_the_last_stable_offset(single: Node) -> None:
     single.produce("a")
     single.produce("t", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
     assert find(single, -1).offset == 2
     assert find(single, -1, FetchIsolation.TXN_COMMITTED).offset == 1
 
 
-def test_offset_of_another_epoch_is_fenced(single):
+def test_offset_of_another_epoch_is_fenced(single: Node) -> None:
     with pytest.raises(ApiError) as raised:
         find(single, -1, current_leader_epoch=3)
     assert raised.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_end_of_an_epoch_is_the_start_of_the_next(single):
+def test_end_of_an_epoch_is_the_start_of_the_next(single: Node) -> None:
     single.produce("a", "b")
     single.cluster.elect(1)
     single.produce("c")
@@ -302,31 +325,31 @@ def test_end_of_an_epoch_is_the_start_of_the_next(single):
 # -- delete records
 
 
-def delete(node, offset):
+def delete(node: Node, offset: int) -> DeletedRecords:
     answers = []
     node.manager.writes.delete_records({TP: offset}, answers.append, timeout_ms=1_000)
     return answers[0][TP]
 
 
-def test_deleted_records_are_gone_at_once(single):
+def test_deleted_records_are_gone_at_once(single: Node) -> None:
     single.produce("a", "b", "c")
     assert delete(single, 2) == (2, ErrorCode.NONE)
     assert single.fetch(1).data.error is ErrorCode.OFFSET_OUT_OF_RANGE
     assert single.fetch(2).data.log_start_offset == 2
 
 
-def test_minus_one_deletes_up_to_the_high_watermark(single):
+def test_minus_one_deletes_up_to_the_high_watermark(single: Node) -> None:
     single.produce("a", "b", "c")
     assert delete(single, -1) == (3, ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("offset", [4, -2])
-def test_deletion_stays_within_the_high_watermark(single, offset):
+def test_deletion_stays_within_the_high_watermark(single: Node, offset: int) -> None:
     single.produce("a", "b", "c")
     assert delete(single, offset).error is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_compacted_topics_keep_their_records(make_cluster):
+def test_compacted_topics_keep_their_records(make_cluster: Callable[..., ReplicaCluster]) -> None:
     cluster = make_cluster(brokers=1, topic_config=LogConfig(cleanup_policy=frozenset({"compact"})))
     cluster.elect(1)
     assert delete(cluster[1], 0).error is ErrorCode.POLICY_VIOLATION
@@ -335,7 +358,7 @@ def test_compacted_topics_keep_their_records(make_cluster):
 # -- reports
 
 
-def test_view_shows_the_partition_at_one_moment(single):
+def test_view_shows_the_partition_at_one_moment(single: Node) -> None:
     single.produce("a")
     (view,) = single.manager.hosted.views()
     assert (view.leader, view.leader_epoch, view.isr) == (1, 0, (1,))

@@ -1,6 +1,7 @@
 """What brokers do on the controller's word, and what they refuse."""
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -9,15 +10,17 @@ from embedkafka.protocol.messages.brokers import (
     FULL,
     INCREMENTAL,
     LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
     StopReplicaRequest,
+    StopReplicaResponse,
 )
 from embedkafka.runtime.ids import TopicPartition
-from tests.doubles.replica_cluster import TOPIC_ID, leader_and_isr, partition_error
+from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster, leader_and_isr, partition_error
 
 TP = TopicPartition("orders", 0)
 
 
-def test_listeners_hear_what_is_led_and_what_is_followed(cluster):
+def test_listeners_hear_what_is_led_and_what_is_followed(cluster: ReplicaCluster) -> None:
     cluster.elect(1, [1, 2])
     ((leading, following),) = cluster[1].changes
     assert [(c.topic_partition, c.leader_epoch) for c in leading] == [(TP, 0)]
@@ -27,7 +30,7 @@ def test_listeners_hear_what_is_led_and_what_is_followed(cluster):
     assert [(c.topic_partition, c.leader_epoch) for c in following] == [(TP, 0)]
 
 
-def test_request_of_an_older_controller_is_refused(cluster):
+def test_request_of_an_older_controller_is_refused(cluster: ReplicaCluster) -> None:
     cluster.controller_epoch = 5
     cluster.elect(1)
     cluster.controller_epoch = 4
@@ -35,18 +38,20 @@ def test_request_of_an_older_controller_is_refused(cluster):
     assert cluster[1].partition().is_leader
 
 
-def test_same_leader_epoch_is_not_applied_twice(cluster):
+def test_same_leader_epoch_is_not_applied_twice(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     assert cluster.repeat_election(to=[1]) == {1: ErrorCode.STALE_CONTROLLER_EPOCH}
 
 
-def test_broker_that_is_no_replica_refuses(cluster):
+def test_broker_that_is_no_replica_refuses(cluster: ReplicaCluster) -> None:
     assert cluster.elect(1, [1, 2], to=[3]) == {3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert cluster[3].manager.hosted.find(TP) is None
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_log_of_a_deleted_topic_is_not_taken_for_the_new_one(cluster, restarts):
+def test_log_of_a_deleted_topic_is_not_taken_for_the_new_one(
+    cluster: ReplicaCluster, restarts: bool
+) -> None:
     """The broker missed the deletion, and leader epochs begin again with the new topic."""
     cluster.elect(1)
     cluster[1].produce("a")
@@ -61,7 +66,7 @@ def test_log_of_a_deleted_topic_is_not_taken_for_the_new_one(cluster, restarts):
     assert (partition.leader_epoch, partition.view().log_end_offset) == (0, 0)
 
 
-def test_what_is_not_among_everything_hosted_goes(cluster):
+def test_what_is_not_among_everything_hosted_goes(cluster: ReplicaCluster) -> None:
     other = TopicPartition("payments", 0)
     cluster.elect(1)
     cluster.elect(1, of=other)
@@ -73,7 +78,7 @@ def test_what_is_not_among_everything_hosted_goes(cluster):
     assert cluster[1].manager.hosted.find(other).is_leader
 
 
-def test_a_change_says_nothing_of_other_partitions(cluster):
+def test_a_change_says_nothing_of_other_partitions(cluster: ReplicaCluster) -> None:
     other = TopicPartition("payments", 0)
     cluster.elect(1)
     cluster.elect(1, of=other)
@@ -81,23 +86,30 @@ def test_a_change_says_nothing_of_other_partitions(cluster):
     assert cluster[1].partition().is_leader
 
 
-def test_everything_from_an_older_controller_changes_nothing(cluster):
+def test_everything_from_an_older_controller_changes_nothing(cluster: ReplicaCluster) -> None:
     cluster.controller_epoch = 5
     cluster.elect(1)
     tell(cluster, 1, TopicPartition("payments", 0), type=FULL, controller_epoch=4)
     assert cluster[1].partition().is_leader
 
 
-def tell(cluster, broker, of, **values):
+def tell(
+    cluster: ReplicaCluster, broker: int, of: TopicPartition, **values: Any
+) -> LeaderAndIsrResponse:
     """Makes the broker leader of `of`."""
-    known = {"leader_epoch": 7, "partition_epoch": 7, "topic_id": TOPIC_ID, "controller_epoch": 5}
+    known: dict[str, Any] = {
+        "leader_epoch": 7,
+        "partition_epoch": 7,
+        "topic_id": TOPIC_ID,
+        "controller_epoch": 5,
+    }
     request = leader_and_isr(
         of, leader=broker, isr=[broker], replicas=[broker], is_new=False, **{**known, **values}
     )
     return cluster[broker].manager.leadership.become_leader_or_follower(request)
 
 
-def test_requests_without_topic_ids_are_answered_by_name(cluster):
+def test_requests_without_topic_ids_are_answered_by_name(cluster: ReplicaCluster) -> None:
     state = LeaderAndIsrRequest.TopicState.PartitionState(
         topic_name="old",
         partition_index=3,
@@ -125,7 +137,9 @@ ILLEGAL = [("../outside", 0), ("", 0), ("..", 0), ("a" * 250, 0), ("a b", 0), ("
 
 
 @pytest.mark.parametrize(("topic", "partition"), ILLEGAL)
-def test_a_partition_that_cannot_be_is_refused_and_others_are_led(cluster, topic, partition):
+def test_a_partition_that_cannot_be_is_refused_and_others_are_led(
+    cluster: ReplicaCluster, topic: str, partition: int
+) -> None:
     states = [
         LeaderAndIsrRequest.TopicState.PartitionState(
             topic_name=name,
@@ -156,7 +170,9 @@ def test_a_partition_that_cannot_be_is_refused_and_others_are_led(cluster, topic
 
 
 @pytest.mark.parametrize(("topic", "partition"), ILLEGAL)
-def test_a_partition_that_cannot_be_is_not_stopped(cluster, topic, partition):
+def test_a_partition_that_cannot_be_is_not_stopped(
+    cluster: ReplicaCluster, topic: str, partition: int
+) -> None:
     response = cluster[1].manager.leadership.stop_replicas(
         StopReplicaRequest(
             controller_id=1,
@@ -168,14 +184,16 @@ def test_a_partition_that_cannot_be_is_not_stopped(cluster, topic, partition):
     assert stop_error(response) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_partition_without_a_leader_is_not_fetched(cluster):
+def test_partition_without_a_leader_is_not_fetched(cluster: ReplicaCluster) -> None:
     cluster.elect(-1)
     cluster.settle()
     assert cluster[2].manager.fetchers.find_state(TP) is None
     assert cluster[1].fetch(0).data.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_leader_that_is_elected_again_keeps_what_it_knows_of_its_followers(cluster):
+def test_leader_that_is_elected_again_keeps_what_it_knows_of_its_followers(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster[1].produce("a")
@@ -187,11 +205,11 @@ def test_leader_that_is_elected_again_keeps_what_it_knows_of_its_followers(clust
 # -- stopping
 
 
-def stop_error(response):
+def stop_error(response: StopReplicaResponse) -> ErrorCode:
     return ErrorCode(response.partition_errors[0].error_code)
 
 
-def test_deleted_replica_is_gone_with_its_log(cluster):
+def test_deleted_replica_is_gone_with_its_log(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster[1].produce("a", acks=1)
     directory = cluster[1].log().directory
@@ -203,7 +221,7 @@ def test_deleted_replica_is_gone_with_its_log(cluster):
     assert [change.topic_partition for change in following] == [TP]
 
 
-def test_stopped_replica_keeps_its_log_and_fetches_no_more(cluster):
+def test_stopped_replica_keeps_its_log_and_fetches_no_more(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster.stop_replica(2, delete=False, leader_epoch=0)
@@ -214,7 +232,7 @@ def test_stopped_replica_keeps_its_log_and_fetches_no_more(cluster):
     assert cluster[3].log().log_end_offset == 1
 
 
-def test_stop_of_an_older_leader_epoch_is_fenced(cluster):
+def test_stop_of_an_older_leader_epoch_is_fenced(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.elect(1)
     response = cluster.stop_replica(1, delete=True, leader_epoch=0)
@@ -222,7 +240,7 @@ def test_stop_of_an_older_leader_epoch_is_fenced(cluster):
     assert cluster[1].partition().is_leader
 
 
-def test_deleting_what_is_not_hosted_is_no_error(cluster):
+def test_deleting_what_is_not_hosted_is_no_error(cluster: ReplicaCluster) -> None:
     response = cluster.stop_replica(1, delete=True, leader_epoch=-2)
     assert stop_error(response) is ErrorCode.NONE
 
@@ -238,7 +256,9 @@ def test_deleting_what_is_not_hosted_is_no_error(cluster):
         {"topics": [StopReplicaRequest.Topic(name="orders", partition_indexes=[0])]},
     ],
 )
-def test_older_forms_of_the_stop_request_are_understood(cluster, which):
+def test_older_forms_of_the_stop_request_are_understood(
+    cluster: ReplicaCluster, which: dict[str, Any]
+) -> None:
     cluster.elect(1)
     cluster[1].manager.leadership.stop_replicas(
         StopReplicaRequest(controller_id=1, controller_epoch=1, delete_partitions=True, **which)
@@ -246,7 +266,7 @@ def test_older_forms_of_the_stop_request_are_understood(cluster, which):
     assert cluster[1].manager.hosted.find(TP) is None
 
 
-def test_topic_can_be_made_again_under_its_name(cluster):
+def test_topic_can_be_made_again_under_its_name(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster[1].produce("old", acks=1)
     cluster.settle()
@@ -260,7 +280,7 @@ def test_topic_can_be_made_again_under_its_name(cluster):
     assert [cluster[n].values() for n in (1, 2, 3)] == [["new"]] * 3
 
 
-def test_stale_controller_stops_nothing(cluster):
+def test_stale_controller_stops_nothing(cluster: ReplicaCluster) -> None:
     cluster.controller_epoch = 5
     cluster.elect(1)
     cluster.controller_epoch = 4
@@ -269,7 +289,7 @@ def test_stale_controller_stops_nothing(cluster):
     assert cluster[1].partition().is_leader
 
 
-def test_require_leader_tells_followers_apart(cluster):
+def test_require_leader_tells_followers_apart(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     assert cluster[1].manager.hosted.require_leader(TP).is_leader
     with pytest.raises(ApiError) as raised:
@@ -277,7 +297,7 @@ def test_require_leader_tells_followers_apart(cluster):
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_high_watermark_outlives_a_clean_restart(cluster):
+def test_high_watermark_outlives_a_clean_restart(cluster: ReplicaCluster) -> None:
     cluster.elect(1, [1])
     cluster[1].produce("a", "b")
     node = cluster.nodes.pop(1)
@@ -286,7 +306,7 @@ def test_high_watermark_outlives_a_clean_restart(cluster):
     assert cluster.start(1).logs.find(TP).high_watermark == 2
 
 
-def test_high_watermark_is_checkpointed_while_running(cluster):
+def test_high_watermark_is_checkpointed_while_running(cluster: ReplicaCluster) -> None:
     cluster.elect(1, [1])
     cluster[1].produce("a", "b")
     cluster.pass_time(cluster.config.high_watermark_checkpoint_interval_ms)

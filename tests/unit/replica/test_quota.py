@@ -1,32 +1,36 @@
 """Replicas that are copied slowly, so that others are not held up (KIP-73)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from embedkafka.log.config import LogConfig
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.quota import ReplicationQuota, is_throttled
 from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.ids import BrokerId
+from tests.doubles.replica_cluster import ReplicaCluster
 
 BATCH = "x" * 1000
 BATCHES = 10
 
 
 @pytest.fixture
-def clock():
+def clock() -> ManualClock:
     return ManualClock()
 
 
 @pytest.fixture
-def quota(clock):
+def quota(clock: ManualClock) -> ReplicationQuota:
     return ReplicationQuota(clock, windows=11, window_ms=1000)
 
 
-def test_without_a_rate_nothing_is_exceeded(quota):
+def test_without_a_rate_nothing_is_exceeded(quota: ReplicationQuota) -> None:
     quota.record(1 << 40)
     assert not quota.is_exceeded()
 
 
-def test_the_rate_is_that_of_the_last_seconds(quota, clock):
+def test_the_rate_is_that_of_the_last_seconds(quota: ReplicationQuota, clock: ManualClock) -> None:
     quota.set_rate(100)
     quota.record(100)
     assert not quota.is_exceeded()
@@ -42,7 +46,7 @@ def test_the_rate_is_that_of_the_last_seconds(quota, clock):
     assert not quota.is_exceeded()
 
 
-def test_a_burst_is_forgotten_in_the_end(quota, clock):
+def test_a_burst_is_forgotten_in_the_end(quota: ReplicationQuota, clock: ManualClock) -> None:
     quota.set_rate(1)
     quota.record(1 << 40)
     clock.advance(10_999)
@@ -55,17 +59,17 @@ def test_a_burst_is_forgotten_in_the_end(quota, clock):
     ("replicas", "expected"),
     [((), False), (("*",), True), (("0:1", "3:2"), True), (("3:1", "0:2"), False)],
 )
-def test_a_topic_names_its_throttled_replicas(replicas, expected):
-    assert is_throttled(replicas, partition=3, broker_id=2) is expected
+def test_a_topic_names_its_throttled_replicas(replicas: tuple[str, ...], expected: bool) -> None:
+    assert is_throttled(replicas, partition=3, broker_id=BrokerId(2)) is expected
 
 
 @pytest.fixture(params=["leader", "follower"])
-def role(request):
+def role(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
 @pytest.fixture
-def throttled(make_cluster, role):
+def throttled(make_cluster: Callable[..., ReplicaCluster], role: str) -> ReplicaCluster:
     """Broker 1 has ten batches, broker 2 is out of sync and may have 2,000 bytes a second."""
     cluster = make_cluster(
         brokers=2,
@@ -82,7 +86,7 @@ def throttled(make_cluster, role):
     return cluster
 
 
-def test_a_follower_out_of_sync_gets_no_more_than_the_rate(throttled):
+def test_a_follower_out_of_sync_gets_no_more_than_the_rate(throttled: ReplicaCluster) -> None:
     throttled.pass_time(1000)
     first = throttled[2].log().log_end_offset
     assert 0 < first < BATCHES / 2
@@ -93,14 +97,14 @@ def test_a_follower_out_of_sync_gets_no_more_than_the_rate(throttled):
     assert throttled[1].partition().isr == (1,)
 
 
-def test_it_has_everything_in_the_end_and_is_in_sync(throttled):
+def test_it_has_everything_in_the_end_and_is_in_sync(throttled: ReplicaCluster) -> None:
     for _ in range(100):
         throttled.pass_time(200)
     assert throttled[2].log().log_end_offset == BATCHES
     assert throttled[1].partition().isr == (1, 2)
 
 
-def test_a_lifted_limit_lets_it_catch_up(throttled, role):
+def test_a_lifted_limit_lets_it_catch_up(throttled: ReplicaCluster, role: str) -> None:
     throttled.pass_time(1000)
     for node in (throttled[1], throttled[2]):
         getattr(node.manager, f"{role}_quota").set_rate(1 << 40)
@@ -108,7 +112,9 @@ def test_a_lifted_limit_lets_it_catch_up(throttled, role):
     assert throttled[2].log().log_end_offset == BATCHES
 
 
-def test_a_replica_in_sync_is_not_held_back(make_cluster, role):
+def test_a_replica_in_sync_is_not_held_back(
+    make_cluster: Callable[..., ReplicaCluster], role: str
+) -> None:
     cluster = make_cluster(
         brokers=2,
         topic_config=LogConfig.of({f"{role}.replication.throttled.replicas": ("*",)}),
@@ -123,7 +129,7 @@ def test_a_replica_in_sync_is_not_held_back(make_cluster, role):
         assert produced.is_done
 
 
-def test_what_is_not_throttled_is_not_counted(make_cluster):
+def test_what_is_not_throttled_is_not_counted(make_cluster: Callable[..., ReplicaCluster]) -> None:
     cluster = make_cluster(brokers=2)
     cluster.elect(1, isr=[1])
     for node in (cluster[1], cluster[2]):

@@ -5,6 +5,7 @@ from the in-sync set that the store has. In the end everything heals, and the lo
 """
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -12,6 +13,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.runtime.ids import TopicPartition
+from tests.doubles.replica_cluster import Produced, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 BROKERS = (1, 2, 3)
@@ -21,22 +23,22 @@ STEPS = 150
 class History:
     """One cluster and the random hand that moves it."""
 
-    def __init__(self, cluster, rng):
+    def __init__(self, cluster: ReplicaCluster, rng: random.Random) -> None:
         self.cluster = cluster
         self.rng = rng
         self.isr = list(BROKERS)
-        self.uninformed = set()
-        self.produced = []
+        self.uninformed: set[int] = set()
+        self.produced: list[tuple[str, Produced]] = []
         cluster.elect(1, BROKERS)
 
-    def step(self):
+    def step(self) -> None:
         act = self.rng.choices(
             [self.produce, self.fetch, self.work, self.cut, self.heal, self.wait, self.elect],
             weights=[10, 20, 6, 2, 2, 3, 2],
         )[0]
         act()
 
-    def produce(self):
+    def produce(self) -> None:
         """To any broker that takes itself for the leader."""
         leaders = [b for b in BROKERS if self.cluster[b].partition().is_leader]
         if leaders:
@@ -44,24 +46,24 @@ class History:
             leader = self.cluster[self.rng.choice(leaders)]
             self.produced.append((value, leader.produce(value, timeout_ms=10_000_000)))
 
-    def fetch(self):
+    def fetch(self) -> None:
         self.cluster[self.rng.choice(BROKERS)].manager.fetchers.run_once()
 
-    def work(self):
+    def work(self) -> None:
         self.cluster[self.rng.choice(BROKERS)].tasks.run_due()
 
-    def cut(self):
+    def cut(self) -> None:
         self.cluster.unreachable.add(self.rng.choice(BROKERS))
 
-    def heal(self):
+    def heal(self) -> None:
         self.cluster.unreachable.clear()
         self.cluster.repeat_election(to=sorted(self.uninformed))
         self.uninformed.clear()
 
-    def wait(self):
+    def wait(self) -> None:
         self.cluster.clock.advance(self.rng.choice([100, 1_000, 20_000]))
 
-    def elect(self):
+    def elect(self) -> None:
         """As a controller: a live leader from the stored set, without the members that are not."""
         state = self.cluster.store.states.pop(TP, None)
         stored = self.isr if state is None else state.isr
@@ -72,14 +74,14 @@ class History:
         reachable = [broker for broker in BROKERS if broker not in self.uninformed]
         self.cluster.elect(leader, BROKERS, isr=self.isr, to=reachable)
 
-    def finish(self):
+    def finish(self) -> None:
         self.heal()
         self.elect()
         self.cluster.settle()
         for _ in range(4):
             self.cluster.pass_time(20_000)
 
-    def acknowledged(self):
+    def acknowledged(self) -> set[str]:
         return {
             value
             for value, answer in self.produced
@@ -89,7 +91,9 @@ class History:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("min_isr", [1, 2])
-def test_acknowledged_records_are_on_every_replica_in_the_end(make_cluster, seed, min_isr):
+def test_acknowledged_records_are_on_every_replica_in_the_end(
+    make_cluster: Callable[..., ReplicaCluster], seed: int, min_isr: int
+) -> None:
     cluster = make_cluster(
         topic_config=LogConfig(min_insync_replicas=min_isr),
         config=ReplicaConfig(fetch_max_bytes=1),  # one batch a fetch: followers lag in small steps

@@ -1,10 +1,11 @@
 """Following over the wire: what is sent, and what is made of the answers."""
 
 import uuid
+from typing import Any, cast
 
 import pytest
 
-from embedkafka.net.client import BrokerDisconnected
+from embedkafka.net.client import BrokerClient, BrokerDisconnected
 from embedkafka.protocol.codec import decode, encode
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import (
@@ -14,7 +15,7 @@ from embedkafka.protocol.messages.core import (
     OffsetForLeaderEpochResponse,
 )
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import EpochEnd, PartitionFetch
+from embedkafka.replica.fetch import EpochEnd, PartitionFetch, bytes_of
 from embedkafka.replica.leader_endpoint import LeaderUnavailable
 from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.runtime.ids import BrokerId, TopicPartition
@@ -27,12 +28,12 @@ Partition = FetchResponse.Topic.Partition
 class ScriptedClient:
     """Answers each call with the next answer, through the codec as on the wire."""
 
-    def __init__(self, answers):
+    def __init__(self, answers: list[object]) -> None:
         self.answers = answers
-        self.calls = []
+        self.calls: list[tuple[Any, int]] = []  # requests of any kind
         self.is_closed = False
 
-    def call(self, request, version):
+    def call(self, request: object, version: int) -> object:
         encoded = encode(request, version)
         self.calls.append((decode(type(request), version, memoryview(encoded)), version))
         answer = self.answers.pop(0)
@@ -41,26 +42,29 @@ class ScriptedClient:
             raise answer
         return decode(type(answer), version, memoryview(encode(answer, version)))
 
-    def close(self):
+    def close(self) -> None:
         self.is_closed = True
 
 
-def leader_with(*answers):
-    clients, left = [], list(answers)
+def leader_with(*answers: object) -> tuple[RemoteLeader, list[ScriptedClient]]:
+    clients: list[ScriptedClient] = []
+    left = list(answers)
 
-    def connect(leader_id):
+    def connect(leader_id: BrokerId) -> BrokerClient:
         clients.append(ScriptedClient(left))
-        return clients[-1]
+        return cast(BrokerClient, clients[-1])  # it has what a leader calls
 
     return RemoteLeader(BrokerId(1), BrokerId(2), connect, ReplicaConfig(), lambda: 77), clients
 
 
-def fetch_response(*partitions, topic_id=TOPIC_ID, **fields):
+def fetch_response(
+    *partitions: Partition, topic_id: uuid.UUID = TOPIC_ID, **fields: Any
+) -> FetchResponse:
     topic = FetchResponse.Topic(topic="orders", topic_id=topic_id, partitions=list(partitions))
     return FetchResponse(responses=[topic], **fields)
 
 
-def request(offset=5, topic_id=TOPIC_ID):
+def request(offset: int = 5, topic_id: uuid.UUID = TOPIC_ID) -> PartitionFetch:
     return PartitionFetch(
         TP,
         offset,
@@ -72,11 +76,15 @@ def request(offset=5, topic_id=TOPIC_ID):
     )
 
 
-def test_fetch_tells_position_epochs_and_who_asks():
+def test_fetch_tells_position_epochs_and_who_asks() -> None:
     answer = fetch_response(Partition(partition_index=0, high_watermark=4, records=b"batch"))
     leader, clients = leader_with(answer)
     (data,) = leader.fetch([request()])
-    assert (data.topic_partition, data.high_watermark, bytes(data.records)) == (TP, 4, b"batch")
+    assert (data.topic_partition, data.high_watermark, bytes(bytes_of(data.records))) == (
+        TP,
+        4,
+        b"batch",
+    )
     ((sent, version),) = clients[0].calls
     assert isinstance(sent, FetchRequest)
     assert version == 17
@@ -93,17 +101,17 @@ def test_fetch_tells_position_epochs_and_who_asks():
     ) == (5, 1, 3, 2)
 
 
-def test_topic_without_an_id_is_fetched_by_name():
+def test_topic_without_an_id_is_fetched_by_name() -> None:
     leader, clients = leader_with(
         fetch_response(Partition(partition_index=0, high_watermark=0, records=None))
     )
     (data,) = leader.fetch([request(topic_id=uuid.UUID(int=0))])
-    assert (data.topic_partition, len(data.records)) == (TP, 0)
+    assert (data.topic_partition, len(bytes_of(data.records))) == (TP, 0)
     ((sent, version),) = clients[0].calls
     assert (version, sent.replica_id, sent.topics[0].topic) == (12, 2, "orders")
 
 
-def test_errors_and_divergence_come_through():
+def test_errors_and_divergence_come_through() -> None:
     end = Partition.EpochEndOffset(epoch=1, end_offset=7)
     leader, _ = leader_with(
         fetch_response(
@@ -123,14 +131,14 @@ def test_errors_and_divergence_come_through():
     assert (refused.error, refused.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
 
 
-def test_error_code_of_a_newer_broker_is_a_failure_not_a_crash():
+def test_error_code_of_a_newer_broker_is_a_failure_not_a_crash() -> None:
     leader, _ = leader_with(
         fetch_response(Partition(partition_index=0, high_watermark=0, records=None, error_code=999))
     )
     assert leader.fetch([request()])[0].error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_lost_connection_is_made_again_on_the_next_call():
+def test_lost_connection_is_made_again_on_the_next_call() -> None:
     answer = fetch_response(Partition(partition_index=0, high_watermark=4, records=None))
     leader, clients = leader_with(BrokerDisconnected("gone"), answer)
     with pytest.raises(LeaderUnavailable):
@@ -139,13 +147,13 @@ def test_lost_connection_is_made_again_on_the_next_call():
     assert len(clients) == 2
 
 
-def test_refused_fetch_is_tried_again_later():
+def test_refused_fetch_is_tried_again_later() -> None:
     leader, _ = leader_with(fetch_response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
     with pytest.raises(LeaderUnavailable, match="UNKNOWN_SERVER_ERROR"):
         leader.fetch([request()])
 
 
-def test_closed_leader_makes_no_new_connection():
+def test_closed_leader_makes_no_new_connection() -> None:
     leader, clients = leader_with()
     leader.close()
     with pytest.raises(LeaderUnavailable):
@@ -153,7 +161,7 @@ def test_closed_leader_makes_no_new_connection():
     assert clients == []
 
 
-def test_offsets_of_the_leader_are_listed():
+def test_offsets_of_the_leader_are_listed() -> None:
     found = ListOffsetsResponse.Topic.Partition(partition_index=0, offset=42)
     refused = ListOffsetsResponse.Topic.Partition(
         partition_index=0, error_code=ErrorCode.FENCED_LEADER_EPOCH
@@ -171,7 +179,7 @@ def test_offsets_of_the_leader_are_listed():
     assert [call.topics[0].partitions[0].timestamp for call, _ in clients[0].calls] == [-1, -2]
 
 
-def test_end_of_an_epoch_is_asked():
+def test_end_of_an_epoch_is_asked() -> None:
     partition = OffsetForLeaderEpochResponse.Topic.Partition(
         partition=0, leader_epoch=2, end_offset=30
     )
@@ -183,7 +191,7 @@ def test_end_of_an_epoch_is_asked():
     assert leader.end_offset_for_epoch(TP, 2, 3) == EpochEnd(2, 30)
 
 
-def sessions(clients):
+def sessions(clients: list[ScriptedClient]) -> list[tuple[int, int, list[int], list[int]]]:
     """Session id, epoch, and the partitions named and forgotten, of every fetch that was sent."""
     return [
         (
@@ -197,12 +205,12 @@ def sessions(clients):
     ]
 
 
-def both(first_offset=5, second_offset=5):
+def both(first_offset: int = 5, second_offset: int = 5) -> list[PartitionFetch]:
     second = request(second_offset)._replace(topic_partition=TopicPartition("orders", 1))
     return [request(first_offset), second]
 
 
-def answer_of_both(**fields):
+def answer_of_both(**fields: Any) -> FetchResponse:
     return fetch_response(
         *(Partition(partition_index=index, high_watermark=4, records=None) for index in (0, 1)),
         **fields,
@@ -212,7 +220,7 @@ def answer_of_both(**fields):
 NO_NEWS = FetchResponse(session_id=7, responses=[])
 
 
-def test_a_session_names_only_what_has_changed():
+def test_a_session_names_only_what_has_changed() -> None:
     leader, clients = leader_with(answer_of_both(session_id=7), NO_NEWS, NO_NEWS)
     leader.fetch(both())
     assert leader.fetch(both(second_offset=6)) == []
@@ -220,7 +228,7 @@ def test_a_session_names_only_what_has_changed():
     assert sessions(clients) == [(0, 0, [0, 1], []), (7, 1, [1], []), (7, 2, [], [1])]
 
 
-def test_a_topic_that_was_made_again_is_forgotten_under_its_old_id():
+def test_a_topic_that_was_made_again_is_forgotten_under_its_old_id() -> None:
     leader, clients = leader_with(answer_of_both(session_id=7), NO_NEWS)
     leader.fetch([request()])
     new_id = uuid.UUID(int=10)
@@ -230,7 +238,7 @@ def test_a_topic_that_was_made_again_is_forgotten_under_its_old_id():
     assert [topic.topic_id for topic in sent.forgotten_topics_data] == [TOPIC_ID]
 
 
-def test_without_a_session_at_the_leader_every_fetch_is_whole():
+def test_without_a_session_at_the_leader_every_fetch_is_whole() -> None:
     leader, clients = leader_with(answer_of_both(session_id=0), answer_of_both(session_id=0))
     leader.fetch(both())
     leader.fetch(both())
@@ -245,7 +253,9 @@ def test_without_a_session_at_the_leader_every_fetch_is_whole():
         (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 7),
     ],
 )
-def test_a_session_that_the_leader_refuses_begins_anew_at_once(error, next_id):
+def test_a_session_that_the_leader_refuses_begins_anew_at_once(
+    error: ErrorCode, next_id: int
+) -> None:
     refusal = FetchResponse(error_code=error, responses=[])
     leader, clients = leader_with(
         answer_of_both(session_id=7), refusal, answer_of_both(session_id=8), NO_NEWS
@@ -257,7 +267,7 @@ def test_a_session_that_the_leader_refuses_begins_anew_at_once(error, next_id):
     assert sessions(clients)[2:] == [(next_id, 0, [0, 1], []), (8, 1, [], [])]
 
 
-def test_a_session_begins_anew_after_a_lost_connection_and_after_other_errors():
+def test_a_session_begins_anew_after_a_lost_connection_and_after_other_errors() -> None:
     refusal = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, responses=[])
     leader, clients = leader_with(
         answer_of_both(session_id=7), refusal, BrokerDisconnected("gone"), answer_of_both()
@@ -270,7 +280,7 @@ def test_a_session_begins_anew_after_a_lost_connection_and_after_other_errors():
     assert sessions(clients)[2:] == [(7, 0, [0, 1], []), (7, 0, [0, 1], [])]
 
 
-def test_changing_between_ids_and_names_begins_a_new_session():
+def test_changing_between_ids_and_names_begins_a_new_session() -> None:
     leader, clients = leader_with(answer_of_both(session_id=7), answer_of_both(session_id=8))
     leader.fetch([request()])
     leader.fetch([request(topic_id=uuid.UUID(int=0))])

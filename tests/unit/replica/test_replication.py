@@ -1,6 +1,7 @@
 """Several brokers in one process: following, the high watermark, the in-sync set, failover."""
 
 import shutil
+from collections.abc import Callable
 
 import pytest
 
@@ -12,23 +13,24 @@ from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import FollowState
 from embedkafka.replica.isr_updates import NOTIFY_DELAY_MS
 from embedkafka.runtime.ids import TopicPartition
+from tests.doubles.replica_cluster import ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 LAG_MS = 30_000
 
 
-def marks(cluster):
+def marks(cluster: ReplicaCluster) -> dict[int, int]:
     return {broker: node.log().high_watermark for broker, node in cluster.nodes.items()}
 
 
-def ends(cluster):
+def ends(cluster: ReplicaCluster) -> dict[int, int]:
     return {broker: node.log().log_end_offset for broker, node in cluster.nodes.items()}
 
 
 # -- following
 
 
-def test_followers_copy_the_leaders_log(cluster):
+def test_followers_copy_the_leaders_log(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster[1].produce("a", "b", acks=1)
     cluster[1].produce("c", acks=1)
@@ -36,7 +38,7 @@ def test_followers_copy_the_leaders_log(cluster):
     assert [cluster[n].values() for n in (1, 2, 3)] == [["a", "b", "c"]] * 3
 
 
-def test_acks_all_waits_for_every_replica_in_sync(cluster):
+def test_acks_all_waits_for_every_replica_in_sync(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     produced = cluster[1].produce("a")
@@ -46,7 +48,7 @@ def test_acks_all_waits_for_every_replica_in_sync(cluster):
     assert produced.error is ErrorCode.NONE
 
 
-def test_acks_all_is_not_asked_of_replicas_outside_the_set(cluster):
+def test_acks_all_is_not_asked_of_replicas_outside_the_set(cluster: ReplicaCluster) -> None:
     cluster.elect(1, isr=[1, 2])
     cluster.unreachable.add(3)
     produced = cluster[1].produce("a")
@@ -54,7 +56,7 @@ def test_acks_all_is_not_asked_of_replicas_outside_the_set(cluster):
     assert produced.error is ErrorCode.NONE
 
 
-def test_acks_all_times_out_when_a_replica_stays_away(cluster):
+def test_acks_all_times_out_when_a_replica_stays_away(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     produced = cluster[1].produce("a", timeout_ms=1_000)
@@ -64,7 +66,7 @@ def test_acks_all_times_out_when_a_replica_stays_away(cluster):
     assert produced.response.base_offset == 0
 
 
-def test_high_watermark_of_a_follower_lags_until_its_next_fetch(cluster):
+def test_high_watermark_of_a_follower_lags_until_its_next_fetch(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster[1].produce("a")
@@ -74,7 +76,7 @@ def test_high_watermark_of_a_follower_lags_until_its_next_fetch(cluster):
     assert marks(cluster) == {1: 1, 2: 1, 3: 1}
 
 
-def test_consumers_do_not_see_what_followers_lack(cluster):
+def test_consumers_do_not_see_what_followers_lack(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster[1].produce("a", acks=1)
@@ -84,7 +86,9 @@ def test_consumers_do_not_see_what_followers_lack(cluster):
     assert fetched.values == ["a"]
 
 
-def test_follower_that_starts_before_its_leader_is_woken_when_the_leader_is_ready(cluster):
+def test_follower_that_starts_before_its_leader_is_woken_when_the_leader_is_ready(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1, to=[2, 3])
     cluster.settle()
     request_epoch = cluster[2].partition().leader_epoch
@@ -95,7 +99,7 @@ def test_follower_that_starts_before_its_leader_is_woken_when_the_leader_is_read
     assert produced.error is ErrorCode.NONE
 
 
-def test_large_backlog_arrives_piece_by_piece(make_cluster):
+def test_large_backlog_arrives_piece_by_piece(make_cluster: Callable[..., ReplicaCluster]) -> None:
     cluster = make_cluster(brokers=2, config=ReplicaConfig(fetch_max_bytes=200))
     cluster.elect(1)
     for n in range(20):
@@ -104,7 +108,9 @@ def test_large_backlog_arrives_piece_by_piece(make_cluster):
     assert cluster[2].values() == cluster[1].values()
 
 
-def test_batch_larger_than_the_fetch_size_still_arrives(make_cluster):
+def test_batch_larger_than_the_fetch_size_still_arrives(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(brokers=2, config=ReplicaConfig(fetch_max_bytes=10))
     cluster.elect(1)
     cluster[1].produce("x" * 1_000, acks=1)
@@ -112,7 +118,7 @@ def test_batch_larger_than_the_fetch_size_still_arrives(make_cluster):
     assert cluster[2].values() == ["x" * 1_000]
 
 
-def test_many_partitions_are_followed_from_several_leaders(cluster):
+def test_many_partitions_are_followed_from_several_leaders(cluster: ReplicaCluster) -> None:
     partitions = [TopicPartition("orders", n) for n in range(9)]
     for n, tp in enumerate(partitions):
         cluster.elect(n % 3 + 1, of=tp)
@@ -125,21 +131,27 @@ def test_many_partitions_are_followed_from_several_leaders(cluster):
 # -- min.insync.replicas
 
 
-def test_too_few_in_sync_replicas_refuse_the_append(make_cluster):
+def test_too_few_in_sync_replicas_refuse_the_append(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
     cluster.elect(1, isr=[1])
     assert cluster[1].produce("a").error is ErrorCode.NOT_ENOUGH_REPLICAS
     assert cluster[1].log().log_end_offset == 0
 
 
-def test_acks_one_is_taken_by_too_few_replicas_but_not_shown(make_cluster):
+def test_acks_one_is_taken_by_too_few_replicas_but_not_shown(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
     cluster.elect(1, isr=[1])
     assert cluster[1].produce("a", acks=1).error is ErrorCode.NONE
     assert cluster[1].fetch(0).values == []
 
 
-def test_set_that_shrinks_below_the_minimum_after_the_append_is_told(make_cluster):
+def test_set_that_shrinks_below_the_minimum_after_the_append_is_told(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
     cluster.elect(1)
     cluster.settle()
@@ -153,7 +165,9 @@ def test_set_that_shrinks_below_the_minimum_after_the_append_is_told(make_cluste
     assert produced.error is ErrorCode.NONE
 
 
-def test_acknowledgement_tells_when_the_set_shrank_after_the_append(make_cluster):
+def test_acknowledgement_tells_when_the_set_shrank_after_the_append(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
     cluster.elect(1)
     cluster[1].produce("a")
@@ -166,7 +180,9 @@ def test_acknowledgement_tells_when_the_set_shrank_after_the_append(make_cluster
     assert partition.find_ack(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_minimum_above_the_replication_factor_does_not_refuse(make_cluster):
+def test_minimum_above_the_replication_factor_does_not_refuse(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
     cluster = make_cluster(brokers=1, topic_config=LogConfig(min_insync_replicas=2))
     cluster.elect(1)
     assert cluster[1].produce("a").error is ErrorCode.NONE
@@ -175,7 +191,9 @@ def test_minimum_above_the_replication_factor_does_not_refuse(make_cluster):
 # -- the in-sync set
 
 
-def test_lagging_follower_leaves_the_set_and_the_high_watermark_moves_on(cluster):
+def test_lagging_follower_leaves_the_set_and_the_high_watermark_moves_on(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1)
     cluster.settle()
     produced = cluster[1].produce("a", timeout_ms=120_000)
@@ -187,7 +205,9 @@ def test_lagging_follower_leaves_the_set_and_the_high_watermark_moves_on(cluster
     assert cluster.store.states[TP].isr == (1, 2)
 
 
-def test_silent_follower_without_anything_to_fetch_stays_in_the_set(cluster):
+def test_silent_follower_without_anything_to_fetch_stays_in_the_set(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster.unreachable.add(1)
@@ -195,7 +215,9 @@ def test_silent_follower_without_anything_to_fetch_stays_in_the_set(cluster):
     assert cluster[1].partition().isr == (1, 2, 3)
 
 
-def test_follower_that_had_nothing_to_fetch_has_the_full_lag_time_when_records_come(cluster):
+def test_follower_that_had_nothing_to_fetch_has_the_full_lag_time_when_records_come(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster.clock.advance(LAG_MS * 4)
@@ -207,7 +229,9 @@ def test_follower_that_had_nothing_to_fetch_has_the_full_lag_time_when_records_c
     assert cluster[1].partition().isr == (1,)
 
 
-def test_follower_that_catches_up_joins_the_set_and_the_controller_hears(cluster):
+def test_follower_that_catches_up_joins_the_set_and_the_controller_hears(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1, isr=[1])
     cluster[1].produce("a", acks=1)
     cluster.settle()
@@ -217,7 +241,7 @@ def test_follower_that_catches_up_joins_the_set_and_the_controller_hears(cluster
     assert cluster.store.versions[TP] == 2
 
 
-def test_broker_joins_the_set_only_when_it_is_known_to_be_alive(cluster):
+def test_broker_joins_the_set_only_when_it_is_known_to_be_alive(cluster: ReplicaCluster) -> None:
     cluster.elect(1, isr=[1, 2])
     cluster.metadata.alive.discard(3)
     cluster.settle()
@@ -229,7 +253,9 @@ def test_broker_joins_the_set_only_when_it_is_known_to_be_alive(cluster):
 
 
 @pytest.mark.parametrize("was_in_sync", [True, False])
-def test_broker_that_comes_back_joins_the_set_only_after_it_has_fetched(cluster, was_in_sync):
+def test_broker_that_comes_back_joins_the_set_only_after_it_has_fetched(
+    cluster: ReplicaCluster, was_in_sync: bool
+) -> None:
     cluster.elect(1, isr=[1, 2])
     cluster[1].produce("a")
     if was_in_sync:
@@ -253,7 +279,9 @@ def test_broker_that_comes_back_joins_the_set_only_after_it_has_fetched(cluster,
     assert cluster[3].log().log_end_offset == 1
 
 
-def test_broker_that_has_fetched_before_it_is_known_to_be_back_is_asked_again(cluster):
+def test_broker_that_has_fetched_before_it_is_known_to_be_back_is_asked_again(
+    cluster: ReplicaCluster,
+) -> None:
     """Another broker's end may be heard of between its fetch and its return."""
     cluster.elect(1, isr=[1, 2])
     cluster.metadata.alive.discard(3)
@@ -265,7 +293,9 @@ def test_broker_that_has_fetched_before_it_is_known_to_be_back_is_asked_again(cl
     assert cluster[1].partition().isr == (1, 2, 3)
 
 
-def test_leader_that_missed_another_one_forgets_how_far_its_followers_were(cluster):
+def test_leader_that_missed_another_one_forgets_how_far_its_followers_were(
+    cluster: ReplicaCluster,
+) -> None:
     """They may have thrown away since then what the other leader did not have."""
     cluster.elect(1)
     cluster.settle()
@@ -282,7 +312,7 @@ def test_leader_that_missed_another_one_forgets_how_far_its_followers_were(clust
     assert marks(cluster)[1] == 1
 
 
-def test_leader_that_stays_remembers_how_far_its_followers_are(cluster):
+def test_leader_that_stays_remembers_how_far_its_followers_are(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster[1].produce("a")
@@ -291,7 +321,9 @@ def test_leader_that_stays_remembers_how_far_its_followers_are(cluster):
     assert marks(cluster)[1] == 1
 
 
-def test_high_watermark_counts_a_follower_from_the_moment_it_is_proposed(cluster):
+def test_high_watermark_counts_a_follower_from_the_moment_it_is_proposed(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1, [1, 2], isr=[1])
     cluster[2].manager.fetchers.run_until_idle()  # joins, but the store has not answered
     cluster[1].produce("a", acks=1)
@@ -302,7 +334,7 @@ def test_high_watermark_counts_a_follower_from_the_moment_it_is_proposed(cluster
     assert cluster[1].log().high_watermark == 1
 
 
-def test_set_refused_by_the_store_waits_for_the_controller(cluster):
+def test_set_refused_by_the_store_waits_for_the_controller(cluster: ReplicaCluster) -> None:
     cluster.elect(1, isr=[1])
     cluster.store.versions[TP] += 1  # someone else has written
     cluster[1].produce("a", acks=1)
@@ -313,7 +345,9 @@ def test_set_refused_by_the_store_waits_for_the_controller(cluster):
     assert sorted(cluster[1].partition().isr) == [1, 2, 3]
 
 
-def test_follower_below_the_start_of_the_leaders_epoch_may_not_join(cluster):
+def test_follower_below_the_start_of_the_leaders_epoch_may_not_join(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1, [1, 2], isr=[1])
     cluster[1].produce("a", acks=1)
     cluster.elect(1, [1, 2], isr=[1])
@@ -323,7 +357,7 @@ def test_follower_below_the_start_of_the_leaders_epoch_may_not_join(cluster):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_controller_is_told_soon_of_every_change(cluster, count):
+def test_the_controller_is_told_soon_of_every_change(cluster: ReplicaCluster, count: int) -> None:
     changed = [TopicPartition("orders", n) for n in range(count)]
     for tp in changed:
         cluster.elect(1, [1, 2], of=tp, isr=[1])
@@ -333,7 +367,9 @@ def test_the_controller_is_told_soon_of_every_change(cluster, count):
     assert cluster.store.notified == changed, "each once"
 
 
-def test_the_controller_is_told_later_when_the_store_was_lost_in_between(cluster):
+def test_the_controller_is_told_later_when_the_store_was_lost_in_between(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1, isr=[1])
     cluster.store.takes_notes = False
     cluster.settle()
@@ -349,12 +385,14 @@ def test_the_controller_is_told_later_when_the_store_was_lost_in_between(cluster
 
 
 @pytest.fixture(params=[True, False], ids=["truncation on fetch", "by epoch end"])
-def diverging(request, make_cluster):
+def diverging(
+    request: pytest.FixtureRequest, make_cluster: Callable[..., ReplicaCluster]
+) -> ReplicaCluster:
     """Both ways for a follower to find out where it left its leader."""
     return make_cluster(config=ReplicaConfig(truncates_on_fetch=request.param))
 
 
-def test_follower_truncates_to_the_leaders_epoch_end(diverging):
+def test_follower_truncates_to_the_leaders_epoch_end(diverging: ReplicaCluster) -> None:
     diverging.elect(1)
     diverging[1].produce("kept", acks=1)
     diverging.settle()
@@ -367,7 +405,9 @@ def test_follower_truncates_to_the_leaders_epoch_end(diverging):
     assert [diverging[n].values() for n in (1, 2, 3)] == [["kept", "new"]] * 3
 
 
-def test_follower_steps_back_through_epochs_that_the_leader_never_had(diverging):
+def test_follower_steps_back_through_epochs_that_the_leader_never_had(
+    diverging: ReplicaCluster,
+) -> None:
     diverging.elect(1)
     diverging[1].produce("a", acks=1)
     diverging.settle()
@@ -382,14 +422,14 @@ def test_follower_steps_back_through_epochs_that_the_leader_never_had(diverging)
     assert [diverging[n].values() for n in (1, 2, 3)] == [["a", "z"]] * 3
 
 
-def test_follower_without_epochs_truncates_to_its_high_watermark(diverging):
+def test_follower_without_epochs_truncates_to_its_high_watermark(diverging: ReplicaCluster) -> None:
     diverging.elect(1, [1, 2])
     diverging.unreachable.add(2)
     for value in ("a", "b"):
         diverging[1].produce(value, acks=1)
     log = diverging[2].log()
-    for offset, value in enumerate((b"x", b"y", b"z")):
-        log.append_as_follower(build_batch([(5, None, value, ())], base_offset=offset))
+    for offset, old in enumerate((b"x", b"y", b"z")):
+        log.append_as_follower(build_batch([(5, None, old, ())], base_offset=offset))
     log.update_high_watermark(1)
     assert log.latest_epoch == -1
     diverging.unreachable.clear()
@@ -398,7 +438,7 @@ def test_follower_without_epochs_truncates_to_its_high_watermark(diverging):
     assert diverging[2].values() == ["x", "b"]
 
 
-def test_follower_ahead_of_an_unclean_leader_goes_back(diverging):
+def test_follower_ahead_of_an_unclean_leader_goes_back(diverging: ReplicaCluster) -> None:
     diverging.elect(1, [1, 2])
     diverging[1].produce("a", "b", acks=1)
     diverging.settle()
@@ -409,7 +449,7 @@ def test_follower_ahead_of_an_unclean_leader_goes_back(diverging):
     assert diverging[2].values() == diverging[3].values() == ["c"]
 
 
-def test_follower_behind_the_leaders_log_start_starts_over(diverging):
+def test_follower_behind_the_leaders_log_start_starts_over(diverging: ReplicaCluster) -> None:
     diverging.elect(1, [1, 2], isr=[1])
     diverging.unreachable.add(1)
     diverging.pass_time(LAG_MS)
@@ -422,7 +462,9 @@ def test_follower_behind_the_leaders_log_start_starts_over(diverging):
     assert diverging[2].values() == ["d"]
 
 
-def test_new_leader_tells_no_end_offset_before_it_knows_its_high_watermark(cluster):
+def test_new_leader_tells_no_end_offset_before_it_knows_its_high_watermark(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster[1].produce("a")
@@ -436,7 +478,7 @@ def test_new_leader_tells_no_end_offset_before_it_knows_its_high_watermark(clust
     assert find(-1, isolation=FetchIsolation.HIGH_WATERMARK).offset == 1
 
 
-def test_acknowledged_records_survive_the_leader(cluster):
+def test_acknowledged_records_survive_the_leader(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     produced = [cluster[1].produce(f"v{n}") for n in range(5)]
@@ -449,7 +491,7 @@ def test_acknowledged_records_survive_the_leader(cluster):
     assert cluster[3].values() == cluster[2].values() == [f"v{n}" for n in range(5)]
 
 
-def test_restarted_broker_catches_up_and_rejoins(cluster):
+def test_restarted_broker_catches_up_and_rejoins(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster.kill(3)
@@ -464,7 +506,7 @@ def test_restarted_broker_catches_up_and_rejoins(cluster):
     assert sorted(cluster[1].partition().isr) == [1, 2, 3]
 
 
-def test_restarted_leader_is_found_again(cluster):
+def test_restarted_leader_is_found_again(cluster: ReplicaCluster) -> None:
     cluster.elect(1, [1, 2])
     cluster[1].produce("a", acks=1)
     cluster.settle()
@@ -477,7 +519,7 @@ def test_restarted_leader_is_found_again(cluster):
     assert produced.error is ErrorCode.NONE
 
 
-def test_waiting_produce_is_refused_when_the_leader_changes(cluster):
+def test_waiting_produce_is_refused_when_the_leader_changes(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     produced = cluster[1].produce("a")
@@ -485,7 +527,7 @@ def test_waiting_produce_is_refused_when_the_leader_changes(cluster):
     assert produced.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_stale_leader_is_fenced_by_its_follower(cluster):
+def test_stale_leader_is_fenced_by_its_follower(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster.elect(2, to=[2])  # brokers 1 and 3 have not heard yet
@@ -494,7 +536,9 @@ def test_stale_leader_is_fenced_by_its_follower(cluster):
     assert ends(cluster) == {1: 1, 2: 0, 3: 1}
 
 
-def test_fenced_follower_fetches_no_more_until_it_hears_of_the_new_epoch(cluster):
+def test_fenced_follower_fetches_no_more_until_it_hears_of_the_new_epoch(
+    cluster: ReplicaCluster,
+) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster.elect(1, to=[1])
@@ -505,7 +549,9 @@ def test_fenced_follower_fetches_no_more_until_it_hears_of_the_new_epoch(cluster
     assert cluster[2].manager.fetchers.find_state(TP) is FollowState.FETCHING
 
 
-def test_unreachable_leader_of_a_new_epoch_is_tried_again_after_the_backoff(diverging):
+def test_unreachable_leader_of_a_new_epoch_is_tried_again_after_the_backoff(
+    diverging: ReplicaCluster,
+) -> None:
     """Before the first fetch, when a follower may have to ask where the last epoch ended."""
     diverging.elect(1)
     diverging[1].produce("a")
@@ -520,7 +566,7 @@ def test_unreachable_leader_of_a_new_epoch_is_tried_again_after_the_backoff(dive
     assert diverging[2].values() == ["a", "b"]
 
 
-def test_unreachable_leader_is_tried_again_after_the_backoff(cluster):
+def test_unreachable_leader_is_tried_again_after_the_backoff(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster.settle()
     cluster.unreachable.add(1)
@@ -536,7 +582,7 @@ def test_unreachable_leader_is_tried_again_after_the_backoff(cluster):
 # -- delete records
 
 
-def test_records_are_deleted_on_all_replicas(cluster):
+def test_records_are_deleted_on_all_replicas(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster[1].produce("a", "b", "c")
     cluster.settle()
@@ -548,7 +594,7 @@ def test_records_are_deleted_on_all_replicas(cluster):
     assert [node.log().log_start_offset for node in cluster.nodes.values()] == [2, 2, 2]
 
 
-def test_deletion_times_out_while_a_live_replica_is_silent(cluster):
+def test_deletion_times_out_while_a_live_replica_is_silent(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster[1].produce("a")
     cluster.settle()
@@ -559,7 +605,7 @@ def test_deletion_times_out_while_a_live_replica_is_silent(cluster):
     assert answers[0][TP].error is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_deletion_does_not_wait_for_a_dead_replica(cluster):
+def test_deletion_does_not_wait_for_a_dead_replica(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster[1].produce("a")
     cluster.settle()
