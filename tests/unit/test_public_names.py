@@ -43,7 +43,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_type_that_a_public_class_mentions_is_public(cls):
+def test_every_type_that_a_public_class_mentions_is_public(cls: type) -> None:
     hints = [get_type_hints(cls)]
     hints += [get_type_hints(function, localns=PYSPARK) for _, function in public_functions(cls)]
     mentioned = {type_ for hint in hints for value in hint.values() for type_ in types_in(value)}
@@ -51,13 +51,13 @@ def test_every_type_that_a_public_class_mentions_is_public(cls):
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_public_class_and_method_is_documented(cls):
+def test_every_public_class_and_method_is_documented(cls: type) -> None:
     assert cls.__doc__
     assert [name for name, function in public_functions(cls) if not function.__doc__] == []
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_argument_is_documented(cls):
+def test_every_argument_is_documented(cls: Any) -> None:
     for name, function in public_functions(cls):
         said = words(function.__doc__)
         assert {p for p in parameters(function) if p not in said} == set(), name

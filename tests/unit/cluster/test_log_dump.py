@@ -1,6 +1,7 @@
 """Findings in a log as lines, and records of internal topics as what they mean."""
 
 import json
+from typing import Any
 
 from embedkafka.cluster.log_dump import as_json, as_text, explain
 from embedkafka.group.consumer.records import epoch_record
@@ -16,15 +17,21 @@ from embedkafka.txn.states import TxnState
 COMMITTED = OffsetCommitValue(offset=42, leader_epoch=3, metadata="note", commit_timestamp=5)
 
 
-def meaning_of(topic: str, record: tuple[bytes, bytes | None]) -> dict[str, object]:
+def meaning_of(topic: str, record: tuple[bytes, bytes | None]) -> dict[str, Any]:  # JSON
     key, value = record
     meaning = explain(topic, Record(0, 0, key, value))
     assert meaning is not None
     return dict(meaning)
 
 
-def a_record(**fields: object) -> RecordFound:
-    defaults = {"offset": 7, "timestamp": 0, "key": b"k", "value": b"v", "headers": ()}
+def a_record(**fields: Any) -> RecordFound:
+    defaults: dict[str, Any] = {
+        "offset": 7,
+        "timestamp": 0,
+        "key": b"k",
+        "value": b"v",
+        "headers": (),
+    }
     return RecordFound(**{**defaults, "meaning": None, **fields})
 
 

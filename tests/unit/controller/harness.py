@@ -50,11 +50,16 @@ class ManualTimers:
     """Keeps what is scheduled; a test makes it due."""
 
     def __init__(self) -> None:
-        self.tasks: list[tuple[str, float, Callable[[], None]]] = []
+        self.tasks: list[tuple[str, float, Callable[[], object]]] = []
 
-    def once(self, name: str, delay_ms: float, run: Callable[[], None]) -> "ManualTimers":
+    def once(self, name: str, delay_ms: float, run: Callable[[], object]) -> "ManualTimers":
         self.tasks.append((name, delay_ms, run))
         return self
+
+    def every(
+        self, name: str, period_ms: float, run: Callable[[], object], delay_ms: float | None = None
+    ) -> "ManualTimers":
+        raise NotImplementedError
 
     def cancel(self) -> None:
         self.tasks.clear()

@@ -142,7 +142,7 @@ def test_an_isr_change_between_read_and_write_is_not_lost(cluster: Cluster) -> N
             assert cluster.admin.update_isr_as_leader(ORDERS, smaller) is not None
         return real(states, **kwargs)
 
-    cluster.controller.core._zk.update_partition_states = racing  # type: ignore[method-assign]
+    cluster.controller.core._zk.update_partition_states = racing
     cluster.kill(2)
     cluster.settle()
     assert raced
@@ -293,7 +293,7 @@ def test_a_failed_take_over_gives_the_controllership_back(cluster: Cluster) -> N
     def broken() -> None:
         raise RuntimeError("cannot take over")
 
-    node.core._take_over = broken  # type: ignore[method-assign]
+    node.core._take_over = broken
     with pytest.raises(RuntimeError, match="cannot take over"):
         while node.events:
             node.core.handle(node.events.popleft())

@@ -5,9 +5,10 @@ import itertools
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from embedkafka.coordinator.ports import CoordinatorParts
+from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.records.batch import RecordBatch
 from embedkafka.records.builder import build_batch
@@ -15,16 +16,18 @@ from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 
+Event = Callable[[], object]
+
 
 class QueueLoop:
     """Runs posted events when told to, one after another, on the test's thread."""
 
     def __init__(self) -> None:
-        self.events = deque()
+        self.events: deque[Event] = deque()
         self.is_running = False
         self.is_open = True
 
-    def post(self, event: Any) -> Any:
+    def post(self, event: Event) -> bool:
         if self.is_open:
             self.events.append(event)
         return self.is_open
@@ -45,24 +48,24 @@ class ManualTimer:
     """Timers in the time of a ManualClock."""
 
     class Task:
-        def __init__(self, callback: Callable[[], object]) -> None:
-            self.callback = callback
+        def __init__(self, callback: Event) -> None:
+            self.callback: Event | None = callback
 
         def cancel(self) -> None:
             self.callback = None
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
-        self.heap = []
+        self.heap: list[tuple[float, int, ManualTimer.Task]] = []
         self.order = itertools.count()
 
-    def add(self, delay_ms: float, callback: Callable[[], object]) -> Any:
+    def add(self, delay_ms: float, callback: Event) -> Task:
         task = self.Task(callback)
         due = self.clock.now_ms() + delay_ms
         heapq.heappush(self.heap, (due, next(self.order), task))
         return task
 
-    def next_due(self) -> Any:
+    def next_due(self) -> float | None:
         while self.heap and self.heap[0][2].callback is None:
             heapq.heappop(self.heap)
         return self.heap[0][0] if self.heap else None
@@ -77,12 +80,17 @@ class ListLog:
     """PartitionLogs over lists of batches."""
 
     def __init__(self) -> None:
-        self.batches = {}
-        self.end = {}
-        self.held = None
-        self.errors = deque()
+        self.batches: dict[TopicPartition, list[bytes]] = {}
+        self.end: dict[TopicPartition, int] = {}
+        self.held: deque[Event] | None = None
+        self.errors: deque[ErrorCode] = deque()
 
-    def append(self, topic_partition: Any, batch: Any, on_done: Any) -> None:
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        on_done: Callable[[ErrorCode, int], None],
+    ) -> None:
         if self.errors:
             on_done(self.errors.popleft(), -1)
             return
@@ -96,7 +104,7 @@ class ListLog:
         else:
             self.held.append(lambda: on_done(ErrorCode.NONE, base_offset))
 
-    def put(self, topic_partition: TopicPartition, key: Any, value: Any) -> None:
+    def put(self, topic_partition: TopicPartition, key: bytes, value: bytes | None) -> None:
         """Appends a record that no coordinator of ours would write."""
         batch = build_batch([(0, key, value, ())])
         self.append(topic_partition, batch, lambda error, base_offset: None)
@@ -133,7 +141,7 @@ class Reply:
     """Keeps what a request is answered with, and insists on one answer."""
 
     def __init__(self) -> None:
-        self.responses = []
+        self.responses: list[Any] = []  # of any request
 
     def __call__(self, response: Any) -> None:
         self.responses.append(response)
@@ -153,23 +161,36 @@ class Reply:
         return ErrorCode(self.response.error_code)
 
     @property
-    def producer(self) -> tuple[Any, Any]:
+    def producer(self) -> tuple[int, int]:
         assert self.error is ErrorCode.NONE
         return self.response.producer_id, self.response.producer_epoch
 
 
-class Elsewhere(set):
+class Elsewhere(set[int]):
     """Partitions that another broker is known to lead."""
 
     is_informed = True
     is_elsewhere = set.__contains__
 
 
+class Service(Protocol):
+    """The group or the transaction coordinator of a broker."""
+
+    @property
+    def coordinator(self) -> CoordinatorRuntime[Any, Any]: ...
+
+
 class Bench:
     """The parts around a service, and ways to drive it; tests add requests."""
 
+    service: Service
+
     def __init__(
-        self, *, log: Any = None, clock: ManualClock | None = None, elsewhere: tuple[int] = (0,)
+        self,
+        *,
+        log: ListLog | None = None,
+        clock: ManualClock | None = None,
+        elsewhere: tuple[int, ...] = (0,),
     ) -> None:
         self.clock = clock or ManualClock()
         self.loop = QueueLoop()
@@ -185,7 +206,7 @@ class Bench:
             failures=self.failures,
         )
 
-    def advance(self, ms: int) -> None:
+    def advance(self, ms: float) -> None:
         """Moves time and delivers each timer at its own time."""
         target = self.clock.now_ms() + ms
         while (due := self.timer.next_due()) is not None and due <= target:
@@ -200,10 +221,10 @@ class Bench:
         self.loop.run()
         return reply
 
-    def shard(self, partition: Any = 0) -> Any:
+    def shard(self, partition: int = 0) -> Any:
         return self.service.coordinator._host._hosted[partition].shard
 
-    def begin_loading(self) -> Any:
+    def begin_loading(self) -> deque[Event]:
         """Starts to load and stops after the first read; returns what is left to do."""
         self.service.coordinator.on_leading(0, 1)
         self.loop.is_running = True

@@ -1,7 +1,7 @@
 """The runtime with a coordinator that counts: every word sent to it is one record."""
 
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import pytest
 
@@ -9,13 +9,14 @@ from embedkafka.coordinator.decision import (
     Decision,
     Decisions,
     LogRecord,
+    Stored,
     TransactionalProducer,
     refusal_of,
 )
 from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import RecordBatch
+from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.runtime.hashing import coordinator_partition
 from tests.unit.coordinator.bench import Bench, Reply
@@ -28,44 +29,51 @@ class Shard:
         self.partition = partition
         self.epoch = epoch
         self.count = 0
-        self.waiting = []
+        self.waiting: list[Reply] = []
 
-    def replay_batch(self, batch: Any) -> None:
+    def replay_batch(self, batch: Batch) -> None:
         if any(record.key == b"odd" for record in batch.records()):
             raise ValueError("an odd record")
         self.count += batch.record_count
 
-    def on_loaded(self, *, now_ms: Any) -> Any:
+    def on_loaded(self, *, now_ms: int) -> Decision[str]:
         return Decision(effects=["loaded"])
 
-    def on_unloaded(self) -> Any:
-        out = Decisions()
+    def on_unloaded(self) -> Decision[str]:
+        out: Decisions[str] = Decisions()
         for reply in self.waiting:
             out.answer(reply, ErrorCode.NOT_COORDINATOR)
         out.do("never")
         return out.done()
 
-    def add(self, reply: Any, *, key: Any = b"k", **how: str) -> Any:
-        def on_stored(stored: Any, after: Any) -> None:
+    def add(
+        self,
+        reply: Reply,
+        *,
+        key: bytes = b"k",
+        producer: TransactionalProducer | None = None,
+        delay_ms: int = 0,
+    ) -> Decision[str]:
+        def on_stored(stored: Stored, after: Decisions[str]) -> None:
             if stored.error is ErrorCode.NONE:
                 self.count += 1
                 after.do("added")
             after.answer(reply, stored.told_as())
 
-        out = Decisions()
-        out.write([LogRecord(key, b"v")], on_stored, **how)
+        out: Decisions[str] = Decisions()
+        out.write([LogRecord(key, b"v")], on_stored, producer=producer, delay_ms=delay_ms)
         return out.done()
 
-    def wait(self, reply: Any) -> Any:
+    def wait(self, reply: Reply) -> Decision[str]:
         self.waiting.append(reply)
         return Decision()
 
 
 class Effects:
     def __init__(self) -> None:
-        self.seen = []
+        self.seen: list[str] = []
 
-    def carry_out(self, partition: int, shard: Any, effect: Any) -> None:
+    def carry_out(self, partition: int, shard: Shard, effect: str) -> None:
         self.seen.append(effect)
 
     def cancel(self, partition: int) -> None:
@@ -73,6 +81,8 @@ class Effects:
 
 
 class Counter(Bench):
+    early: Reply  # sent while the log was still to be loaded, if the fixture did so
+
     def __init__(self, *, is_bound_to_epoch: bool = False, **parts: Any) -> None:
         super().__init__(**parts)
         self.effects = Effects()
@@ -85,17 +95,23 @@ class Counter(Bench):
             is_bound_to_epoch=is_bound_to_epoch,
         )
         self.coordinator = CoordinatorRuntime(host, self.parts, partition_count=1)
-        self.service = SimpleNamespace(coordinator=self.coordinator)
+        self.service = self
 
-    def lead(self, epoch: int = 0) -> Any:
+    def lead(self, epoch: int = 0) -> Self:
         self.coordinator.on_leading(0, epoch)
         self.loop.run()
         return self
 
-    def submit(self, method: Any = Shard.add, *, may_wait: bool = True, **options: Any) -> Any:
+    def submit(
+        self,
+        method: Callable[..., Decision[str]] = Shard.add,
+        *,
+        may_wait: bool = True,
+        **options: Any,
+    ) -> Reply:
         reply = Reply()
 
-        def decide(shard: Any, now_ms: float) -> Any:
+        def decide(shard: Shard, now_ms: int) -> Decision[str]:
             return method(shard, reply, **options)
 
         self.coordinator.submit("key", decide, reply, lambda error: error, may_wait=may_wait)
@@ -104,11 +120,11 @@ class Counter(Bench):
 
 
 @pytest.fixture
-def counter() -> Any:
+def counter() -> Counter:
     return Counter().lead()
 
 
-def test_an_answer_waits_for_the_append_and_effects_follow(counter: Any) -> None:
+def test_an_answer_waits_for_the_append_and_effects_follow(counter: Counter) -> None:
     counter.log.hold()
     reply = counter.submit()
     assert reply.is_waiting
@@ -118,7 +134,7 @@ def test_an_answer_waits_for_the_append_and_effects_follow(counter: Any) -> None
     assert counter.effects.seen == ["loaded", "added"]
 
 
-def test_whoever_has_an_answer_finds_its_effects_at_work(counter: Any) -> None:
+def test_whoever_has_an_answer_finds_its_effects_at_work(counter: Counter) -> None:
     seen = []
 
     def decide(shard: Any, now_ms: float) -> Any:
@@ -132,7 +148,7 @@ def test_whoever_has_an_answer_finds_its_effects_at_work(counter: Any) -> None:
     assert seen == ["loaded", "timer"]
 
 
-def test_an_answer_that_fails_is_recorded_and_the_others_are_sent(counter: Any) -> None:
+def test_an_answer_that_fails_is_recorded_and_the_others_are_sent(counter: Counter) -> None:
     seen = []
 
     def fail(response: Any) -> None:
@@ -151,7 +167,7 @@ def test_an_answer_that_fails_is_recorded_and_the_others_are_sent(counter: Any) 
         counter.failures.check()
 
 
-def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter: Any) -> None:
+def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter: Counter) -> None:
     counter.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
     own = {ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.REBALANCE_IN_PROGRESS}
@@ -159,7 +175,7 @@ def test_a_refused_append_is_told_in_the_words_of_a_coordinator(counter: Any) ->
     assert refusal_of(ErrorCode.INVALID_TOPIC_EXCEPTION) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_delayed_append_takes_its_time(counter: Any) -> None:
+def test_a_delayed_append_takes_its_time(counter: Counter) -> None:
     reply = counter.submit(delay_ms=20)
     counter.advance(19)
     assert reply.is_waiting
@@ -167,7 +183,7 @@ def test_a_delayed_append_takes_its_time(counter: Any) -> None:
     assert reply.response is ErrorCode.NONE
 
 
-def test_a_shard_answers_when_its_log_is_replayed(counter: Any) -> None:
+def test_a_shard_answers_when_its_log_is_replayed(counter: Counter) -> None:
     counter.submit()
     counter.submit()
     other = Counter(log=counter.log)
@@ -239,7 +255,7 @@ def test_who_waits_for_a_leader_that_never_comes_is_sent_away() -> None:
     assert early.response is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter: Any) -> None:
+def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter: Counter) -> None:
     waiting = counter.submit(Shard.wait)
     counter.log.hold()
     appending = counter.submit()
@@ -252,7 +268,7 @@ def test_a_shard_that_is_let_go_answers_and_does_nothing_else(counter: Any) -> N
     assert counter.effects.seen == ["loaded", "cancelled"]
 
 
-def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter: Any) -> None:
+def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter: Counter) -> None:
     counter.submit()
     other = Counter(log=counter.log)
     loading = other.begin_loading()
@@ -264,7 +280,7 @@ def test_a_shard_that_is_let_go_while_it_loads_does_not_come_to_life(counter: An
     assert other.submit().response is ErrorCode.NOT_COORDINATOR
 
 
-def test_who_waits_for_a_shard_to_load_hears_at_once_that_it_was_let_go(counter: Any) -> None:
+def test_who_waits_for_a_shard_to_load_hears_at_once_that_it_was_let_go(counter: Counter) -> None:
     counter.submit()
     other = Counter(log=counter.log)
     other.begin_loading()
@@ -283,18 +299,17 @@ def test_who_waits_for_a_leader_hears_at_once_that_the_coordinator_stops() -> No
     assert early.response is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_batch_names_a_producer_only_in_a_transaction(counter: Any) -> None:
+def test_a_batch_names_a_producer_only_in_a_transaction(counter: Counter) -> None:
     counter.submit()
     counter.submit(producer=TransactionalProducer(7, 3))
-    plain, transactional = map(
-        RecordBatch, map(memoryview, next(iter(counter.log.batches.values())))
-    )
+    (batches,) = counter.log.batches.values()
+    plain, transactional = (RecordBatch(memoryview(batch)) for batch in batches)
     assert (plain.producer_id, plain.producer_epoch, plain.is_transactional) == (-1, -1, False)
     assert (transactional.producer_id, transactional.producer_epoch) == (7, 3)
     assert transactional.is_transactional
 
 
-def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter: Any) -> None:
+def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter: Counter) -> None:
     reply = counter.submit(delay_ms=20)
     counter.coordinator.on_resigned(0)
     counter.advance(20)
@@ -302,7 +317,7 @@ def test_a_delayed_append_of_a_shard_that_was_let_go_is_refused(counter: Any) ->
     assert not counter.log.batches
 
 
-def test_a_late_resignation_of_an_older_epoch_is_ignored(counter: Any) -> None:
+def test_a_late_resignation_of_an_older_epoch_is_ignored(counter: Counter) -> None:
     counter.lead(5)
     counter.coordinator.on_resigned(0, 4)
     assert counter.submit().response is ErrorCode.NONE
@@ -361,7 +376,7 @@ def odd() -> Counter:
     return odd
 
 
-def test_a_record_that_cannot_be_replayed_is_not_passed_over(odd: Any) -> None:
+def test_a_record_that_cannot_be_replayed_is_not_passed_over(odd: Counter) -> None:
     assert odd.early.response is ErrorCode.NOT_COORDINATOR
     assert odd.submit().response is ErrorCode.NOT_COORDINATOR
     assert not odd.coordinator.is_loading
@@ -370,7 +385,7 @@ def test_a_record_that_cannot_be_replayed_is_not_passed_over(odd: Any) -> None:
     assert odd.effects.seen == ["cancelled"]
 
 
-def drop_odd_record(counter: Any) -> None:
+def drop_odd_record(counter: Counter) -> None:
     for batches in counter.log.batches.values():
         del batches[1:]
 
@@ -402,8 +417,11 @@ def test_a_shard_that_failed_to_load_is_let_go_like_any_other(odd: Counter) -> N
     assert odd.effects.seen == ["cancelled"]
 
 
-def test_a_stopped_coordinator_is_not_available(counter: Any) -> None:
-    counter.coordinator.every(1_000, Shard.add)
+def test_a_stopped_coordinator_is_not_available(counter: Counter) -> None:
+    def never(shard: Shard, now_ms: int) -> Decision[str]:
+        raise AssertionError("a check after the end")
+
+    counter.coordinator.every(1_000, never)
     waiting = counter.submit(Shard.wait)
     counter.coordinator.stop()
     assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -415,7 +433,7 @@ def test_a_stopped_coordinator_is_not_available(counter: Any) -> None:
     assert counter.submit().response is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_checks_come_again_and_again(counter: Any) -> None:
+def test_checks_come_again_and_again(counter: Counter) -> None:
     replies = []
 
     def check(shard: Any, now_ms: float) -> Any:
@@ -427,7 +445,7 @@ def test_checks_come_again_and_again(counter: Any) -> None:
     assert [reply.response for reply in replies] == [ErrorCode.NONE] * 3
 
 
-def test_the_topic_says_how_many_partitions_there_are(counter: Any) -> None:
+def test_the_topic_says_how_many_partitions_there_are(counter: Counter) -> None:
     counter.coordinator.start(None)
     assert counter.coordinator.partition_for("key") == 0
     counter.coordinator.start(50)

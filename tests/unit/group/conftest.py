@@ -45,6 +45,8 @@ class Overrides(dict):
 class Coordinator(Bench):
     """The group service, and short ways to send requests."""
 
+    service: GroupService
+
     def __init__(self, config: Any = None, *, catalog: Any = None, **parts: Any) -> None:
         super().__init__(**parts)
         self.config = config or GroupConfig(offsets_topic_num_partitions=1)

@@ -17,6 +17,7 @@ from embedkafka.records.compression import (
     decompress,
     decompress_pieces,
 )
+from embedkafka.runtime.buffers import BytesLike
 
 COMPRESSED = [codec for codec in Compression if codec is not Compression.NONE]
 
@@ -104,7 +105,7 @@ def test_data_inflates_in_pieces_and_no_further_than_it_may(codec: Compression) 
         assert len(piece) <= 2 * 1024 * 1024
         found += len(piece)
     assert found == size
-    few = []
+    few: list[BytesLike] = []
     with pytest.raises(InflatesTooFar):
         few += decompress_pieces(codec, packed, limit=3_000_000)
     assert sum(map(len, few)) <= 3_000_000

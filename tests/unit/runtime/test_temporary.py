@@ -5,12 +5,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from embedkafka.runtime import temporary
 from embedkafka.runtime.temporary import TemporaryDirectory, sweep
 
 OWNER = """
@@ -28,8 +27,16 @@ def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
+@dataclass(frozen=True)
+class Owner:
+    """Another process, and the directory that it has made."""
+
+    process: subprocess.Popen[str]
+    directory: str
+
+
 @pytest.fixture
-def owner(tmp_path: Path) -> Iterator[Any]:
+def owner(tmp_path: Path) -> Iterator[Owner]:
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -37,8 +44,7 @@ def owner(tmp_path: Path) -> Iterator[Any]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    process.directory = process.stdout.readline().strip()
-    yield process
+    yield Owner(process, process.stdout.readline().strip())
     process.kill()
     process.communicate()
 
@@ -53,12 +59,12 @@ def test_a_directory_is_removed_with_all_that_is_in_it(tmp_path: Path) -> None:
 
 
 def test_the_directory_of_a_dead_process_is_swept_and_that_of_a_living_one_is_not(
-    owner: Any, tmp_path: Path
+    owner: Owner, tmp_path: Path
 ) -> None:
     sweep(tmp_path)
     assert os.path.exists(owner.directory)
-    owner.kill()
-    owner.wait(30)
+    owner.process.kill()
+    owner.process.wait(30)
     assert os.path.exists(owner.directory)
     mine = TemporaryDirectory()
     assert list(tmp_path.iterdir()) == [mine.path]
@@ -79,11 +85,11 @@ def test_what_is_not_ours_is_left(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(
-    tmp_path: Path, monkeypatch: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
 
-    def mkdtemp(prefix: str, dir: Any) -> Any:
+    def mkdtemp(prefix: str, dir: str) -> str:
         path = make(prefix=prefix, dir=dir)
         made.append(path)
         if len(made) == 1:
@@ -91,7 +97,7 @@ def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(
         return path
 
     make = tempfile.mkdtemp
-    monkeypatch.setattr(temporary.tempfile, "mkdtemp", mkdtemp)
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
     directory = TemporaryDirectory()
     assert str(directory.path) == made[1]
     assert list(tmp_path.iterdir()) == [directory.path]

@@ -8,9 +8,10 @@ from embedkafka.server.adapters import CachedCoordinatorLeaders, DiskFailures
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
+from tests.doubles.scheduling import TaskList
 
 
-def update(kind, *, broker_epoch):
+def update(kind: int, *, broker_epoch: int) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=1,
         controller_epoch=1,
@@ -21,7 +22,7 @@ def update(kind, *, broker_epoch):
     )
 
 
-def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration():
+def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration() -> None:
     cache, registered_in = MetadataCache(), [7]
     leaders = CachedCoordinatorLeaders(
         BrokerId(1), cache, "__consumer_offsets", broker_epoch=lambda: registered_in[-1]
@@ -39,38 +40,28 @@ def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration()
     assert leaders.is_informed
 
 
-def test_a_broker_that_has_yet_to_register_is_not_informed():
+def test_a_broker_that_has_yet_to_register_is_not_informed() -> None:
     leaders = CachedCoordinatorLeaders(
         BrokerId(1), MetadataCache(), "__consumer_offsets", broker_epoch=lambda: NO_BROKER_EPOCH
     )
     assert not leaders.is_informed
 
 
-class Later:
-    """A scheduler whose work is done when the test says so."""
-
-    def __init__(self):
-        self.tasks = []
-
-    def once(self, name, delay_ms, run):
-        self.tasks.append(run)
-
-
-def test_a_lost_directory_is_told_in_the_background_once_the_session_is_back():
+def test_a_lost_directory_is_told_in_the_background_once_the_session_is_back() -> None:
     clock = ManualClock()
     zookeeper = MemoryZk(clock, Failures())
     session = zookeeper.connect()
-    zk, later = KafkaZk(session, clock), Later()
+    zk, later = KafkaZk(session, clock), TaskList()
     zk.make_persistent_paths()
     events = DiskFailures(BrokerId(7), zk, later)
     session.pause()
     events.on_log_dir_failure("/disk", [])
     session.resume()  # whose thread may be ZooKeeper's own
     assert zk.log_dir_events() == {}
-    for task in later.tasks:
-        task()
+    (task,) = later.pending
+    task.run()
     assert list(zk.log_dir_events().values()) == [7]
     session.pause()
     session.resume()
-    assert len(later.tasks) == 1
+    assert later.pending == [task]
     zookeeper.close()

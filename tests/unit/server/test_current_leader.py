@@ -1,24 +1,28 @@
 """Whom a client is sent to when it asks the wrong broker."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import cast
 
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
+from embedkafka.server.broker import Broker
 from embedkafka.server.handlers.current_leader import find_leader
 from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
 
 TP = TopicPartition("orders", 0)
 
 
-def found(leader: int, error: Any = ErrorCode.NOT_LEADER_OR_FOLLOWER):
+def found(
+    leader: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER
+) -> tuple[int, int] | None:
     info = PartitionInfo(
         leader=leader, leader_epoch=7, isr=(1,), replicas=(1, 2), offline_replicas=()
     )
     snapshot = MetadataSnapshot(topics={TP.topic: {TP.partition: info}})
-    return find_leader(SimpleNamespace(metadata=SimpleNamespace(snapshot=snapshot)), TP, error)
+    broker = SimpleNamespace(metadata=SimpleNamespace(snapshot=snapshot))
+    return find_leader(cast(Broker, broker), TP, error)  # all of a broker that it looks at
 
 
 def test_the_leader_and_its_epoch_are_told() -> None:
@@ -27,7 +31,7 @@ def test_the_leader_and_its_epoch_are_told() -> None:
 
 
 @pytest.mark.parametrize("nobody", [NO_LEADER, LEADER_DURING_DELETE])
-def test_an_epoch_without_a_leader_is_not_told(nobody) -> None:
+def test_an_epoch_without_a_leader_is_not_told(nobody: int) -> None:
     """librdkafka 2.16 makes a leader of it."""
     assert found(nobody) is None
 

@@ -1,84 +1,103 @@
 """How a request's failure is told, whichever thread it happens on."""
 
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import pytest
 
+from embedkafka.net.request_channel import Request
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.headers import RequestHeader
 from embedkafka.protocol.messages.groups import HeartbeatResponse
+from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.server.dispatch import RequestContext, _find_error_response
 from embedkafka.zk.store import ConnectionLoss
 
 
-class Request:
+class NotedRequest:
     """Notes how it was answered."""
 
     connection_id = "client"
 
-    def __init__(self):
-        self.replies = []
-        self.closed_for = []
+    def __init__(self) -> None:
+        self.replies: list[Sequence[Part]] = []
+        self.closed_for: list[str] = []
 
-    def reply(self, parts):
+    def reply(self, parts: Sequence[Part]) -> None:
         self.replies.append(parts)
 
-    def close_connection(self, reason):
+    def close_connection(self, reason: str) -> None:
         self.closed_for.append(reason)
 
 
+def a_context(request: NotedRequest, api_key: ApiKey, failures: Failures) -> RequestContext:
+    header = RequestHeader(api_key, 4, 1, None)
+    return RequestContext(cast(Request, request), header, failures)  # all that is done to it here
+
+
 @pytest.fixture
-def failures():
+def failures() -> Iterator[Failures]:
     failures = Failures()
     yield failures
     failures.check()
 
 
 @pytest.fixture
-def request_():
-    return Request()
+def request_() -> NotedRequest:
+    return NotedRequest()
 
 
 @pytest.fixture
-def context(request_, failures):
-    return RequestContext(request_, RequestHeader(ApiKey.HEARTBEAT, 4, 1, None), failures)
+def context(request_: NotedRequest, failures: Failures) -> RequestContext:
+    return a_context(request_, ApiKey.HEARTBEAT, failures)
 
 
-def raising(error):
-    def answer():
+def raising(error: Exception) -> Callable[[], None]:
+    def answer() -> None:
         raise error
 
     return answer
 
 
-def test_an_error_that_a_handler_lets_through_is_answered_where_there_is_a_place_for_it():
+def test_an_error_that_a_handler_lets_through_is_answered_where_there_is_a_place_for_it() -> None:
     error = ApiError(ErrorCode.INVALID_REQUEST)
-    heartbeat = SimpleNamespace(api_key=ApiKey.HEARTBEAT)
+    heartbeat, fetch = (
+        a_context(NotedRequest(), api_key, Failures())
+        for api_key in (ApiKey.HEARTBEAT, ApiKey.FETCH)
+    )
     assert _find_error_response(heartbeat, error) == HeartbeatResponse(error_code=42)
-    assert _find_error_response(SimpleNamespace(api_key=ApiKey.FETCH), error) is None
+    assert _find_error_response(fetch, error) is None
 
 
-def test_a_late_answer_that_fails_costs_its_own_client_only(context, request_, failures):
+def test_a_late_answer_that_fails_costs_its_own_client_only(
+    context: RequestContext, request_: NotedRequest, failures: Failures
+) -> None:
     context.answering(raising(ValueError("a bug")))()
     assert (request_.replies, len(request_.closed_for)) == ([], 1)
     with pytest.raises(BackgroundFailure, match=r"HEARTBEAT v4 of client(?s:.*)a bug"):
         failures.check()
 
 
-def test_a_response_that_cannot_be_encoded_costs_its_own_client_only(context, request_, failures):
-    context.reply(HeartbeatResponse(error_code="none"))
+def test_a_response_that_cannot_be_encoded_costs_its_own_client_only(
+    context: RequestContext, request_: NotedRequest, failures: Failures
+) -> None:
+    context.reply(HeartbeatResponse(error_code="none"))  # type: ignore[arg-type]  # no number
     assert (request_.replies, len(request_.closed_for)) == ([], 1)
     with pytest.raises(BackgroundFailure, match="HEARTBEAT v4 of client"):
         failures.check()
 
 
-def test_a_late_answer_may_fail_as_the_protocol_foresees(context, request_):
+def test_a_late_answer_may_fail_as_the_protocol_foresees(
+    context: RequestContext, request_: NotedRequest
+) -> None:
     context.answering(raising(ApiError(ErrorCode.NOT_COORDINATOR)))()
     assert (len(request_.replies), request_.closed_for) == (1, [])
 
 
-def test_a_late_answer_that_needs_a_lost_zookeeper_is_no_bug(context, request_):
+def test_a_late_answer_that_needs_a_lost_zookeeper_is_no_bug(
+    context: RequestContext, request_: NotedRequest
+) -> None:
     context.answering(raising(ConnectionLoss("gone")))()
     assert (request_.replies, len(request_.closed_for)) == ([], 1)

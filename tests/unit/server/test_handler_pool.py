@@ -10,7 +10,7 @@ from tests.unit.net.test_request_channel import a_request, never
 WAIT_S = 10
 
 
-def test_a_pool_grows_and_shrinks_while_it_runs():
+def test_a_pool_grows_and_shrinks_while_it_runs() -> None:
     channel, failures = RequestChannel(), Failures()
     busy = threading.Semaphore(0)
     go_on = threading.Event()
@@ -32,9 +32,9 @@ def test_a_pool_grows_and_shrinks_while_it_runs():
     failures.check()
 
 
-def test_a_pool_that_has_not_started_begins_with_the_new_size():
+def test_a_pool_that_has_not_started_begins_with_the_new_size() -> None:
     channel, failures = RequestChannel(), Failures()
-    pool = HandlerPool("ek-test-handler", 1, channel, never, failures)
+    pool = HandlerPool("ek-test-handler", 1, channel, lambda request: never(), failures)
     pool.resize(2)
     pool.start()
     assert len([t for t in threading.enumerate() if t.name.startswith("ek-test-handler")]) == 2

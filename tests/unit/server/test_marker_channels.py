@@ -1,6 +1,7 @@
 """Whether a partition without metadata waits for its marker, or was deleted."""
 
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,7 +20,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 class Bench:
     """A store in which topic `t` has one partition, and a broker that knows nothing of it yet."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         clock = ManualClock()
         self.zookeeper = MemoryZk(clock, Failures())
         self.session = self.zookeeper.connect()
@@ -29,7 +30,7 @@ class Bench:
         self.metadata = MetadataCache()
         self.sender = MarkerChannels(self.metadata, None, self.zk)
 
-    def hear_of(self, *, leader):
+    def hear_of(self, *, leader: int) -> None:
         topic_state = UpdateMetadataRequest.TopicState
         partition = topic_state.PartitionState(
             partition_index=0,
@@ -54,29 +55,31 @@ class Bench:
 
 
 @pytest.fixture
-def bench():
+def bench() -> Iterator[Bench]:
     bench = Bench()
     yield bench
     bench.zookeeper.close()
 
 
-def test_a_partition_that_the_broker_has_not_heard_of_waits_for_its_leader(bench):
+def test_a_partition_that_the_broker_has_not_heard_of_waits_for_its_leader(bench: Bench) -> None:
     assert bench.sender.find_leader(T0) == NO_LEADER
     bench.hear_of(leader=3)
     assert bench.sender.find_leader(T0) == 3
 
 
-def test_a_partition_without_a_leader_waits_for_one(bench):
+def test_a_partition_without_a_leader_waits_for_one(bench: Bench) -> None:
     bench.hear_of(leader=-1)
     assert bench.sender.find_leader(T0) == NO_LEADER
 
 
-def test_a_partition_that_the_store_does_not_have_was_deleted(bench):
+def test_a_partition_that_the_store_does_not_have_was_deleted(bench: Bench) -> None:
     assert bench.sender.find_leader(TopicPartition("u", 0)) is None
     assert bench.sender.find_leader(T1) is None  # its topic came back with fewer partitions
 
 
-def test_a_partition_that_is_being_deleted_is_gone_once_the_controller_says_so(bench):
+def test_a_partition_that_is_being_deleted_is_gone_once_the_controller_says_so(
+    bench: Bench,
+) -> None:
     bench.hear_of(leader=3)
     bench.zk.request_topic_deletion("t")
     assert bench.sender.find_leader(T0) == 3
@@ -84,7 +87,7 @@ def test_a_partition_that_is_being_deleted_is_gone_once_the_controller_says_so(b
     assert bench.sender.find_leader(T0) is None
 
 
-def test_nothing_counts_as_deleted_while_the_store_is_out_of_reach(bench):
+def test_nothing_counts_as_deleted_while_the_store_is_out_of_reach(bench: Bench) -> None:
     unknown = TopicPartition("u", 0)
     bench.session.pause()
     assert bench.sender.find_leader(unknown) == NO_LEADER

@@ -116,12 +116,12 @@ def test_what_waits_for_everything_is_not_content_with_a_change(cache: MetadataC
 
 
 @pytest.mark.parametrize("name", ["../outside", "", "..", "a b", "a" * 250])
-def test_a_topic_that_cannot_be_is_left_out(cache, name):
+def test_a_topic_that_cannot_be_is_left_out(cache: MetadataCache, name: str) -> None:
     cache.update(update(topic(name, 1)))
     assert cache.snapshot.topics.keys() == {"orders", "payments"}
 
 
-def test_a_partition_that_cannot_be_is_left_out(cache):
+def test_a_partition_that_cannot_be_is_left_out(cache: MetadataCache) -> None:
     negative = topic("orders", 1)
     object.__setattr__(negative.partition_states[0], "partition_index", -1)
     cache.update(update(negative))

@@ -1,74 +1,89 @@
-import heapq
-import itertools
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.messages.transactions import AddPartitionsToTxnResponse
+from embedkafka.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
 from embedkafka.records.builder import build_batch
+from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.runtime.clock import ManualClock
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.server.broker_channels import BrokerChannels, OnDone
+from embedkafka.server.config.dynamic import DynamicConfig
 from embedkafka.server.handlers.transactional_writes import transactional_write, unverified
+from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.txn_verification import (
     ClientSupport,
+    Errors,
     TransactionalWrite,
     TxnVerification,
     support_by_version,
 )
+from embedkafka.txn.service import TxnService
+from tests.doubles.scheduling import ManualScheduler
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
-ME, OTHER = 1, 2
+ME, OTHER = BrokerId(1), BrokerId(2)
 
 
 class Logs:
     """HostedPartitions and their logs: what was begun and confirmed, by partition."""
 
-    def __init__(self):
-        self.open = set()
-        self.errors = {}
-        self.begun = []
-        self.confirmed = []
+    def __init__(self) -> None:
+        self.open: set[TopicPartition] = set()
+        self.errors: dict[TopicPartition, ErrorCode] = {}
+        self.begun: list[tuple[TopicPartition, int, int, int, bool]] = []
+        self.confirmed: list[tuple[TopicPartition, int]] = []
 
-    def require_leader(self, topic_partition):
+    def require_leader(self, topic_partition: TopicPartition) -> SimpleNamespace:
         if topic_partition in self.errors:
             raise ApiError(self.errors[topic_partition])
         return SimpleNamespace(require_log=lambda: _Log(self, topic_partition))
 
 
 class _Log:
-    def __init__(self, logs, topic_partition):
+    def __init__(self, logs: Logs, topic_partition: TopicPartition) -> None:
         self._logs = logs
         self._topic_partition = topic_partition
 
-    def begin_verification(self, producer_id, *, producer_epoch, base_sequence, bumps_epochs):
+    def begin_verification(
+        self, producer_id: int, *, producer_epoch: int, base_sequence: int, bumps_epochs: bool
+    ) -> object:
         if self._topic_partition in self._logs.open:
             return None
         begun = (self._topic_partition, producer_id, producer_epoch, base_sequence, bumps_epochs)
         self._logs.begun.append(begun)
         return object()
 
-    def confirm_verification(self, verification, producer_epoch):
+    def confirm_verification(self, verification: object, producer_epoch: int) -> None:
         self._logs.confirmed.append((self._topic_partition, producer_epoch))
 
 
 class Coordinators:
     """The own coordinator and the channels to others; answers come when the test says so."""
 
-    def __init__(self):
-        self.questions = []
+    def __init__(self) -> None:
+        self.questions: list[tuple[int, AddPartitionsToTxnRequest.Transaction, OnDone]] = []
         self.coordinator = self
 
-    def partition_for(self, transactional_id):
+    def partition_for(self, transactional_id: str | None) -> int:
         return 7
 
-    def add_partitions_to_txn(self, request, version, reply):
+    def add_partitions_to_txn(
+        self, request: AddPartitionsToTxnRequest, version: int, reply: OnDone
+    ) -> None:
         self.questions.append((ME, request.transactions[0], reply))
 
-    def send(self, broker_id, request, version, reply):
+    def send(
+        self, broker_id: BrokerId, request: AddPartitionsToTxnRequest, version: int, reply: OnDone
+    ) -> None:
         self.questions.append((broker_id, request.transactions[0], reply))
 
-    def answer(self, *codes, strict=True):
+    def answer(self, *codes: ErrorCode, strict: bool = True) -> None:
         """Answers the oldest question with a code per partition, or, not `strict`, for some."""
         _, transaction, reply = self.questions.pop(0)
         result_type = AddPartitionsToTxnResponse.Transaction
@@ -82,52 +97,47 @@ class Coordinators:
         reply(AddPartitionsToTxnResponse(results_by_transaction=[result]))
 
 
-class Tasks:
-    def __init__(self, clock):
-        self._clock = clock
-        self._order = itertools.count()
-        self._heap = []
-
-    def once(self, name, delay_ms, run):
-        due = self._clock.monotonic_ms() + delay_ms
-        heapq.heappush(self._heap, (due, next(self._order), run))
-
-    def advance(self, ms):
-        self._clock.advance(ms)
-        while self._heap and self._heap[0][0] <= self._clock.monotonic_ms():
-            heapq.heappop(self._heap)[2]()
-
-
 class Bench:
-    def __init__(self):
-        self.leader = ME
-        self.settings = {
+    def __init__(self) -> None:
+        self.leader: int | None = ME
+        self.settings: dict[str, bool | int] = {
             "transaction.partition.verification.enable": True,
             "add.partitions.to.txn.retry.backoff.ms": 20,
             "add.partitions.to.txn.retry.backoff.max.ms": 100,
         }
         self.logs = Logs()
         self.coordinators = Coordinators()
-        clock = ManualClock()
-        self.tasks = Tasks(clock)
+        self.clock = ManualClock()
+        self.tasks = ManualScheduler(self.clock)
         config = SimpleNamespace(flag=self.settings.get, integer=self.settings.get)
+        metadata = SimpleNamespace(snapshot=SimpleNamespace(find_partition=self._find))
+        # Each stand-in has what verification uses of the part.
         self.verification = TxnVerification(
             ME,
-            SimpleNamespace(broker=config),
-            partitions=self.logs,
-            metadata=SimpleNamespace(snapshot=SimpleNamespace(find_partition=self._find)),
-            txns=self.coordinators,
-            channels=self.coordinators,
+            cast(DynamicConfig, SimpleNamespace(broker=config)),
+            partitions=cast(HostedPartitions, self.logs),
+            metadata=cast(MetadataCache, metadata),
+            txns=cast(TxnService, self.coordinators),
+            channels=cast(BrokerChannels, self.coordinators),
             scheduler=self.tasks,
-            clock=clock,
+            clock=self.clock,
         )
-        self.done = []
+        self.done: list[Errors] = []
 
-    def _find(self, topic, partition):
+    def pass_time(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.tasks.run_due()
+
+    def _find(self, topic: str, partition: int) -> SimpleNamespace | None:
         assert (topic, partition) == ("__transaction_state", 7)
         return None if self.leader is None else SimpleNamespace(leader=self.leader)
 
-    def verify(self, *partitions, support=ClientSupport.NOTHING, patient=False):
+    def verify(
+        self,
+        *partitions: TopicPartition,
+        support: ClientSupport = ClientSupport.NOTHING,
+        patient: bool = False,
+    ) -> None:
         write = TransactionalWrite(
             transactional_id="tx",
             producer_id=5,
@@ -139,18 +149,18 @@ class Bench:
 
 
 @pytest.fixture
-def bench():
+def bench() -> Bench:
     return Bench()
 
 
-def test_a_partition_that_the_coordinator_does_not_mention_is_not_confirmed(bench):
+def test_a_partition_that_the_coordinator_does_not_mention_is_not_confirmed(bench: Bench) -> None:
     bench.verify(T0, T1)
     bench.coordinators.answer(ErrorCode.NONE, strict=False)
     assert bench.logs.confirmed == [(T0, 3)]
     assert bench.done == [{T1: ErrorCode.NETWORK_EXCEPTION}]
 
 
-def test_an_answer_about_nothing_confirms_nothing(bench):
+def test_an_answer_about_nothing_confirms_nothing(bench: Bench) -> None:
     bench.verify(T0)
     _, _, reply = bench.coordinators.questions.pop()
     reply(AddPartitionsToTxnResponse())
@@ -158,25 +168,25 @@ def test_an_answer_about_nothing_confirms_nothing(bench):
     assert bench.done == [{T0: ErrorCode.NETWORK_EXCEPTION}]
 
 
-def test_the_log_is_ready_once_the_coordinator_has_confirmed(bench):
+def test_the_log_is_ready_once_the_coordinator_has_confirmed(bench: Bench) -> None:
     bench.verify(T0, T1)
     assert bench.logs.begun == [(T0, 5, 3, 0, False), (T1, 5, 3, 0, False)]
     ((asked, transaction, _),) = bench.coordinators.questions
     assert (asked, transaction.verify_only) == (ME, True)
     assert (transaction.transactional_id, transaction.producer_epoch) == ("tx", 3)
-    assert bench.done == bench.logs.confirmed == []
+    assert (bench.done, bench.logs.confirmed) == ([], [])
     bench.coordinators.answer(ErrorCode.NONE, ErrorCode.NONE)
     assert bench.done == [{}]
     assert bench.logs.confirmed == [(T0, 3), (T1, 3)]
 
 
-def test_for_newer_clients_the_partition_is_added(bench):
+def test_for_newer_clients_the_partition_is_added(bench: Bench) -> None:
     bench.verify(T0, support=ClientSupport.EPOCH_BUMPS)
     assert bench.logs.begun == [(T0, 5, 3, 0, True)]
     assert not bench.coordinators.questions[0][1].verify_only
 
 
-def test_there_is_nothing_to_ask_about_an_open_transaction(bench):
+def test_there_is_nothing_to_ask_about_an_open_transaction(bench: Bench) -> None:
     bench.logs.open.add(T0)
     bench.verify(T0)
     assert bench.done == [{}]
@@ -185,7 +195,7 @@ def test_there_is_nothing_to_ask_about_an_open_transaction(bench):
     assert transaction.topics[0].partitions == [1]
 
 
-def test_what_is_not_led_here_costs_nothing_else(bench):
+def test_what_is_not_led_here_costs_nothing_else(bench: Bench) -> None:
     bench.logs.errors[T0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     bench.verify(T0, T1)
     bench.coordinators.answer(ErrorCode.NONE)
@@ -194,7 +204,7 @@ def test_what_is_not_led_here_costs_nothing_else(bench):
     assert bench.done[1:] == [{T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}]
 
 
-def test_another_broker_is_asked_over_the_wire(bench):
+def test_another_broker_is_asked_over_the_wire(bench: Bench) -> None:
     bench.leader = OTHER
     bench.verify(T0)
     assert bench.coordinators.questions[0][0] == OTHER
@@ -205,20 +215,20 @@ def test_another_broker_is_asked_over_the_wire(bench):
 
 
 @pytest.mark.parametrize("leader", [None, -1])
-def test_without_a_coordinator_nothing_can_be_written(bench, leader):
+def test_without_a_coordinator_nothing_can_be_written(bench: Bench, leader: int | None) -> None:
     bench.leader = leader
     bench.verify(T0)
     assert bench.done == [{T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}]
 
 
-def test_an_error_for_the_whole_question_is_one_for_each_partition(bench):
+def test_an_error_for_the_whole_question_is_one_for_each_partition(bench: Bench) -> None:
     bench.verify(T0, T1)
     _, _, reply = bench.coordinators.questions.pop()
     reply(AddPartitionsToTxnResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     assert bench.done == [dict.fromkeys((T0, T1), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
 
 
-def test_old_clients_hear_of_what_they_know(bench):
+def test_old_clients_hear_of_what_they_know(bench: Bench) -> None:
     told = []
     for support in ClientSupport:
         for code in (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.PRODUCER_FENCED):
@@ -230,7 +240,7 @@ def test_old_clients_hear_of_what_they_know(bench):
     assert bench.logs.confirmed == []
 
 
-def test_verification_can_be_turned_off_but_adding_cannot(bench):
+def test_verification_can_be_turned_off_but_adding_cannot(bench: Bench) -> None:
     bench.settings["transaction.partition.verification.enable"] = False
     bench.verify(T0)
     assert (bench.done, bench.logs.confirmed) == ([{}], [(T0, 3)])
@@ -238,21 +248,21 @@ def test_verification_can_be_turned_off_but_adding_cannot(bench):
     assert len(bench.coordinators.questions) == 1
 
 
-def test_a_producer_that_writes_on_waits_for_its_last_transaction(bench):
+def test_a_producer_that_writes_on_waits_for_its_last_transaction(bench: Bench) -> None:
     bench.verify(T0, support=ClientSupport.EPOCH_BUMPS, patient=True)
     bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert bench.done == bench.coordinators.questions == []
-    bench.tasks.advance(20)
+    assert (bench.done, bench.coordinators.questions) == ([], [])
+    bench.pass_time(20)
     bench.coordinators.answer(ErrorCode.NONE)
     assert bench.done == [{}]
 
 
-def test_patience_has_an_end(bench):
+def test_patience_has_an_end(bench: Bench) -> None:
     bench.verify(T0, support=ClientSupport.EPOCH_BUMPS, patient=True)
     for _ in range(5):
         bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
         assert bench.done == []
-        bench.tasks.advance(20)
+        bench.pass_time(20)
     bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert bench.done == [{T0: ErrorCode.CONCURRENT_TRANSACTIONS}]
 
@@ -260,13 +270,13 @@ def test_patience_has_an_end(bench):
 @pytest.mark.parametrize(
     ("support", "patient"), [(ClientSupport.ABORTABLE, True), (ClientSupport.EPOCH_BUMPS, False)]
 )
-def test_others_are_told_at_once(bench, support, patient):
+def test_others_are_told_at_once(bench: Bench, support: ClientSupport, patient: bool) -> None:
     bench.verify(T0, support=support, patient=patient)
     bench.coordinators.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert bench.done == [{T0: ErrorCode.CONCURRENT_TRANSACTIONS}]
 
 
-def test_support_follows_from_the_version():
+def test_support_follows_from_the_version() -> None:
     supports = [support_by_version(v, abortable=11, epoch_bumps=12) for v in (10, 11, 12, 13)]
     assert supports == [*ClientSupport, ClientSupport.EPOCH_BUMPS]
 
@@ -274,12 +284,17 @@ def test_support_follows_from_the_version():
 # Produce requests
 
 
-def batch(**fields):
-    known = {"producer_id": 5, "producer_epoch": 3, "base_sequence": 8, "transactional": True}
+def batch(**fields: Any) -> memoryview:
+    known: dict[str, Any] = {
+        "producer_id": 5,
+        "producer_epoch": 3,
+        "base_sequence": 8,
+        "transactional": True,
+    }
     return memoryview(build_batch([(0, None, b"v", ())], **{**known, **fields}))
 
 
-def test_what_a_request_wants_to_write_is_read_from_its_batches():
+def test_what_a_request_wants_to_write_is_read_from_its_batches() -> None:
     plain = batch(transactional=False)
     write = transactional_write("tx", {T0: plain, T1: batch()}, 9)
     assert (write.transactional_id, write.producer_id, write.producer_epoch) == ("tx", 5, 3)
@@ -295,13 +310,15 @@ def test_what_a_request_wants_to_write_is_read_from_its_batches():
         ("tx", {"producer_epoch": 4}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_a_request_is_for_one_producer_with_a_transactional_id(transactional_id, other, error):
+def test_a_request_is_for_one_producer_with_a_transactional_id(
+    transactional_id: str | None, other: dict[str, int], error: ErrorCode
+) -> None:
     with pytest.raises(ApiError) as refused:
         transactional_write(transactional_id, {T0: batch(), T1: batch(**other)}, 9)
     assert refused.value.code is error
 
 
-def test_torn_batches_and_those_without_producer_are_for_the_log_to_refuse():
+def test_torn_batches_and_those_without_producer_are_for_the_log_to_refuse() -> None:
     nobody = batch(producer_id=-1, producer_epoch=-1, base_sequence=-1)
     assert transactional_write("tx", {T0: batch()[:60], T1: nobody}, 9) is None
 
@@ -317,7 +334,9 @@ def test_torn_batches_and_those_without_producer_are_for_the_log_to_refuse():
         ErrorCode.CONCURRENT_TRANSACTIONS,
     ],
 )
-def test_producers_try_again_when_the_coordinator_cannot_tell(error, support):
+def test_producers_try_again_when_the_coordinator_cannot_tell(
+    error: ErrorCode, support: ClientSupport
+) -> None:
     told = unverified(error, support)
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and support is ClientSupport.EPOCH_BUMPS:
         assert (told.error, told.error_message) == (error, None)
@@ -326,7 +345,7 @@ def test_producers_try_again_when_the_coordinator_cannot_tell(error, support):
         assert error.name in told.error_message
 
 
-def test_other_errors_are_told_as_they_are():
+def test_other_errors_are_told_as_they_are() -> None:
     told = unverified(ErrorCode.INVALID_PRODUCER_EPOCH, ClientSupport.NOTHING)
     assert (told.error, told.error_message) == (ErrorCode.INVALID_PRODUCER_EPOCH, None)
     told = unverified(ErrorCode.INVALID_TXN_STATE, ClientSupport.NOTHING)

@@ -5,33 +5,38 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from embedkafka.spark.installed import SparkNotFound, require_installed_spark
-from embedkafka.spark.jars import ConnectorNotFound, require_connector
+from embedkafka.spark.jars import Connector, ConnectorNotFound, require_connector
 from tests.unit.spark.conftest import Machine
 
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
 TOKENS = "spark-token-provider-kafka-0-10_2.13"
 
 
-@pytest.fixture
-def find(machine: Any) -> Any:
+class Find:
     """Looks for the connector on the pretended machine; keeps the progress lines."""
 
-    def find(jars: Any = None, **environ: Any) -> Any:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.said: list[str] = []
+
+    def __call__(self, jars: Sequence[str | Path] | None = None, **environ: str) -> Connector:
         return require_connector(
-            jars, progress=find.said.append, environ={**machine.environ, **environ}
+            jars, progress=self.said.append, environ={**self.machine.environ, **environ}
         )
 
-    find.said = []
-    return find
+
+@pytest.fixture
+def find(machine: Machine) -> Find:
+    return Find(machine)
 
 
-def names(connector: Any) -> list[Any]:
+def names(connector: Connector) -> list[str]:
     return [jar.name for jar in connector.jars]
 
 
@@ -56,7 +61,7 @@ def test_a_pyspark_without_jars_is_told_apart(machine: Machine) -> None:
 
 
 def test_given_jars_are_used_before_anything_else(
-    machine: Machine, find: Any, tmp_path: Path
+    machine: Machine, find: Find, tmp_path: Path
 ) -> None:
     machine.fill_maven_store("4.0.0")
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
@@ -67,7 +72,7 @@ def test_given_jars_are_used_before_anything_else(
 
 @pytest.mark.parametrize("separator", [os.pathsep, ","])
 def test_the_environment_names_jars_too(
-    machine: Machine, find: Any, tmp_path: Path, separator: Any
+    machine: Machine, find: Find, tmp_path: Path, separator: str
 ) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
     found = find(EMBEDKAFKA_SPARK_JARS=separator.join(map(str, given)))
@@ -75,7 +80,7 @@ def test_the_environment_names_jars_too(
     assert found.found_in == "EMBEDKAFKA_SPARK_JARS"
 
 
-def test_one_jar_may_hold_all_four(machine: Machine, find: Any, tmp_path: Path) -> None:
+def test_one_jar_may_hold_all_four(machine: Machine, find: Find, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "everything.jar", "w") as jar:
         for artifact in machine.artifacts:
             jar.writestr(artifact.marker, b"")
@@ -83,7 +88,7 @@ def test_one_jar_may_hold_all_four(machine: Machine, find: Any, tmp_path: Path) 
 
 
 def test_given_jars_that_will_not_do_are_refused_with_every_reason(
-    machine: Machine, find: Any, tmp_path: Path
+    machine: Machine, find: Find, tmp_path: Path
 ) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
     with pytest.raises(ConnectorNotFound, match="kafka-clients is missing"):
@@ -96,7 +101,7 @@ def test_given_jars_that_will_not_do_are_refused_with_every_reason(
 
 
 def test_a_connector_newer_than_spark_is_refused(
-    machine: Machine, find: Any, tmp_path: Path
+    machine: Machine, find: Find, tmp_path: Path
 ) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.1.0")
     with pytest.raises(ConnectorNotFound, match=r"newer than Spark 4\.0\.0"):
@@ -104,7 +109,7 @@ def test_a_connector_newer_than_spark_is_refused(
 
 
 def test_a_connector_for_another_scala_is_refused(
-    machine: Machine, find: Any, tmp_path: Path
+    machine: Machine, find: Find, tmp_path: Path
 ) -> None:
     given = machine.fill_flat(tmp_path / "given", "4.0.0")
     machine.install_spark("4.0.0", "2.12")
@@ -112,7 +117,7 @@ def test_a_connector_for_another_scala_is_refused(
         find(given)
 
 
-def test_the_order_is_cache_then_spark_then_maven_then_ivy(machine: Machine, find: Any) -> None:
+def test_the_order_is_cache_then_spark_then_maven_then_ivy(machine: Machine, find: Find) -> None:
     machine.fill_ivy_store("4.0.0")
     assert "Ivy" in find().found_in
     machine.fill_maven_store("4.0.0")
@@ -124,14 +129,14 @@ def test_the_order_is_cache_then_spark_then_maven_then_ivy(machine: Machine, fin
     assert find.said == []
 
 
-def test_jars_that_spark_retrieved_with_ivy_are_found(machine: Machine, find: Any) -> None:
+def test_jars_that_spark_retrieved_with_ivy_are_found(machine: Machine, find: Find) -> None:
     for jar in machine.fill_flat(machine.home / ".ivy2.5.2" / "jars", "4.0.0"):
         group = next(a.group for a in machine.artifacts if jar.name.startswith(a.name))
         jar.rename(jar.with_name(f"{group}_{jar.name}"))
     assert names(find())[0] == f"org.apache.spark_{CONNECTOR}-4.0.0.jar"
 
 
-def test_the_pom_beside_the_connector_chooses_its_companions(machine: Machine, find: Any) -> None:
+def test_the_pom_beside_the_connector_chooses_its_companions(machine: Machine, find: Find) -> None:
     machine.fill_maven_store("4.0.0")
     store = machine.home / ".m2" / "repository" / "org" / "apache"
     clients = store / "kafka" / "kafka-clients"
@@ -149,7 +154,7 @@ def test_the_pom_beside_the_connector_chooses_its_companions(machine: Machine, f
     assert "kafka-clients-4.2.0.jar" in names(find())
 
 
-def test_an_incomplete_store_is_passed_over(machine: Machine, find: Any) -> None:
+def test_an_incomplete_store_is_passed_over(machine: Machine, find: Find) -> None:
     machine.fill_maven_store("4.0.0")
     pool = machine.home / ".m2" / "repository" / "org" / "apache" / "commons" / "commons-pool2"
     next(pool.rglob("*.jar")).unlink()
@@ -157,7 +162,7 @@ def test_an_incomplete_store_is_passed_over(machine: Machine, find: Any) -> None
     assert "Ivy" in find().found_in
 
 
-def test_maven_fetches_once_and_the_cache_serves_from_then_on(machine: Machine, find: Any) -> None:
+def test_maven_fetches_once_and_the_cache_serves_from_then_on(machine: Machine, find: Find) -> None:
     machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
     assert "Maven" in find().found_in
     assert len(find.said) == 1
@@ -171,7 +176,7 @@ def test_maven_fetches_once_and_the_cache_serves_from_then_on(machine: Machine, 
 
 
 def test_the_nearest_lower_release_stands_in_with_a_warning(
-    machine: Machine, find: Any, caplog: pytest.LogCaptureFixture
+    machine: Machine, find: Find, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine.install_spark("4.2.1")
     machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
@@ -182,14 +187,14 @@ def test_the_nearest_lower_release_stands_in_with_a_warning(
 
 
 def test_only_the_token_provider_steps_down_when_only_it_is_absent(
-    machine: Machine, find: Any
+    machine: Machine, find: Find
 ) -> None:
     machine.install_spark("4.2.0")
     machine.install_maven(f"{CONNECTOR}-4.2.0", f"{TOKENS}-4.0.0")
     assert names(find())[:2] == [f"{CONNECTOR}-4.2.0.jar", f"{TOKENS}-4.0.0.jar"]
 
 
-def test_a_lower_release_at_hand_is_better_than_fetching_one(machine: Machine, find: Any) -> None:
+def test_a_lower_release_at_hand_is_better_than_fetching_one(machine: Machine, find: Find) -> None:
     machine.install_spark("4.2.0")
     machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
     machine.fill_maven_store("4.0.0")
@@ -199,7 +204,7 @@ def test_a_lower_release_at_hand_is_better_than_fetching_one(machine: Machine, f
 
 
 def test_a_lower_release_at_hand_serves_only_until_the_network_is_back(
-    machine: Machine, find: Any
+    machine: Machine, find: Find
 ) -> None:
     machine.install_spark("4.2.0")
     machine.fill_maven_store("4.0.0")
@@ -209,7 +214,7 @@ def test_a_lower_release_at_hand_serves_only_until_the_network_is_back(
     assert find().release == "4.2.0"
 
 
-def test_another_major_line_never_stands_in(machine: Machine, find: Any) -> None:
+def test_another_major_line_never_stands_in(machine: Machine, find: Find) -> None:
     machine.install_spark("4.0.0")
     machine.fill_maven_store("3.5.4")
     machine.install_maven(f"{CONNECTOR}-3.5.4", f"{TOKENS}-3.5.4")
@@ -217,7 +222,7 @@ def test_another_major_line_never_stands_in(machine: Machine, find: Any) -> None
         find()
 
 
-def test_without_a_network_older_releases_are_not_asked_for(machine: Machine, find: Any) -> None:
+def test_without_a_network_older_releases_are_not_asked_for(machine: Machine, find: Find) -> None:
     machine.install_spark("4.2.0")
     machine.install_maven()
     with pytest.raises(ConnectorNotFound, match="Connection refused"):
@@ -225,7 +230,7 @@ def test_without_a_network_older_releases_are_not_asked_for(machine: Machine, fi
     assert machine.maven_calls == 1
 
 
-def test_a_failure_names_every_place_and_the_command_to_run(machine: Machine, find: Any) -> None:
+def test_a_failure_names_every_place_and_the_command_to_run(machine: Machine, find: Find) -> None:
     with pytest.raises(ConnectorNotFound) as failed:
         find()
     message = str(failed.value)
@@ -244,7 +249,7 @@ def test_a_failure_names_every_place_and_the_command_to_run(machine: Machine, fi
         assert place in message
 
 
-def test_a_cache_that_cannot_be_written_is_told(machine: Machine, find: Any) -> None:
+def test_a_cache_that_cannot_be_written_is_told(machine: Machine, find: Find) -> None:
     machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
     machine.cache.write_text("a file, not a folder")
     with pytest.raises(ConnectorNotFound, match="EMBEDKAFKA_CACHE: should name another folder"):

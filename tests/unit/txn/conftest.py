@@ -1,5 +1,6 @@
 """The transaction coordinator on a bench, without threads."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from embedkafka.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from embedkafka.runtime.ids import NO_LEADER, TopicPartition
+from embedkafka.runtime.ids import NO_LEADER, BrokerId, TopicPartition
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.service import TxnService
 from tests.unit.coordinator.bench import Bench
@@ -21,20 +23,25 @@ class Leaders:
     """MarkerTransport: every partition is led by broker 1 unless told otherwise."""
 
     def __init__(self) -> None:
-        self.leaders = {}
-        self.deleted = set()
-        self.requests = []
-        self.errors = {}
-        self.held = None
-        self.unreachable = set()
-        self.silent = set()
+        self.leaders: dict[TopicPartition, int] = {}
+        self.deleted: set[TopicPartition] = set()
+        self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []
+        self.errors: dict[TopicPartition, list[ErrorCode]] = {}
+        self.held: list[Callable[[], None]] | None = None
+        self.unreachable: set[int] = set()
+        self.silent: set[TopicPartition] = set()
 
-    def find_leader(self, topic_partition: Any) -> Any:
+    def find_leader(self, topic_partition: TopicPartition) -> BrokerId | None:
         if topic_partition in self.deleted:
             return None
-        return self.leaders.get(topic_partition, 1)
+        return BrokerId(self.leaders.get(topic_partition, 1))
 
-    def send(self, broker_id: int, request: Any, on_done: Any) -> None:
+    def send(
+        self,
+        broker_id: BrokerId,
+        request: WriteTxnMarkersRequest,
+        on_done: Callable[[WriteTxnMarkersResponse | None], None],
+    ) -> None:
         self.requests.append((broker_id, request))
         if broker_id in self.unreachable:
             on_done(None)
@@ -51,7 +58,7 @@ class Leaders:
         for respond in held:
             respond()
 
-    def respond(self, request: Any) -> WriteTxnMarkersResponse:
+    def respond(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         marker_type = WriteTxnMarkersResponse.Marker
         return WriteTxnMarkersResponse(
             markers=[
@@ -76,11 +83,11 @@ class Leaders:
             ]
         )
 
-    def error(self, topic_partition: TopicPartition) -> Any:
+    def error(self, topic_partition: TopicPartition) -> ErrorCode:
         queue = self.errors.get(topic_partition)
         return queue.pop(0) if queue else ErrorCode.NONE
 
-    def markers(self) -> list[tuple[Any, Any, Any, Any, set[Any]]]:
+    def markers(self) -> list[tuple[int, int, int, bool, set[tuple[str, int]]]]:
         """What was sent, as (broker, producer id, epoch, committed, partitions)."""
         return [
             (
@@ -101,7 +108,7 @@ class Blocks:
     def __init__(self) -> None:
         self.next = 1000
 
-    def allocate(self) -> Any:
+    def allocate(self) -> range:
         block = range(self.next, self.next + 10)
         self.next += 10
         return block
@@ -109,6 +116,8 @@ class Blocks:
 
 class Coordinator(Bench):
     """The transaction service, and short ways to send requests."""
+
+    service: TxnService
 
     NO_LEADER = NO_LEADER
 

@@ -2,47 +2,53 @@
 
 import json
 import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import BackgroundFailure, Failures
-from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.files import File, SystemFiles
 from embedkafka.zk import journal as journal_module
 from embedkafka.zk.journal import JOURNAL_FILE, TREE_FILE, Journal
 from embedkafka.zk.memory import MemoryZk
-from embedkafka.zk.snapshot import BadSnapshot
+from embedkafka.zk.snapshot import BadSnapshot, decode_tree
 from embedkafka.zk.store import CheckOp, CreateOp, DeleteOp, SetOp, ZkError
+
+Nodes = list[dict[str, object]]
 
 
 @pytest.fixture
-def failures():
+def failures() -> Iterator[Failures]:
     failures = Failures()
     yield failures
     failures.check()
 
 
-def open_server(directory, failures, files=None):
+def open_server(directory: Path, failures: Failures, files: SystemFiles | None = None) -> MemoryZk:
     journal = Journal(directory, files=files or SystemFiles(), failures=failures)
     return MemoryZk(ManualClock(), failures, journal)
 
 
-def content(server):
+def content(server: MemoryZk) -> Nodes:
     """Every znode that outlives its session, with all its numbers."""
     return json.loads(server.snapshot())["nodes"]
 
 
-def numbers_apart(nodes):
+def numbers_apart(nodes: Nodes) -> Nodes:
     """What a crash may change: the parents of ephemeral znodes saw those go."""
     return [{key: value for key, value in node.items() if key != "pzxid"} for node in nodes]
 
 
-def reopened(directory, failures):
+def reopened(directory: Path, failures: Failures) -> Nodes:
     """What a process finds that starts after this one was killed."""
     return numbers_apart(content(open_server(directory, failures)))
 
 
-def test_every_change_is_found_by_the_next_process(tmp_path, failures):
+def test_every_change_is_found_by_the_next_process(tmp_path: Path, failures: Failures) -> None:
     server = open_server(tmp_path, failures)
     session = server.connect()
     session.create("/a", b'{"version":1}')
@@ -59,7 +65,7 @@ def test_every_change_is_found_by_the_next_process(tmp_path, failures):
     assert reopened(tmp_path, failures) == numbers_apart(content(server))
 
 
-def test_ephemeral_znodes_end_with_the_process(tmp_path, failures):
+def test_ephemeral_znodes_end_with_the_process(tmp_path: Path, failures: Failures) -> None:
     server = open_server(tmp_path, failures)
     session, other = server.connect(), server.connect()
     session.create("/brokers")
@@ -71,7 +77,7 @@ def test_ephemeral_znodes_end_with_the_process(tmp_path, failures):
     again.connect().create("/brokers/1", ephemeral=True)
 
 
-def test_transaction_ids_rise_from_life_to_life(tmp_path, failures):
+def test_transaction_ids_rise_from_life_to_life(tmp_path: Path, failures: Failures) -> None:
     session = open_server(tmp_path, failures).connect()
     session.create("/a", ephemeral=True)
     before = session.exists("/a")
@@ -81,7 +87,7 @@ def test_transaction_ids_rise_from_life_to_life(tmp_path, failures):
 
 
 @pytest.mark.parametrize("kept", range(0, 60, 7))
-def test_a_torn_last_line_is_dropped(tmp_path, failures, kept):
+def test_a_torn_last_line_is_dropped(tmp_path: Path, failures: Failures, kept: int) -> None:
     server = open_server(tmp_path, failures)
     session = server.connect()
     session.create("/a", b"acknowledged")
@@ -95,7 +101,7 @@ def test_a_torn_last_line_is_dropped(tmp_path, failures, kept):
     assert path.read_bytes() == b"", "the next line does not follow half a line"
 
 
-def test_a_damaged_line_before_the_last_is_refused(tmp_path, failures):
+def test_a_damaged_line_before_the_last_is_refused(tmp_path: Path, failures: Failures) -> None:
     session = open_server(tmp_path, failures).connect()
     session.create("/a")
     session.create("/b")
@@ -109,7 +115,9 @@ def test_a_damaged_line_before_the_last_is_refused(tmp_path, failures):
         open_server(tmp_path, failures)
 
 
-def test_a_process_killed_between_tree_and_journal_repeats_nothing(tmp_path, failures):
+def test_a_process_killed_between_tree_and_journal_repeats_nothing(
+    tmp_path: Path, failures: Failures
+) -> None:
     server = open_server(tmp_path, failures)
     session = server.connect()
     session.create("/a")
@@ -120,7 +128,9 @@ def test_a_process_killed_between_tree_and_journal_repeats_nothing(tmp_path, fai
     assert reopened(tmp_path, failures) == expected
 
 
-def test_a_long_journal_gives_way_to_the_whole_tree(tmp_path, failures, monkeypatch):
+def test_a_long_journal_gives_way_to_the_whole_tree(
+    tmp_path: Path, failures: Failures, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal_module, "_SHORTEST_BYTES", 2_000)
     server = open_server(tmp_path, failures)
     session = server.connect()
@@ -136,19 +146,19 @@ def test_a_long_journal_gives_way_to_the_whole_tree(tmp_path, failures, monkeypa
     assert reopened(tmp_path, failures) == numbers_apart(content(server))
 
 
-def test_what_was_restored_is_kept(tmp_path, failures):
+def test_what_was_restored_is_kept(tmp_path: Path, failures: Failures) -> None:
     server = open_server(tmp_path, failures)
     session = server.connect()
     session.create("/a", b"then")
     then = server.snapshot()
     session.set("/a", b"later")
     session.create("/b")
-    server.restore(journal_module.decode_tree(then))
+    server.restore(decode_tree(then))
     session.create("/c")
     assert [node["path"] for node in reopened(tmp_path, failures)] == ["/", "/a", "/c"]
 
 
-def test_a_closed_tree_is_whole_in_one_file(tmp_path, failures):
+def test_a_closed_tree_is_whole_in_one_file(tmp_path: Path, failures: Failures) -> None:
     server = open_server(tmp_path, failures)
     session = server.connect()
     session.create("/a")
@@ -161,22 +171,22 @@ def test_a_closed_tree_is_whole_in_one_file(tmp_path, failures):
 
 
 class FullDisk(SystemFiles):
-    def __init__(self):
+    def __init__(self) -> None:
         self.is_full = False
 
-    def replace(self, path, data):
+    def replace(self, path: Path, data: BytesLike) -> None:
         if self.is_full:
             raise OSError(28, "No space left on device", str(path))
         super().replace(path, data)
 
-    def open(self, path):
+    def open(self, path: Path) -> File:
         file, disk = super().open(path), self
 
         class Full:
-            def __getattr__(self, name):
+            def __getattr__(self, name: str) -> Any:
                 return getattr(file, name)
 
-            def write(self, data, position):
+            def write(self, data: BytesLike, position: int) -> None:
                 if disk.is_full:
                     file.write(data[: len(data) // 2], position)
                     raise OSError(28, "No space left on device", str(path))
@@ -185,7 +195,7 @@ class FullDisk(SystemFiles):
         return Full()
 
 
-def test_a_full_disk_is_reported_and_made_up_for_when_there_is_room(tmp_path):
+def test_a_full_disk_is_reported_and_made_up_for_when_there_is_room(tmp_path: Path) -> None:
     failures, disk = Failures(), FullDisk()
     server = open_server(tmp_path, failures, disk)
     session = server.connect()

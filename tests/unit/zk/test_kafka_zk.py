@@ -96,11 +96,11 @@ def test_one_controller_per_epoch(server: MemoryZk, zk: KafkaZk) -> None:
 def test_a_won_election_whose_answer_was_lost_is_recognized(zk: KafkaZk) -> None:
     real = zk.store.multi
 
-    def losing(ops):  # type: ignore[no-untyped-def]
+    def losing(ops: Sequence[Op]) -> list[OpResult]:
         real(ops)
         return real(ops)  # a retry after the first answer was lost
 
-    zk.store.multi = losing  # type: ignore[method-assign]
+    zk.store.multi = losing
     assert zk.register_controller_and_increment_epoch(1) == (1, 1)
 
 

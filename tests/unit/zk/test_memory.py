@@ -109,7 +109,8 @@ def test_a_paused_session_expires_by_the_clusters_clock(
     gone.await_events(1)
     assert session.state is SessionState.SUSPENDED, "the client learns it when it is back"
     session.resume()
-    assert session.state is SessionState.EXPIRED
+    now: SessionState = session.state
+    assert now is SessionState.EXPIRED
 
 
 def test_a_session_that_resumes_in_time_goes_on(server: MemoryZk, clock: ManualClock) -> None:

@@ -1,6 +1,7 @@
 """Groups that change from one protocol to the other with members in them (KIP-848)."""
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from tests.unit.coordinator.bench import Reply
 from tests.unit.group.conftest import Coordinator
 
 GROUP = "g"
@@ -24,14 +26,14 @@ GROUP = "g"
 class NewMember:
     """Speaks the consumer protocol: heartbeats, and obeys at once."""
 
-    def __init__(self, coordinator: Coordinator, name: str, instance: Any = None) -> None:
+    def __init__(self, coordinator: Coordinator, name: str, instance: str | None = None) -> None:
         self.coordinator = coordinator
         self.id = name
         self.instance = instance
         self.epoch = 0
-        self.owned = {}
+        self.owned: dict[uuid.UUID, set[int]] = {}
 
-    def send(self, epoch: int | None = None) -> Any:
+    def send(self, epoch: int | None = None) -> Reply:
         epoch = self.epoch if epoch is None else epoch
         is_joining = epoch == 0
         topic = ConsumerGroupHeartbeatRequest.TopicPartitions
@@ -54,7 +56,7 @@ class NewMember:
             service.consumer_group_heartbeat, request, "new", "/127.0.0.1", 1
         )
 
-    def beat(self) -> Any:
+    def beat(self) -> ErrorCode:
         reply = self.send()
         if reply.error is ErrorCode.NONE:
             self.epoch = reply.response.member_epoch
@@ -74,8 +76,8 @@ class NewMember:
         return error
 
     @property
-    def partitions(self) -> Any:
-        return set().union(*self.owned.values())
+    def partitions(self) -> set[int]:
+        return set[int]().union(*self.owned.values())
 
 
 class OldMember:
@@ -86,7 +88,7 @@ class OldMember:
         coordinator: Coordinator,
         name: str,
         instance: str | None = None,
-        protocols: Any = ("range",),
+        protocols: Sequence[str] = ("range",),
     ) -> None:
         self.coordinator = coordinator
         self.name = name
@@ -94,10 +96,10 @@ class OldMember:
         self.protocols = protocols
         self.id = ""
         self.generation = -1
-        self.partitions = set()
-        self.waiting = None
+        self.partitions: set[int] = set()
+        self.waiting: Reply | None = None
 
-    def subscription(self) -> Any:
+    def subscription(self) -> bytes:
         owned = ConsumerProtocolSubscription.TopicPartition(
             topic="t", partitions=sorted(self.partitions)
         )
@@ -108,7 +110,7 @@ class OldMember:
             1,
         )
 
-    def join(self, **fields: Any) -> Any:
+    def join(self, **fields: Any) -> Reply:
         """The answer, waited for or not; the second join of dynamic members is included."""
         protocols = [(name, self.subscription()) for name in self.protocols]
         fields = {"instance": self.instance, "client": self.name, "protocols": protocols, **fields}

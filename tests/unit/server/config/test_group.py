@@ -7,11 +7,11 @@ from embedkafka.server.config.group import parse_group_settings
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
-def broker(**settings):
+def broker(**settings: object) -> BrokerConfig:
     return BrokerConfig(parse_broker_settings(settings))
 
 
-def test_settings_of_a_group_are_numbers_within_the_brokers_limits():
+def test_settings_of_a_group_are_numbers_within_the_brokers_limits() -> None:
     limits = broker(**{"group.consumer.min.session.timeout.ms": 50_000})
     assert parse_group_settings({SESSION: "50000", HEARTBEAT: "6000"}, limits) == {
         SESSION: 50_000,
@@ -25,7 +25,7 @@ def test_settings_of_a_group_are_numbers_within_the_brokers_limits():
         parse_group_settings({HEARTBEAT: "15001"}, limits)
 
 
-def test_a_session_outlasts_a_heartbeat_interval():
+def test_a_session_outlasts_a_heartbeat_interval() -> None:
     limits = broker(
         **{
             "group.consumer.min.session.timeout.ms": 100,

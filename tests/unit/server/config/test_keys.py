@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 
 from embedkafka.runtime.failures import ConfigError
@@ -8,7 +10,7 @@ from embedkafka.server.config.broker import (
     parse_broker_settings,
 )
 from embedkafka.server.config.broker_keys import BROKER_KEYS
-from embedkafka.server.config.definition import format_value
+from embedkafka.server.config.definition import ConfigKey, format_value
 from embedkafka.server.config.docs import BROKER_DOCS, GROUP_DOCS, TOPIC_DOCS, documentation
 from embedkafka.server.config.group import GROUP_KEYS
 from embedkafka.server.config.inert import INERT_TOPIC, find_inert
@@ -17,7 +19,7 @@ from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 
 
 @pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS], ids=["broker", "topic"])
-def test_every_default_parses_to_itself(keys):
+def test_every_default_parses_to_itself(keys: Mapping[str, ConfigKey]) -> None:
     for key in keys.values():
         if key.default is not None:
             assert key.parse(format_value(key.default)) == key.default, key.name
@@ -36,44 +38,44 @@ def test_every_default_parses_to_itself(keys):
         ("leader.replication.throttled.replicas", "1-2", "must be the literal '*'"),
     ],
 )
-def test_a_bad_topic_value_is_refused_with_kafkas_reason(name, text, reason):
+def test_a_bad_topic_value_is_refused_with_kafkas_reason(name: str, text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=f"Invalid value .* for configuration {name}: {reason}"):
         parse_topic_settings({name: text})
 
 
-def test_an_unknown_key_is_refused():
+def test_an_unknown_key_is_refused() -> None:
     with pytest.raises(ConfigError, match="Unknown topic config name: retention"):
         parse_topic_settings({"retention": "1"})
     with pytest.raises(ConfigError, match=r"'num\.partition'; did you mean num\.partitions"):
         parse_broker_settings({"num.partition": "1"})
 
 
-def test_a_topics_key_has_no_effect_in_a_broker_but_is_no_mistake_either():
+def test_a_topics_key_has_no_effect_in_a_broker_but_is_no_mistake_either() -> None:
     assert parse_broker_settings({"delete.retention.ms": "10", "log.segment.bytes": "70"}) == {
         "log.segment.bytes": 70
     }
     assert "a topic setting" in idle_settings({"delete.retention.ms": 1})["delete.retention.ms"]
 
 
-def test_python_values_are_as_good_as_text():
+def test_python_values_are_as_good_as_text() -> None:
     assert parse_topic_settings({"preallocate": True, "cleanup.policy": ["compact", "delete"]}) == {
         "preallocate": True,
         "cleanup.policy": ("compact", "delete"),
     }
 
 
-def test_compaction_lags_must_agree():
+def test_compaction_lags_must_agree() -> None:
     with pytest.raises(ConfigError, match="conflict"):
         parse_topic_settings({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
 
 
-def test_synonyms_name_existing_keys():
+def test_synonyms_name_existing_keys() -> None:
     for name, synonyms in SYNONYMS.items():
         assert name in TOPIC_KEYS
         assert all(synonym.name in BROKER_KEYS for synonym in synonyms)
 
 
-def test_a_topic_takes_its_own_value_then_the_brokers_then_the_default():
+def test_a_topic_takes_its_own_value_then_the_brokers_then_the_default() -> None:
     broker = BrokerConfig(parse_broker_settings({"log.retention.minutes": "2"}))
     assert effective_topic_config({}, broker)["retention.ms"] == 120_000
     assert effective_topic_config({"retention.ms": 5}, broker)["retention.ms"] == 5
@@ -81,7 +83,7 @@ def test_a_topic_takes_its_own_value_then_the_brokers_then_the_default():
     assert effective_topic_config({}, BrokerConfig({}))["flush.ms"] == 2**63 - 1
 
 
-def test_a_production_properties_file_is_accepted_for_what_it_can_mean_here():
+def test_a_production_properties_file_is_accepted_for_what_it_can_mean_here() -> None:
     assert parse_broker_settings({"ssl.keystore.location": "x", "num.partitions": "3"}) == {
         "num.partitions": 3
     }
@@ -102,12 +104,14 @@ def test_a_production_properties_file_is_accepted_for_what_it_can_mean_here():
         ("config.providers", "file"),
     ],
 )
-def test_a_setting_that_must_not_be_ignored_is_refused_with_the_reason(name, value):
+def test_a_setting_that_must_not_be_ignored_is_refused_with_the_reason(
+    name: str, value: object
+) -> None:
     with pytest.raises(ConfigError, match=f"{name} is not supported: ."):
         parse_broker_settings({name: value})
 
 
-def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds():
+def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds() -> None:
     idle = idle_settings(
         {
             "num.replica.fetchers": "4",
@@ -138,7 +142,7 @@ def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds():
         ("log.cleaner.dedupe.buffer.size", "100", "at least 1MB per cleaner thread"),
     ],
 )
-def test_a_broker_value_that_cannot_be_is_refused(name, value, reason):
+def test_a_broker_value_that_cannot_be_is_refused(name: str, value: object, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         parse_broker_settings({name: value})
 
@@ -153,7 +157,9 @@ def test_a_broker_value_that_cannot_be_is_refused(name, value, reason):
         ("num.network.threads", 1, 3, "not be greater than double"),
     ],
 )
-def test_threads_change_by_half_or_double_at_a_time(name, before, after, reason):
+def test_threads_change_by_half_or_double_at_a_time(
+    name: str, before: int, after: int, reason: str
+) -> None:
     current = BrokerConfig({name: before})
     check_change(current, {name: before * 2})
     with pytest.raises(ConfigError, match=reason):
@@ -171,25 +177,25 @@ def test_threads_change_by_half_or_double_at_a_time(name, before, after, reason)
         (100.0, "100.0"),
     ],
 )
-def test_a_double_is_printed_as_java_does(value, text):
+def test_a_double_is_printed_as_java_does(value: float, text: str) -> None:
     assert format_value(value) == text
 
 
 @pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS])
-def test_every_key_is_documented(keys):
+def test_every_key_is_documented(keys: Mapping[str, ConfigKey]) -> None:
     for name in keys:
         assert documentation(name).endswith("."), name
 
 
-def test_documented_keys_exist_and_have_an_effect():
+def test_documented_keys_exist_and_have_an_effect() -> None:
     assert set(TOPIC_DOCS) == set(TOPIC_KEYS) - set(INERT_TOPIC)
     assert set(BROKER_DOCS) == {name for name in BROKER_KEYS if find_inert(name) is None}
     assert set(GROUP_DOCS) == set(GROUP_KEYS)
 
 
-def test_a_broker_key_is_documented_like_the_topic_key_it_supplies():
+def test_a_broker_key_is_documented_like_the_topic_key_it_supplies() -> None:
     assert documentation("log.retention.hours") == TOPIC_DOCS["retention.ms"]
 
 
-def test_a_key_without_effect_says_so():
+def test_a_key_without_effect_says_so() -> None:
     assert documentation("num.replica.fetchers").startswith("Has no effect: leaders notify")
