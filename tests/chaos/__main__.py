@@ -31,7 +31,7 @@ ROUND_S = 120
 PASSED, FAILED, HUNG = "passed", "FAILED", "HUNG"
 
 
-def run_here(seed: int, case: Any, directory: Path) -> None:
+def run_here(seed: int, case: str | None, directory: Path) -> None:
     """One round in this process, which ends with it."""
     from embedkafka.runtime.locks import check_lock_ranks
     from tests.chaos.world import World
@@ -61,16 +61,17 @@ def run_here(seed: int, case: Any, directory: Path) -> None:
     os._exit(0)
 
 
-def evidence_of(seed: int, case: Any, evidence: Any) -> Any:
+def evidence_of(seed: int, case: str | None, evidence: Path) -> Path:
     return evidence / (f"seed-{seed}" + (f"-{case.replace(' ', '-')}" if case else ""))
 
 
-def run_round(seed: int, case: Any, evidence: Any) -> Any:
+def run_round(seed: int, case: str | None, evidence: Path) -> tuple[str, dict[str, Any]]:
     """One round in another process: its outcome, and what it has to say."""
     directory = evidence_of(seed, case, evidence)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    command = [sys.executable, "-m", "tests.chaos", "--here", str(seed), "--evidence", directory]
+    command = [sys.executable, "-m", "tests.chaos", "--here", str(seed), "--evidence"]
+    command.append(str(directory))
     command += ["--case", case] if case else []
     with (directory / "output.txt").open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
@@ -95,7 +96,9 @@ def run_round(seed: int, case: Any, evidence: Any) -> Any:
     return PASSED, found
 
 
-def report(seed: int, case: Any, outcome: Any, found: Any, evidence: Any) -> None:
+def report(
+    seed: int, case: str | None, outcome: str, found: dict[str, Any], evidence: Path
+) -> None:
     plan = Plan(seed, case)
     client = f", {len(found['client'])} hangs of clients" if found.get("client") else ""
     counts = ""
@@ -112,27 +115,28 @@ def report(seed: int, case: Any, outcome: Any, found: Any, evidence: Any) -> Non
         print(f"evidence: {evidence_of(seed, case, evidence)}", flush=True)
 
 
-def run_rounds(rounds: Any, workers: int, evidence: Any) -> bool:
+def run_rounds(rounds: list[tuple[int, str | None]], workers: int, evidence: Path) -> bool:
     """Whether all rounds, pairs of a seed and a case or None, have passed."""
-    outcomes, hangs, began = Counter(), 0, time.monotonic()
-    failed = []
+    outcomes: Counter[str] = Counter()
+    hangs, began = 0, time.monotonic()
+    failed: list[str] = []
     with ThreadPoolExecutor(workers) as pool:
-        results = pool.map(lambda round_: run_round(*round_, evidence), rounds)
+        results = pool.map(lambda round_: run_round(round_[0], round_[1], evidence), rounds)
         for (seed, case), (outcome, found) in zip(rounds, results, strict=True):
             outcomes[outcome] += 1
             hangs += len(found.get("client", ()))
             if outcome != PASSED:
-                failed.append(f"{seed} {case}" if case else seed)
+                failed.append(f"{seed} {case}" if case else str(seed))
             report(seed, case, outcome, found, evidence)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
     print(f"{len(rounds)} rounds: {summary}; {hangs} hangs of clients; ", end="")
     print(f"{time.monotonic() - began:.0f} s", flush=True)
     if failed:
-        print(f"failed seeds: {failed}", flush=True)
+        print(f"failed seeds: {', '.join(failed)}", flush=True)
     return not failed
 
 
-def main() -> Any:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=None, help="of the first round; else random")

@@ -9,25 +9,36 @@ import os
 import socket
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from embedkafka.records.batch import read_batches
+from embedkafka.protocol.messages.core import MetadataResponse
+from embedkafka.records.batch import Batch, read_batches
 from tests.chaos.clients import AUDIT, SINK, SOURCE
 from tests.chaos.history import Fate
+from tests.chaos.wire import ExactReader
+
+if TYPE_CHECKING:
+    from tests.chaos.world import World
 
 SHOWN = 4
+
+PartitionInfo = MetadataResponse.Topic.Partition
+Values = list[tuple[int, bytes]]
+"""Pairs of offset and value."""
+ByPartition = Mapping[int, Values]
 
 
 # -- the logs on disk
 
 
-def read_log(directory: Path) -> Any:
+def read_log(directory: Path) -> bytes:
     """The bytes of a partition's segments, one after the other."""
     return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
 
 
-def find_logs(root: Path, topic: str, partition: int) -> dict[Any, Any]:
+def find_logs(root: Path, topic: str, partition: int) -> dict[int, Path]:
     """The directories of a partition, by broker."""
     return {
         int(path.parent.name.removeprefix("broker-")): path
@@ -36,14 +47,21 @@ def find_logs(root: Path, topic: str, partition: int) -> dict[Any, Any]:
 
 
 def check_replicas(
-    world: Any, topic: str, partition: int, info: Any, high_watermark: int, *, compacted: Any
-) -> Any:
+    world: "World",
+    topic: str,
+    partition: int,
+    info: PartitionInfo,
+    high_watermark: int,
+    *,
+    compacted: bool,
+) -> list[Batch]:
     """All replicas are the same, byte for byte, and end where the partition ends; the leader's."""
     logs = find_logs(world.cluster.log_dirs, topic, partition)
     where = f"{topic}-{partition}"
     if set(logs) != set(info.replica_nodes):
         world.complain(f"{where} lies on brokers {sorted(logs)}, not {sorted(info.replica_nodes)}")
-    contents, ends = {}, {}
+    contents: dict[int, object] = {}
+    ends: dict[int, int] = {}
     for broker in info.replica_nodes:
         data = read_log(logs[broker]) if broker in logs else b""
         batches = list(read_batches(memoryview(data)))
@@ -65,9 +83,11 @@ def check_replicas(
     return list(read_batches(memoryview(data)))
 
 
-def check_batches(world: Any, where: Any, batches: Any, compacted: Any) -> None:
+def check_batches(world: "World", where: str, batches: Sequence[Batch], compacted: bool) -> None:
     """Offsets rise; a producer's batches follow each other, and its epochs never go back."""
-    following, epochs, expected_offset = {}, {}, None
+    following: dict[tuple[int, int], int] = {}
+    epochs: dict[int, int] = {}
+    expected_offset: int | None = None
     for batch in batches:
         if not batch.is_valid():
             world.complain(f"{where}@{batch.base_offset} has a wrong checksum")
@@ -92,7 +112,7 @@ def check_batches(world: Any, where: Any, batches: Any, compacted: Any) -> None:
         following[producer] = batch.last_sequence + 1
 
 
-def last_values(batches: Any) -> Any:
+def last_values(batches: Sequence[Batch]) -> dict[bytes, bytes]:
     found = {}
     for batch in batches:
         if not batch.is_control:
@@ -101,7 +121,7 @@ def last_values(batches: Any) -> Any:
     return found
 
 
-def values_of(batches: Any) -> list[tuple[Any, bytes]]:
+def values_of(batches: Sequence[Batch]) -> Values:
     """Offset and value of every record that is no control record."""
     return [
         (record.offset, bytes(record.value or b""))
@@ -114,7 +134,9 @@ def values_of(batches: Any) -> list[tuple[Any, bytes]]:
 # -- what producers know
 
 
-def check_acknowledged(world: Any, topic: str, partition: int, found: Any, *, ordered: Any) -> None:
+def check_acknowledged(
+    world: "World", topic: str, partition: int, found: Values, *, ordered: set[str]
+) -> None:
     """What was acknowledged is there once, at its offset; each producer's records in order.
 
     `ordered` names the producers that send a record until it is acknowledged.
@@ -155,7 +177,7 @@ def check_acknowledged(world: Any, topic: str, partition: int, found: Any, *, or
         last[life] = int(number)
 
 
-def check_compacted(world: Any, topic: str, partition: int, batches: Any) -> None:
+def check_compacted(world: "World", topic: str, partition: int, batches: Sequence[Batch]) -> None:
     """The last value of each key is the last that was acknowledged, or one sent later."""
     found = last_values(batches)
     lineage = world.history.lineages[topic]
@@ -179,7 +201,7 @@ def check_compacted(world: Any, topic: str, partition: int, batches: Any) -> Non
             world.complain(f"{topic}-{partition}: {key!r} is {value!r}, which must be gone")
 
 
-def check_seen(world: Any, reader: Any, partition: int, found: Any) -> None:
+def check_seen(world: "World", reader: ExactReader, partition: int, found: Values) -> None:
     """What a consumer saw along the way is what is there."""
     saw = reader.seen[partition]
     if saw != found[: len(saw)] or len(saw) < len(found):
@@ -194,7 +216,9 @@ def check_seen(world: Any, reader: Any, partition: int, found: Any) -> None:
 # -- transactions
 
 
-def check_copies(world: Any, source: Any, sink: Any, audit: Any) -> None:
+def check_copies(
+    world: "World", source: ByPartition, sink: ByPartition, audit: ByPartition
+) -> None:
     """Each record of the source was copied once, in order; transactions are whole or not there.
 
     All are by partition: what the source holds, and what a read-committed consumer sees.
@@ -225,7 +249,7 @@ def check_copies(world: Any, source: Any, sink: Any, audit: Any) -> None:
     check_fates(world, set(counted) | set(copied))
 
 
-def check_fates(world: Any, seen: Any) -> None:
+def check_fates(world: "World", seen: set[str]) -> None:
     """What was committed is seen, what was aborted or abandoned is not, what is undone is gone."""
     lineage = world.history.cluster
     for txn in world.history.txns.values():
@@ -243,7 +267,7 @@ def check_fates(world: Any, seen: Any) -> None:
 # -- what is left when all is over
 
 
-def check_leftovers(world: Any, root: Path) -> None:
+def check_leftovers(world: "World", root: Path) -> None:
     """No thread, port, directory or open file of the cluster is left."""
     threads = [t.name for t in threading.enumerate() if t.name.startswith("ek-")]
     if threads:

@@ -10,14 +10,19 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.chaos.history import Fate, tick
+from tests.chaos.history import Fate, Txn, tick
 from tests.cluster.traffic import QUICK
+
+if TYPE_CHECKING:
+    from tests.chaos.world import World
+
+T = TypeVar("T")
 
 SOURCE, SINK, AUDIT = "source", "sink", "audit"
 CALL_S = 3.0
@@ -37,13 +42,13 @@ class Hangs(GaveUp):
     """A call takes far longer than it was given."""
 
 
-hanging = []
+hanging: list[str] = []
 """Calls that did not end: their clients may still go on with what they were doing."""
 
 
-def bounded(call: Any, *arguments: Any, timeout_s: float = HANG_S) -> Any:
+def bounded(call: Callable[..., T], *arguments: Any, timeout_s: float = HANG_S) -> T:
     """What the call comes to; `Hangs` when it takes far longer than it was given."""
-    outcome = queue.SimpleQueue()
+    outcome: queue.SimpleQueue[tuple[T, Exception | None]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
@@ -66,14 +71,14 @@ def bounded(call: Any, *arguments: Any, timeout_s: float = HANG_S) -> Any:
 class _Client:
     """A thread that takes turns until it is stopped. One that fails is a complaint."""
 
-    def __init__(self, world: Any, name: str, rng: Random) -> None:
+    def __init__(self, world: "World", name: str, rng: Random) -> None:
         self.name = name
         self._world = world
         self._rng = rng
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"client-{name}", daemon=True)
 
-    def start(self) -> Any:
+    def start(self) -> Self:
         self._thread.start()
         return self
 
@@ -100,7 +105,13 @@ class _Client:
         finally:
             self._close()
 
-    def _call(self, call: Any, *arguments: Any) -> Any:
+    def _take_turn(self) -> None:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    def _call(self, call: Callable[..., T], *arguments: Any) -> T:
         """Calls a few times, unless it fails for good."""
         for _ in range(TRIES):
             try:
@@ -116,7 +127,7 @@ class _Client:
         raise GaveUp(refusal.args[0])
 
     def _check_commits(
-        self, group: str, topic: str, partition: int, offset: int, since: Any
+        self, group: str, topic: str, partition: int, offset: int, since: int
     ) -> None:
         """A group begins no partition before what it had committed by the tick `since`."""
         self._world.note(f"{self.name} begins {topic}-{partition} at {offset}")
@@ -158,7 +169,7 @@ recent_logs: list[RecentLog] = []
 """One for each consumer that was made, in that order."""
 
 
-def make_consumer(world: Any, group: Any, protocol: str, **settings: Any) -> Any:
+def make_consumer(world: "World", group: str, protocol: str, **settings: Any) -> Consumer:
     recent = RecentLog(f"{threading.current_thread().name} in {group}")
     recent_logs.append(recent)
     return Consumer(
@@ -190,14 +201,21 @@ class Member(_Client):
     """
 
     def __init__(
-        self, world: Any, name: str, rng: Random, topic: str, group: str, protocol: str, seen: Any
+        self,
+        world: "World",
+        name: str,
+        rng: Random,
+        topic: str,
+        group: str,
+        protocol: str,
+        seen: set[bytes],
     ) -> None:
         super().__init__(world, name, rng)
         self._topic, self._group, self._protocol = topic, group, protocol
         self._seen = seen
-        self._expected = {}
-        self._taken = {}
-        self._consumer = None
+        self._expected: dict[int, int | None] = {}
+        self._taken: dict[int, int] = {}
+        self._consumer: Consumer | None = None
 
     def _take_turn(self) -> None:
         if self._consumer is None:
@@ -243,7 +261,7 @@ class Member(_Client):
                     (self._group, self._topic, place.partition, place.offset, before, after)
                 )
 
-    def _check(self, message: Any) -> None:
+    def _check(self, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         if partition in self._expected:
             expected = self._expected[partition]
@@ -257,18 +275,18 @@ class Member(_Client):
                 self._check_commits(self._group, self._topic, partition, offset, since)
         self._expected[partition] = offset + 1
 
-    def _on_assign(self, consumer: Consumer, partitions: Any) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._assigned_at = tick()
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
         for place in partitions:
             self._expected[place.partition] = None
 
-    def _on_revoke(self, consumer: Consumer, partitions: Any) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for place in partitions:
             self._expected.pop(place.partition, None)
             self._taken.pop(place.partition, None)
 
-    def _forget(self) -> Any:
+    def _forget(self) -> Consumer | None:
         consumer, self._consumer = self._consumer, None
         self._expected.clear()
         self._taken.clear()
@@ -287,16 +305,16 @@ class Worker(_Client):
     successor of the same name; some of the dead wake up, and try to commit.
     """
 
-    def __init__(self, world: Any, name: str, rng: Random, group: str, protocol: str) -> None:
+    def __init__(self, world: "World", name: str, rng: Random, group: str, protocol: str) -> None:
         super().__init__(world, name, rng)
         self._group_id, self._protocol = group, protocol
-        self._producer = None
-        self._consumer = None
-        self._group = None
-        self._expected = {}
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
+        self._group: object = None  # what the client says of itself to the producer
+        self._expected: dict[int, int] = {}
         self._begun_at = 0
         self._behind = False
-        self._dead = []
+        self._dead: list[tuple[Txn | None, Producer, bool]] = []
 
     def _take_turn(self) -> None:
         if self._consumer is None:
@@ -313,7 +331,7 @@ class Worker(_Client):
         except (GaveUp, KafkaException) as refusal:
             self._bury(txn, refusal)
 
-    def _copy(self, txn: Any, messages: Any) -> None:
+    def _copy(self, txn: Txn, messages: list[Message]) -> None:
         fate = self._rng.choices(
             ["commit", "abort", "abandon early", "abandon", "haunt"], [82, 10, 2, 3, 3]
         )[0]
@@ -344,8 +362,8 @@ class Worker(_Client):
             self._world.note(f"{txn.name} must be aborted: {refusal.args[0]}")
             self._abort(txn)
 
-    def _write(self, txn: Any, messages: Any) -> None:
-        def on_delivery(error: Any, message: Any) -> None:
+    def _write(self, txn: Txn, messages: list[Message]) -> None:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None and message.offset() is not None:
                 place = message.topic(), message.partition()
                 txn.written[place] = min(message.offset(), txn.written.get(place, 1 << 62))
@@ -362,18 +380,18 @@ class Worker(_Client):
                 on_delivery=on_delivery,
             )
 
-    def _send_offsets(self, messages: Any) -> None:
+    def _send_offsets(self, messages: list[Message]) -> None:
         following = following_of(messages)
         offsets = [TopicPartition(SOURCE, *place) for place in following.items()]
         self._call(self._producer.send_offsets_to_transaction, offsets, self._group)
 
-    def _abort(self, txn: Any) -> None:
+    def _abort(self, txn: Txn) -> None:
         txn.is_open = False
         self._call(self._producer.abort_transaction)
         txn.aborted = tick()
         self._rewind()
 
-    def _bury(self, txn: Any, cause: Any) -> None:
+    def _bury(self, txn: Txn, cause: Exception) -> None:
         """The transaction is left as it is; the successor of its producer will end it."""
         self._world.note(f"{self.name} dies in {txn.name}: {cause}")
         self._dead.append((txn, self._producer, str(cause) == "haunt"))
@@ -422,7 +440,7 @@ class Worker(_Client):
         )
         self._consumer.subscribe([SOURCE], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
-    def _on_assign(self, consumer: Consumer, partitions: Any) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Of this generation, whatever the client hears of in the background: when partitions have
         # gone to another worker, the offsets of what was read before must be refused.
         self._group = consumer.consumer_group_metadata()
@@ -430,11 +448,11 @@ class Worker(_Client):
         self._begun_at = tick()
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
 
-    def _on_revoke(self, consumer: Consumer, partitions: Any) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._expected.clear()
         self._begun_at = tick()
 
-    def _read(self) -> Any:
+    def _read(self) -> list[Message]:
         if self._protocol == "consumer":
             # Its epoch rises with every change of the group. One from before the read is old at
             # worst, and then the offsets are refused.
@@ -456,7 +474,7 @@ class Worker(_Client):
             return []
         return messages
 
-    def _check_order(self, message: Any) -> None:
+    def _check_order(self, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         expected = self._expected.get(partition, offset)
         if offset != expected and not self._ended.is_set():
@@ -493,7 +511,7 @@ class Worker(_Client):
             self._let_go(consumer)
 
 
-def poll_some(consumer: Any, count: int) -> Iterator[Any]:
+def poll_some(consumer: Consumer, count: int) -> Iterator[Message]:
     """Up to `count` messages, one by one, each before the next call back.
 
     `consume` may call back about a new assignment and then return what it took from the old one.
@@ -513,18 +531,18 @@ def is_left_unread(error: KafkaError | None) -> bool:
     return error is not None and "Failed to fetch committed offset" in error.str()
 
 
-def is_too_early(refusal: Any) -> Any:
+def is_too_early(refusal: Exception) -> bool:
     """Whether a client cannot seek yet."""
     error = refusal.args[0]
     return isinstance(error, KafkaError) and error.code() == KafkaError._STATE
 
 
-def following_of(messages: Any) -> dict[Any, Any]:
+def following_of(messages: list[Message]) -> dict[int, int]:
     """The offsets to go on from, by partition."""
     return {m.partition(): m.offset() + 1 for m in messages}
 
 
-def make_transactional(world: Any, name: str) -> Producer:
+def make_transactional(world: "World", name: str) -> Producer:
     return Producer(
         {
             **SETTINGS,

@@ -11,31 +11,37 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from embedkafka import EmbeddedKafka, TopicSpec
 from embedkafka.cluster.admin import Admin
+from embedkafka.faults.session_link import SessionLink
 from embedkafka.zk import paths
-from embedkafka.zk.store import ConnectionLoss
+from embedkafka.zk.store import ConnectionLoss, Op
+from tests.chaos.history import Timeline
+from tests.chaos.plan import Plan
+
+T = TypeVar("T")
 
 START_S = 20.0
 LOST_FOR_S = 0.05
 """How long a connection is away on which an answer was lost: a real client reconnects at once."""
 
 
-def topic_specs(plan: Any) -> dict[Any, Any]:
+def topic_specs(plan: Plan) -> dict[str, TopicSpec]:
     """The topics of the plan's load."""
     replicas = min(3, plan.brokers)
-    usual = {"min.insync.replicas": plan.min_isr}
+    usual: dict[str, object] = {"min.insync.replicas": plan.min_isr}
     compacted = {
         **usual,
         "cleanup.policy": "compact",
         "segment.bytes": 4_000,
         "min.cleanable.dirty.ratio": 0.01,
     }
-    wanted = {}
+    wanted: dict[str, tuple[int, dict[str, object]]] = {}
     for load in plan.workloads:
         if load in ("idempotent", "plain", "classic group", "consumer group"):
             wanted["orders"] = (plan.partitions, usual)
@@ -53,7 +59,7 @@ def topic_specs(plan: Any) -> dict[Any, Any]:
     }
 
 
-def broker_settings(plan: Any) -> dict[Any, Any]:
+def broker_settings(plan: Plan) -> dict[str, int]:
     return {
         "num.io.threads": plan.io_threads,
         "auto.create.topics.enable": False,
@@ -66,7 +72,7 @@ def broker_settings(plan: Any) -> dict[Any, Any]:
     }
 
 
-def free_ports(count: int) -> Any:
+def free_ports(count: int) -> int:
     """The first of so many free ports in a row, below those that the kernel gives to clients."""
     first = 12_000 + os.getpid() * 7 % 18_000
     for base in itertools.chain(range(first, 31_000, 8), range(12_000, first, 8)):
@@ -81,12 +87,11 @@ def free_ports(count: int) -> Any:
 class InProcess:
     """An `EmbeddedKafka` and what is done to it."""
 
-    def __init__(self, plan: Any, directory: Path, timeline: Any) -> None:
+    def __init__(self, plan: Plan, directory: Path, timeline: Timeline) -> None:
         self._plan = plan
         self._directory = directory
         self._timeline = timeline
         self._port = free_ports(plan.brokers)
-        self._lossy = set()
         self.kafka = self._start()
         self.bootstrap = self.kafka.bootstrap_servers
 
@@ -103,7 +108,7 @@ class InProcess:
         self.log_dirs = kafka._require_brokers()._directory
         return kafka
 
-    def reachable(self) -> Any:
+    def reachable(self) -> list[str]:
         return self.kafka._reachable_addresses()
 
     def check(self) -> None:
@@ -122,33 +127,33 @@ class InProcess:
 
     # -- one broker
 
-    def kill(self, broker: Any) -> None:
+    def kill(self, broker: int) -> None:
         self.kafka.broker(broker).kill()
 
-    def stop(self, broker: Any) -> None:
+    def stop(self, broker: int) -> None:
         self.kafka.broker(broker).stop()
 
-    def start(self, broker: Any) -> None:
+    def start(self, broker: int) -> None:
         self.kafka.broker(broker).start(timeout_s=START_S)
 
-    def restart(self, broker: Any) -> None:
+    def restart(self, broker: int) -> None:
         self.kafka.broker(broker).restart(timeout_s=START_S)
 
-    def pause(self, broker: Any) -> None:
+    def pause(self, broker: int) -> None:
         self.kafka.broker(broker).pause()
 
-    def resume(self, broker: Any) -> None:
+    def resume(self, broker: int) -> None:
         self.kafka.broker(broker).resume()
 
     # -- all of them
 
-    def kill_all(self, order: Any) -> None:
+    def kill_all(self, order: tuple[int, ...]) -> None:
         for broker in order:
             if self.kafka.broker(broker).is_running:
                 self.kill(broker)
         self._start_all(order)
 
-    def stop_all(self, order: Any) -> None:
+    def stop_all(self, order: tuple[int, ...]) -> None:
         for broker in order:
             handle = self.kafka.broker(broker)
             if handle.is_paused:
@@ -157,7 +162,7 @@ class InProcess:
                 handle.stop()
         self._start_all(order)
 
-    def _start_all(self, order: Any) -> None:
+    def _start_all(self, order: tuple[int, ...]) -> None:
         for broker in order:
             self.start(broker)
 
@@ -165,16 +170,15 @@ class InProcess:
         """Closes the cluster in good order, and opens another one on the same directory."""
         self.kafka.close()
         self.kafka.check()
-        self._lossy.clear()
         self.kafka = self._start()
 
     # -- between them
 
-    def partition(self, minority: Any) -> None:
+    def partition(self, minority: tuple[int, ...]) -> None:
         others = {handle.id for handle in self.kafka.brokers} - set(minority)
         self.kafka.partition(set(minority), others)
 
-    def cut_zookeeper(self, brokers: Any) -> None:
+    def cut_zookeeper(self, brokers: tuple[int, ...]) -> None:
         everyone = {handle.id for handle in self.kafka.brokers}
         self.kafka.partition(everyone, zookeeper=everyone - set(brokers))
 
@@ -186,14 +190,15 @@ class InProcess:
         if self.kafka.controller is not None:
             self.kafka._require_brokers().zk.store.delete(paths.CONTROLLER)
 
-    def lose_answers(self, broker: Any, count: int) -> None:
+    def lose_answers(self, broker: int, count: int) -> None:
         """The next writes of a broker to ZooKeeper are done, and their answers lost."""
         incarnation = self.kafka.broker(broker)._lifecycle.incarnation
         if incarnation is not None:
             brokers = self.kafka._require_brokers()
             LostAnswers(incarnation.session, count, self._timeline.note, brokers.on_change)
 
-    def fault(self, api: Any, kind: Any, detail: Any, times: int) -> None:
+    def fault(self, api: str, kind: str, detail: Any, times: int) -> None:
+        """`detail`: the name of the error, or the milliseconds of a delay."""
         faults = self.kafka.faults
         if kind == "error":
             faults.error(api, detail, times=times)
@@ -204,7 +209,7 @@ class InProcess:
         else:
             faults.disconnect(api, handled=kind == "disconnect_handled", times=times)
 
-    def advance(self, seconds: Any) -> None:
+    def advance(self, seconds: int) -> None:
         self.kafka.clock.advance(seconds=seconds)
 
     def recover(self) -> None:
@@ -228,7 +233,13 @@ class LostAnswers:
 
     WRITES = ("create", "set", "delete", "multi")
 
-    def __init__(self, link: Any, count: int, note: Any, on_mended: Any) -> None:
+    def __init__(
+        self,
+        link: SessionLink,
+        count: int,
+        note: Callable[[str], None],
+        on_mended: Callable[[], None],
+    ) -> None:
         self._link = link
         self._left = count
         self._note = note
@@ -237,10 +248,10 @@ class LostAnswers:
         for name in self.WRITES:
             setattr(link.session, name, self._losing(name, getattr(type(link.session), name)))
 
-    def _losing(self, name: str, write: Any) -> Any:
+    def _losing(self, name: str, write: Callable[..., T]) -> Callable[..., T]:
         session = self._link.session
 
-        def lose(*arguments: Any, **named: Any) -> Any:
+        def lose(*arguments: Any, **named: Any) -> T:
             result = write(session, *arguments, **named)
             with self._lock:
                 if not self._left:
@@ -250,7 +261,7 @@ class LostAnswers:
                     for other in self.WRITES:
                         session.__dict__.pop(other, None)
             self._note(f"the answer to {name} {_path(arguments[0])} is lost")
-            self._link.cut(self)  # a reason like any other
+            self._link.cut(self)  # type: ignore[arg-type]  # a reason like any other
             mending = threading.Timer(LOST_FOR_S, self._mend)
             mending.daemon = True
             mending.start()
@@ -259,18 +270,18 @@ class LostAnswers:
         return lose
 
     def _mend(self) -> None:
-        self._link.mend(self)
+        self._link.mend(self)  # type: ignore[arg-type]
         self._on_mended()
 
 
-def _path(target: Any) -> Any:
+def _path(target: str | Sequence[Op]) -> str:
     return target if isinstance(target, str) else ",".join(op.path for op in target)
 
 
 class Served:
     """`embedkafka serve` on a directory: a process that is killed and started again."""
 
-    def __init__(self, plan: Any, directory: Path, timeline: Any) -> None:
+    def __init__(self, plan: Plan, directory: Path, timeline: Timeline) -> None:
         self._plan = plan
         self._timeline = timeline
         self._directory = directory
@@ -303,7 +314,7 @@ class Served:
         if not line.startswith("BOOTSTRAP"):
             raise AssertionError(f"the served cluster did not start: {self._tail()}")
 
-    def _tail(self) -> Any:
+    def _tail(self) -> str:
         return Path(self._log.name).read_text(errors="replace")[-2_000:]
 
     def kill_process(self) -> None:
@@ -330,13 +341,13 @@ class Served:
     def describe(self) -> str:
         return f"process {self._process.pid}: {self._process.poll()}"
 
-    def reachable(self) -> Any:
+    def reachable(self) -> list[str]:
         return self.bootstrap.split(",")
 
     def recover(self) -> None:
         """It runs."""
 
-    def advance(self, seconds: Any) -> None:
+    def advance(self, seconds: int) -> None:
         """Its clock is out of reach."""
 
     def close(self) -> None:

@@ -1,7 +1,6 @@
 """`--chaos-seed` repeats rounds, `--chaos-rounds` runs more; without, the seed is random."""
 
 import random
-from typing import Any
 
 import pytest
 
@@ -16,12 +15,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def chaos_seed(pytestconfig: pytest.Config) -> Any:
+def chaos_seed(pytestconfig: pytest.Config) -> int:
     # The options are not there when a run starts elsewhere and comes by here.
     given = pytestconfig.getoption("chaos_seed", None)
     return random.SystemRandom().randrange(1, 10**6) if given is None else given
 
 
 @pytest.fixture(scope="session")
-def chaos_rounds(pytestconfig: pytest.Config) -> Any:
+def chaos_rounds(pytestconfig: pytest.Config) -> int:
     return pytestconfig.getoption("chaos_rounds", DEFAULT_ROUNDS)

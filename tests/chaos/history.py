@@ -9,29 +9,31 @@ must not, or may.
 import itertools
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+
+from embedkafka import Snapshot
 
 _TICKS = itertools.count(1)
 START = 0
 
 
-def tick() -> Any:
+def tick() -> int:
     return next(_TICKS)  # atomic in CPython
 
 
 class Timeline:
     """What was done and what went wrong, with times, in a file. From any thread."""
 
-    def __init__(self, path: Path, title: Any) -> None:
+    def __init__(self, path: Path, title: str) -> None:
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._file = path.open("w", buffering=1)  # by lines: a round may end at any time
         self._file.write(f"{title}\n")
-        self.complaints = []
-        self.client_faults = []
+        self.complaints: list[str] = []
+        self.client_faults: list[str] = []
 
     def note(self, what: str) -> None:
         with self._lock:
@@ -76,18 +78,18 @@ class Lineage:
     """The spans of which the present state is made, for one topic or for the whole cluster."""
 
     def __init__(self) -> None:
-        self.spans = (Span(START, START),)
+        self.spans: tuple[Span, ...] = (Span(START, START),)
 
-    def cut(self, ended: Any, ends: Any) -> Any:
+    def cut(self, ended: int, ends: int) -> tuple[Span, ...]:
         """The present state, as a snapshot keeps it."""
         last = self.spans[-1]
         return (*self.spans[:-1], Span(last.begins, last.began, ended, ends))
 
-    def go_back(self, kept: Any, begins: Any, began: Any) -> None:
+    def go_back(self, kept: tuple[Span, ...], begins: int, began: int) -> None:
         """From now on there is what `kept` has, and what is written from here on."""
         self.spans = (*kept, Span(begins, began))
 
-    def fate(self, sent: Any, acked: Any) -> Any:
+    def fate(self, sent: int, acked: int | None) -> Fate:
         """Of what was sent first at one tick and acknowledged at another, or at none (None)."""
         if acked is None:
             return Fate.OPEN
@@ -125,28 +127,32 @@ class Txn:
     asked: int | None = None
     confirmed: int | None = None
     aborted: int | None = None
-    written: dict = field(default_factory=dict)
+    written: dict[tuple[str, int], int] = field(default_factory=dict)
     """The first offset in each partition, of what is acknowledged."""
     is_open: bool = True
     """Whether it cannot have ended yet, whatever happens."""
 
 
+Taken = tuple[Snapshot, dict[str, tuple[Span, ...]], tuple[Span, ...]]
+"""A snapshot, and what it keeps: of each topic, and of the cluster."""
+
+
 class History:
     """All that the clients of a round know. Lists only grow, so that readers need no lock."""
 
-    def __init__(self, topics: Any) -> None:
+    def __init__(self, topics: Iterable[str]) -> None:
         self.lineages = {topic: Lineage() for topic in topics}
         self.cluster = Lineage()
-        self.records = []
-        self.txns = {}
-        self.commits = []
+        self.records: list[Record] = []
+        self.txns: dict[str, Txn] = {}
+        self.commits: list[tuple[str, str, int, int, int, int]] = []
         """Of groups: group, topic, partition, offset, tick before, tick after."""
         self._lock = threading.Lock()
         self._committed = threading.Condition()
 
     # -- what takes things away
 
-    def snapshot(self, take: Any) -> tuple[Any, dict[Any, Any], Any]:
+    def snapshot(self, take: Callable[[], Snapshot]) -> Taken:
         """Takes a snapshot with `take`; what `restore` must be given."""
         before = tick()
         taken = take()
@@ -154,7 +160,7 @@ class History:
         kept = {topic: lineage.cut(before, after) for topic, lineage in self.lineages.items()}
         return taken, kept, self.cluster.cut(before, after)
 
-    def restore(self, snapshot: Any, put_back: Any) -> None:
+    def restore(self, snapshot: Taken, put_back: Callable[[Snapshot], None]) -> None:
         taken, kept, cluster = snapshot
         before = tick()
         put_back(taken)
@@ -163,26 +169,26 @@ class History:
             lineage.go_back(kept[topic], before, after)
         self.cluster.go_back(cluster, before, after)
 
-    def reset(self, empty: Any) -> None:
+    def reset(self, empty: Callable[[], None]) -> None:
         before = tick()
         empty()
         after = tick()
         for lineage in (*self.lineages.values(), self.cluster):
             lineage.go_back((), before, after)
 
-    def deleted(self, topic: str, before: Any) -> None:
+    def deleted(self, topic: str, before: int) -> None:
         """A topic whose deletion began at a tick is there again, empty."""
         self.lineages[topic].go_back((), before, tick())
 
     # -- transactions
 
-    def begin(self, worker: Any) -> Txn:
+    def begin(self, worker: str) -> Txn:
         with self._lock:
             txn = Txn(f"{worker}.{len(self.txns)}", tick())
             self.txns[txn.name] = txn
             return txn
 
-    def confirm(self, txn: Any) -> None:
+    def confirm(self, txn: Txn) -> None:
         """Its producer was told that it is committed."""
         txn.confirmed = tick()
         with self._committed:
@@ -198,7 +204,7 @@ class History:
         for txn in list(self.txns.values()):
             txn.is_open = False
 
-    def find_open_before(self, place: Any, offset: int) -> Any:
+    def find_open_before(self, place: tuple[str, int], offset: int) -> str | None:
         for txn in list(self.txns.values()):
             if txn.is_open and txn.written.get(place, offset) < offset:
                 return txn.name

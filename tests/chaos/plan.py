@@ -5,7 +5,7 @@ the same plan every time; only its interleaving with the cluster's threads diffe
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,52 +70,56 @@ CASES = {
 """Each step waits for a commit, if there are any, and is followed by a pause of a moment."""
 
 
+Argument = int | str | tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Step:
     """`act` with `arguments`, right after a commit if so; then `wait_s` until the next step."""
 
     act: str
-    arguments: tuple = ()
+    arguments: tuple[Argument, ...] = ()
     wait_s: float = 0.0
     at_commit: bool = False
-
-    def named(self) -> tuple[Any, Any]:
-        return self.act, *self.arguments
 
     def __str__(self) -> str:
         words = [self.act.replace("_", " "), *(_words(value) for value in self.arguments)]
         return " ".join(words) + (", right after a commit" if self.at_commit else "")
 
 
-def _words(value: Any) -> Any:
-    if isinstance(value, tuple | frozenset | set | list):
+def _words(value: Argument) -> str:
+    if isinstance(value, tuple):
         return "{" + ",".join(map(str, value)) + "}"
     return str(value)
 
 
 def _parse(text: str) -> Step:
     act, *words = text.split()
-    arguments = [tuple(map(int, w.split(","))) if "," in w else w for w in words]
-    arguments = [int(a) if isinstance(a, str) and a.isdigit() else a for a in arguments]
-    return Step(act, tuple(arguments), 0.3, at_commit=True)
+    return Step(act, tuple(map(_parse_argument, words)), 0.3, at_commit=True)
+
+
+def _parse_argument(word: str) -> Argument:
+    if "," in word:
+        return tuple(map(int, word.split(",")))
+    return int(word) if word.isdigit() else word
 
 
 @dataclass
 class _Model:
     """The cluster as the plan believes it to be."""
 
-    dead: set = field(default_factory=set)
-    paused: set = field(default_factory=set)
+    dead: set[int] = field(default_factory=set)
+    paused: set[int] = field(default_factory=set)
     cut: bool = False
 
-    def copy(self) -> Any:
+    def copy(self) -> "_Model":
         return _Model(set(self.dead), set(self.paused), self.cut)
 
 
 class Plan:
     """All that a seed decides."""
 
-    def __init__(self, seed: int, case: Any = None) -> None:
+    def __init__(self, seed: int, case: str | None = None) -> None:
         rng = self._rng = random.Random(seed)
         self.seed = seed
         self.case = case
@@ -149,22 +153,25 @@ class Plan:
 
     # -- what is done
 
-    def _step(self, act: Any, *arguments: Any) -> Any:
+    def _step(self, act: str, *arguments: Argument) -> Step:
         at_commit = "copy" in self.workloads and self._rng.random() < 0.5
         return Step(act, arguments, self._rng.choice([0.0, 0.05, 0.15, 0.4, 0.7]), at_commit)
 
-    def _served_steps(self) -> Iterator[Any]:
+    def _served_steps(self) -> Iterator[Step]:
         for _ in range(self._rng.randint(1, 3)):
             yield self._step(self._rng.choice(["kill_process", "kill_process", "end_process"]))
 
-    def _steps(self) -> Iterator[Any]:
-        model, snapshots = _Model(), []
+    def _steps(self) -> Iterator[Step]:
+        model = _Model()
+        snapshots: list[_Model] = []
         for _ in range(self._rng.randint(4, 9)):
             act, arguments = self._choose(model, snapshots)
             if act == "snapshot":
                 snapshots.append(model.copy())
             elif act == "restore":
-                model = snapshots[arguments[0]].copy()
+                (number,) = arguments
+                assert isinstance(number, int)
+                model = snapshots[number].copy()
                 model.paused.clear()
                 model.cut = False
             elif act == "reopen":
@@ -172,20 +179,21 @@ class Plan:
             self._note(model, act, arguments)
             yield self._step(act, *arguments)
 
-    def _choose(self, model: Any, snapshots: Any) -> tuple[Any, Any]:
+    def _choose(self, model: _Model, snapshots: list[_Model]) -> tuple[str, tuple[Argument, ...]]:
         rng = self._rng
         everyone = range(1, self.brokers + 1)
         up = [b for b in everyone if b not in model.dead | model.paused]
         away = self.brokers - len(up) + model.cut
         most_away = {1: 1, 3: 1, 5: 2}[self.brokers]
-        choices = []
+        choices: list[tuple[int, str, tuple[Argument, ...]]] = []
 
-        def offer(weight: Any, act: Any, *arguments: Any) -> None:
+        def offer(weight: int, act: str, *arguments: Argument) -> None:
             choices.append((weight, act, arguments))
 
         offer(4, "fault", *self._request_fault())
         if "copy" in self.workloads:  # what is committed has no markers for a while
-            offer(3, *_parse(LATE_MARKERS).named())
+            late = _parse(LATE_MARKERS)
+            offer(3, late.act, *late.arguments)
         offer(3, "lose_answers", rng.choice(list(everyone)), rng.choice([1, 1, 3]))
         offer(2, "advance", rng.choice([1, 10, 61]))
         offer(1, "depose")
@@ -227,7 +235,8 @@ class Plan:
         _, act, arguments = rng.choices(choices, weights)[0]
         return act, arguments
 
-    def _note(self, model: Any, act: Any, arguments: Any) -> None:
+    def _note(self, model: _Model, act: str, arguments: Sequence[Any]) -> None:
+        """Any: the act says what its arguments are."""
         if act in ("kill", "stop"):
             model.paused.discard(arguments[0])
             model.dead.add(arguments[0])
@@ -245,13 +254,13 @@ class Plan:
             model.paused.clear()
             model.cut = False
 
-    def _request_fault(self) -> tuple[Any, Any, str, Any]:
+    def _request_fault(self) -> tuple[str, str, str | int, int]:
         rng = self._rng
         api = rng.choice(list(FAULTY_APIS))
         kinds = ["delay", "drop_reply", "disconnect", "disconnect_handled"]
         kinds += ["error", "error"] if FAULTY_APIS[api] else []
         kind = rng.choice([k for k in kinds if k != "drop_reply" or api not in PATIENT_APIS])
-        detail = ""
+        detail: str | int = ""
         if kind == "error":
             detail = rng.choice(FAULTY_APIS[api])
         elif kind == "delay":

@@ -5,7 +5,6 @@ A few rounds from a seed that nobody has chosen. `python -m tests.chaos --seed S
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.chaos.plan import CASES
 
 @pytest.mark.timeout(10 * ROUND_S)
 def test_rounds_of_chaos(
-    chaos_seed: Any, chaos_rounds: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    chaos_seed: int, chaos_rounds: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rounds = [(chaos_seed, case) for case in CASES]
     rounds += [(seed, None) for seed in range(chaos_seed, chaos_seed + chaos_rounds)]

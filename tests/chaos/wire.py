@@ -6,25 +6,37 @@ go unnoticed or a right one be blamed. These know the leader epoch of all they a
 
 import random
 import threading
+import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import (
     FetchRequest,
+    FetchResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     MetadataRequest,
+    MetadataResponse,
     ProduceRequest,
+    ProduceResponse,
 )
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch
+from embedkafka.records.builder import NewRecord, build_batch
 from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.files import FileRegion
 from tests.chaos.history import Record, tick
+
+if TYPE_CHECKING:
+    from tests.chaos.world import World
+
+OnRecord = Callable[[int, int, bytes], None]
+"""Takes a partition, an offset and a value."""
 
 CALL_MS = 1_000
 LATEST = -1
@@ -53,7 +65,7 @@ PASSING = frozenset(
 class Refused(Exception):
     """A broker has answered with an error."""
 
-    def __init__(self, code: ErrorCode) -> None:
+    def __init__(self, code: int) -> None:
         self.code = ErrorCode(code)
         super().__init__(self.code.name)
 
@@ -64,7 +76,7 @@ class Place:
 
     address: str
     epoch: int
-    topic_id: object
+    topic_id: uuid.UUID
 
 
 class Wire:
@@ -74,15 +86,17 @@ class Wire:
     an earlier epoch.
     """
 
-    def __init__(self, bootstrap: Any, name: str, *, naive: Any = False) -> None:
+    def __init__(self, bootstrap: str, name: str, *, naive: bool = False) -> None:
         self._bootstrap = bootstrap.split(",")
         self._name = name
         self._naive = naive
-        self._clients = {}
-        self._places = {}
+        self._clients: dict[str, BrokerClient] = {}
+        self._places: dict[tuple[str, int], Place] = {}
+        self._epochs: dict[tuple[uuid.UUID, int], int] = {}
         self._asked = random.Random(name).randrange(100)
 
-    def call(self, address: str, request: Any, version: int, timeout_ms: int = CALL_MS) -> Any:
+    def call(self, address: str, request: object, version: int, timeout_ms: int = CALL_MS) -> Any:
+        """The response. Any: its class follows from the request's."""
         client = self._clients.get(address)
         if client is None or client.is_closed:
             host, _, port = address.rpartition(":")
@@ -91,7 +105,11 @@ class Wire:
         return client.call(request, version, timeout_ms=timeout_ms)
 
     def ask_any(
-        self, request: Any, version: int, timeout_ms: int = CALL_MS, addresses: Any = None
+        self,
+        request: object,
+        version: int,
+        timeout_ms: int = CALL_MS,
+        addresses: Sequence[str] | None = None,
     ) -> Any:
         """The next broker's answer that is there; OSError when none of them answers."""
         addresses = addresses or self._bootstrap
@@ -104,17 +122,19 @@ class Wire:
                 failure = error
         raise failure
 
-    def metadata(self, topics: Any = None) -> Any:
+    def metadata(self, topics: list[str] | None = None) -> MetadataResponse:
         asked = None if topics is None else [MetadataRequest.Topic(name=t) for t in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        return self.ask_any(request, METADATA_VERSION)
+        answer: MetadataResponse = self.ask_any(request, METADATA_VERSION)
+        return answer
 
-    def metadata_of(self, address: str) -> Any:
+    def metadata_of(self, address: str) -> MetadataResponse:
         """All that one broker knows."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        return self.call(address, request, METADATA_VERSION)
+        answer: MetadataResponse = self.call(address, request, METADATA_VERSION)
+        return answer
 
-    def place(self, topic: str, partition: int) -> Any:
+    def place(self, topic: str, partition: int) -> Place:
         """Who leads a partition; `Refused` when nobody is known to."""
         known = self._places.get((topic, partition))
         return known or self._look_up(topic, partition)
@@ -123,7 +143,7 @@ class Wire:
         """What was known of a leader has not served; its epoch stays known."""
         known = self._places.pop((topic, partition), None)
         if known is not None and not self._naive:
-            self._places["epoch", known.topic_id, partition] = known.epoch
+            self._epochs[known.topic_id, partition] = known.epoch
 
     def _look_up(self, topic: str, partition: int) -> Place:
         answer = self.metadata([topic])
@@ -136,7 +156,7 @@ class Wire:
                 continue
             if info.leader_id not in brokers:
                 raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)
-            if info.leader_epoch < self._places.get(("epoch", found.topic_id, partition), -1):
+            if info.leader_epoch < self._epochs.get((found.topic_id, partition), -1):
                 raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)  # it is told of a leader of the past
             place = Place(brokers[info.leader_id], info.leader_epoch, found.topic_id)
             self._places[topic, partition] = place
@@ -150,7 +170,7 @@ class Wire:
                 return f"{broker.host}:{broker.port}"
         raise Refused(ErrorCode.NOT_CONTROLLER)
 
-    def end_offset(self, topic: str, partition: int, *, committed: bool = False) -> Any:
+    def end_offset(self, topic: str, partition: int, *, committed: bool = False) -> int:
         """The high watermark, or with `committed` the last stable offset."""
         place = self.place(topic, partition)
         wanted = ListOffsetsRequest.Topic.Partition(
@@ -161,7 +181,8 @@ class Wire:
             isolation_level=int(committed),
             topics=[ListOffsetsRequest.Topic(name=topic, partitions=[wanted])],
         )
-        (found,) = self.call(place.address, request, LIST_OFFSETS_VERSION).topics
+        listed: ListOffsetsResponse = self.call(place.address, request, LIST_OFFSETS_VERSION)
+        (found,) = listed.topics
         (answer,) = found.partitions
         if answer.error_code:
             self.forget(topic, partition)
@@ -176,8 +197,8 @@ class Wire:
         *,
         committed: bool = False,
         max_wait_ms: int = 0,
-    ) -> Any:
-        """A `FetchResponse...Partition` without error."""
+    ) -> FetchResponse.Topic.Partition:
+        """What was fetched, without error."""
         place = self.place(topic, partition)
         wanted = FetchRequest.Topic.Partition(
             partition=partition,
@@ -191,7 +212,7 @@ class Wire:
             isolation_level=int(committed),
             topics=[FetchRequest.Topic(topic=topic, partitions=[wanted])],
         )
-        answer = self.call(place.address, request, FETCH_VERSION)
+        answer: FetchResponse = self.call(place.address, request, FETCH_VERSION)
         if answer.error_code:
             raise Refused(answer.error_code)
         (found,) = answer.responses
@@ -214,9 +235,9 @@ class ExactProducer:
 
     def __init__(
         self,
-        world: Any,
+        world: "World",
         topic: str,
-        partitions: Any,
+        partitions: int,
         name: str,
         rng: Random,
         *,
@@ -236,17 +257,18 @@ class ExactProducer:
         self._version = rng.choice([9, 12, 13])
         self._life = -1
         self._stale = True
-        self._pending = {}
-        self._next_sequence = {}
+        self._pending: dict[int, tuple[list[Record], bytes]] = {}
+        self._next_sequence: dict[int, int] = {}
+        self._id: tuple[int, int] | None = None
         self._number = 0
-        self._last_error = {}
+        self._last_error: dict[int, str] = {}
         self._acks = dict.fromkeys(self._partitions, 0)
         self._moved = threading.Condition()
         self._ended = threading.Event()
         self._draining = False
         self._thread = threading.Thread(target=self._run, name=f"producer-{name}", daemon=True)
 
-    def start(self) -> Any:
+    def start(self) -> Self:
         self._thread.start()
         return self
 
@@ -311,7 +333,7 @@ class ExactProducer:
         name = f"{self.name}/{self._life}"
         return Wire(self._world.bootstrap, name, naive=self._naive)
 
-    def _take_turn(self, wire: Any, partition: int) -> None:
+    def _take_turn(self, wire: Wire, partition: int) -> None:
         try:
             if self.idempotent and self._id is None:
                 self._id = self._ask_for_id(wire)
@@ -329,20 +351,20 @@ class ExactProducer:
             del self._pending[partition]
             self._acknowledge(partition, records, answer.base_offset)
 
-    def _fail(self, wire: Any, partition: int, why: Any) -> None:
+    def _fail(self, wire: Wire, partition: int, why: str) -> None:
         self._last_error[partition] = why
         wire.forget(self.topic, partition)
         if not self.idempotent:
             self._pending.pop(partition, None)
 
-    def _ask_for_id(self, wire: Any) -> Any:
+    def _ask_for_id(self, wire: Wire) -> tuple[int, int]:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         answer = wire.ask_any(request, INIT_VERSION)
         if answer.error_code:
             raise Refused(answer.error_code)
         return answer.producer_id, answer.producer_epoch
 
-    def _make_batch(self, partition: int) -> tuple[list[Any], Any]:
+    def _make_batch(self, partition: int) -> tuple[list[Record], bytes]:
         records = []
         for _ in range(self._rng.choice([1, 1, 2, 5])):
             key = f"k{self._rng.randrange(self._keys)}".encode() if self._keys else None
@@ -354,19 +376,17 @@ class ExactProducer:
             self._number += 1
         self._world.history.records.extend(records)
         now_ms = self._world.now_ms()
-        settings = {}
-        if self.idempotent:
-            producer_id, epoch = self._id
-            sequence = self._next_sequence.get(partition, 0)
-            self._next_sequence[partition] = sequence + len(records)
-            settings = {
-                "producer_id": producer_id,
-                "producer_epoch": epoch,
-                "base_sequence": sequence,
-            }
-        return records, build_batch([(now_ms, r.key, r.value, ()) for r in records], **settings)
+        built: list[NewRecord] = [(now_ms, r.key, r.value, ()) for r in records]
+        if not self.idempotent:
+            return records, build_batch(built)
+        producer_id, epoch = self._id
+        sequence = self._next_sequence.get(partition, 0)
+        self._next_sequence[partition] = sequence + len(records)
+        return records, build_batch(
+            built, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+        )
 
-    def _send(self, wire: Any, partition: int, batch: bytearray) -> Any:
+    def _send(self, wire: Wire, partition: int, batch: bytes) -> ProduceResponse.Topic.Partition:
         place = wire.place(self.topic, partition)
         data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(bytearray(batch)))
         request = ProduceRequest(
@@ -379,13 +399,14 @@ class ExactProducer:
                 )
             ],
         )
-        (topic,) = wire.call(place.address, request, self._version).responses
+        response: ProduceResponse = wire.call(place.address, request, self._version)
+        (topic,) = response.responses
         (answer,) = topic.partition_responses
         if answer.error_code and answer.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             raise Refused(answer.error_code)
         return answer
 
-    def _acknowledge(self, partition: int, records: Any, base_offset: int) -> None:
+    def _acknowledge(self, partition: int, records: list[Record], base_offset: int) -> None:
         now = tick()
         with self._moved:
             for delta, record in enumerate(records):
@@ -404,33 +425,33 @@ class ExactReader:
 
     def __init__(
         self,
-        world: Any,
-        topic: Any,
-        partitions: Any,
+        world: "World",
+        topic: str,
+        partitions: int,
         *,
         committed: bool = False,
-        on_record: Any = None,
+        on_record: OnRecord | None = None,
     ) -> None:
         self.topic = topic
-        self.seen = {partition: [] for partition in range(partitions)}
+        self.seen: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(partitions)}
         self._world = world
         self.committed = committed
         self._on_record = on_record
         self._next = dict.fromkeys(self.seen, 0)
         self._told = dict.fromkeys(self.seen, 0)
-        self._last_error = {}
+        self._last_error: dict[int, str] = {}
         self._moved = threading.Condition()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"reader-{topic}", daemon=True)
 
-    def start(self) -> Any:
+    def start(self) -> Self:
         self._thread.start()
         return self
 
-    def await_end(self, ends: Any, timeout_s: float) -> None:
+    def await_end(self, ends: Mapping[int, int], timeout_s: float) -> None:
         """Reads on until it has reached `ends`, by partition; complains when it does not."""
 
-        def lacking() -> dict[Any, Any]:
+        def lacking() -> dict[int, int]:
             return {p: end for p, end in ends.items() if self._next[p] < end}
 
         with self._moved:
@@ -458,7 +479,7 @@ class ExactReader:
                 self._read(wire, partition)
         wire.close()
 
-    def _read(self, wire: Any, partition: int) -> None:
+    def _read(self, wire: Wire, partition: int) -> None:
         offset = self._next[partition]
         try:
             end = wire.end_offset(self.topic, partition, committed=self.committed)
@@ -487,7 +508,7 @@ class ExactReader:
                 self._next[partition] = max(self._next[partition], next_offset)
             self._moved.notify_all()
 
-    def _take(self, partition: int, at: int, value: Any) -> None:
+    def _take(self, partition: int, at: int, value: bytes) -> None:
         if not self.committed and at != self._next[partition]:
             self._world.complain(
                 f"a consumer of {self.topic}-{partition} got {at} after {self._next[partition] - 1}"
@@ -497,7 +518,7 @@ class ExactReader:
         if self._on_record is not None:
             self._on_record(partition, at, value)
 
-    def _check_told(self, partition: int, end: Any) -> None:
+    def _check_told(self, partition: int, end: int) -> None:
         """The end that consumers are told never goes back (KIP-207), nor does what is stable.
 
         That is, when they ask for it. What comes with records may: a leader that has died and is
@@ -511,17 +532,20 @@ class ExactReader:
         self._told[partition] = end
 
 
-def visible(data: Any, committed: Any) -> Iterator[Any]:
+def visible(
+    data: FetchResponse.Topic.Partition, committed: bool
+) -> Iterator[tuple[int | None, bytes | None, int]]:
     """Offset, value and next offset of what was fetched; (None, None, next) after a batch.
 
     As a consumer would see them: without control records and, with `committed`, without what was
     aborted.
     """
-    aborted = deque()
+    aborted: deque[tuple[int, int]] = deque()
     if committed:
         found = data.aborted_transactions or ()
         aborted = deque(sorted((t.first_offset, t.producer_id) for t in found))
-    aborting = set()
+    aborting: set[int] = set()
+    assert not isinstance(data.records, FileRegion)  # they came over the wire
     for batch in read_batches(memoryview(bytes(data.records or b""))):
         while aborted and aborted[0][0] <= batch.last_offset:
             aborting.add(aborted.popleft()[1])

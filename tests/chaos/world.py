@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import (
@@ -21,6 +21,7 @@ from embedkafka.protocol.messages.topics import (
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
 from tests.chaos import checkers
+from tests.chaos.checkers import PartitionInfo, Values
 from tests.chaos.clients import (
     AUDIT,
     SINK,
@@ -35,8 +36,9 @@ from tests.chaos.clients import (
     recent_logs,
 )
 from tests.chaos.clusters import InProcess, Served, topic_specs
-from tests.chaos.history import History, Timeline, tick
-from tests.chaos.wire import ExactProducer, ExactReader, Refused, Wire, visible
+from tests.chaos.history import History, Taken, Timeline, tick
+from tests.chaos.plan import Plan, Step
+from tests.chaos.wire import ExactProducer, ExactReader, OnRecord, Refused, Wire, visible
 
 HEALING_S = 10.0
 """How long a healed cluster may take to be whole and to serve all: a second when alone."""
@@ -55,24 +57,35 @@ IN_CLUSTER = frozenset(
 """Steps that the cluster alone carries out."""
 
 
+Probe = Callable[[], str | None]
+"""Says what is lacking, or None."""
+Ends = dict[str, dict[int, int]]
+"""The high watermarks, by topic and partition."""
+
+
 class World:
     """Everything of one round."""
 
-    def __init__(self, plan: Any, directory: Path) -> None:
+    def __init__(self, plan: Plan, directory: Path) -> None:
         self.plan = plan
         self.timeline = Timeline(directory / "timeline.txt", f"seed {plan.seed}\n{plan}")
         self.topics = topic_specs(plan)
         self.history = History(self.topics)
         self._directory = directory
         self._rng = random.Random(plan.seed + 1)
-        self._producers, self._readers, self._members, self._workers = [], [], [], []
-        self._snapshots = []
-        self._seen_by_group = {}
+        self._producers: list[ExactProducer] = []
+        self._readers: list[ExactReader] = []
+        self._members: list[Member] = []
+        self._workers: list[Worker] = []
+        self._snapshots: list[tuple[Taken, int | None]] = []
+        self._seen_by_group: dict[str, set[bytes]] = {}
         self._is_cut_short = False
-        self._limbo = None  # the tick at which a deletion was asked for that is not over
+        self._limbo: int | None = (
+            None  # the tick at which a deletion was asked for that is not over
+        )
         self.note = self.timeline.note
         self.complain = self.timeline.complain
-        kind = Served if plan.served else InProcess
+        kind: type[Served | InProcess] = Served if plan.served else InProcess
         self.cluster = kind(plan, directory, self.timeline)
         self.bootstrap = self.cluster.bootstrap
         self._wire = Wire(self.bootstrap, "observer")
@@ -105,7 +118,7 @@ class World:
         finally:
             self._end()
 
-    def _describe(self) -> Any:
+    def _describe(self) -> str:
         try:
             return bounded(self.cluster.describe)
         except Exception as error:
@@ -115,7 +128,9 @@ class World:
         self._check_failures()
         if self.timeline.complaints:
             self._save_client_logs()
-        for client in (*self._producers, *self._readers, *self._members, *self._workers):
+        clients: list[ExactProducer | ExactReader | Member | Worker] = [*self._producers]
+        clients += [*self._readers, *self._members, *self._workers]
+        for client in clients:
             client.leave()
         self._wire.close()
         try:
@@ -182,8 +197,8 @@ class World:
         reader = ExactReader(self, topic, self.topics[topic].partitions, **settings)
         self._readers.append(reader.start())
 
-    def _check_txn(self, topic: str) -> Any:
-        def check(partition: int, offset: int, value: Any) -> None:
+    def _check_txn(self, topic: str) -> OnRecord:
+        def check(partition: int, offset: int, value: bytes) -> None:
             name = value.decode().partition(" ")[0]
             txn = self.history.txns.get(name)
             where = f"{topic}-{partition}@{offset}"
@@ -210,7 +225,7 @@ class World:
             reader.leave()
         self._readers, self._members, self._workers = [], [], []
 
-    def _await_progress(self, when: Any) -> None:
+    def _await_progress(self, when: str) -> None:
         """Every producer gets an acknowledgement from every partition."""
         for producer in self._producers:
             if not producer.await_acks(HEALING_S):
@@ -218,11 +233,11 @@ class World:
 
     # -- steps
 
-    def _carry_out(self, step: Any) -> None:
+    def _carry_out(self, step: Step) -> None:
         act = getattr(self.cluster, step.act) if step.act in IN_CLUSTER else None
         self._carry_out_bounded(act or getattr(self, f"_{step.act}"), *step.arguments)
 
-    def _carry_out_bounded(self, act: Callable[[], None], *arguments: Any) -> None:
+    def _carry_out_bounded(self, act: Callable[..., None], *arguments: object) -> None:
         try:
             bounded(act, *arguments, timeout_s=STEP_S)
         except Hangs:
@@ -233,16 +248,21 @@ class World:
             self.note(stacks)
             raise AssertionError(f"{act.__name__} {arguments} hangs") from None
 
-    def _advance(self, seconds: Any) -> None:
+    def _in_process(self) -> InProcess:
+        """For steps that a served cluster cannot take; its plans have none of them."""
+        assert isinstance(self.cluster, InProcess)
+        return self.cluster
+
+    def _advance(self, seconds: int) -> None:
         self.history.close_all()
         self.cluster.advance(seconds)
 
     def _reopen(self) -> None:
-        self.cluster.reopen()
+        self._in_process().reopen()
         self._snapshots.clear()  # another cluster does not take them
 
     def _snapshot(self) -> None:
-        taken = self.history.snapshot(self.cluster.kafka.snapshot)
+        taken = self.history.snapshot(self._in_process().kafka.snapshot)
         self._snapshots.append((taken, self._limbo))
 
     def _restore(self, number: int) -> None:
@@ -251,7 +271,7 @@ class World:
             self._stay("restore")
             return
         taken, self._limbo = self._snapshots[number]
-        self.history.restore(taken, self.cluster.kafka.restore)
+        self.history.restore(taken, self._in_process().kafka.restore)
         self._begin_again()
 
     def _reset(self) -> None:
@@ -259,11 +279,11 @@ class World:
         if hanging:
             self._stay("reset")
             return
-        self.history.reset(self.cluster.kafka.reset)
+        self.history.reset(self._in_process().kafka.reset)
         self._limbo = None
         self._begin_again()
 
-    def _stay(self, act: Any) -> None:
+    def _stay(self, act: str) -> None:
         """A client that hangs cannot be ended: it would commit what it read in another time."""
         self.note(f"no {act}, nor what follows: {', '.join(hanging)} hang still")
         self._is_cut_short = True
@@ -294,7 +314,7 @@ class World:
         self.note(f"the deletion is answered with {code.name}")
         return code
 
-    def _administer(self, request: Any, version: int) -> Any:
+    def _administer(self, request: object, version: int) -> Any:
         """Asks a broker that works: one that stands still would do it when nobody expects it.
 
         Only one is asked, and once: if its answer is lost, the next one's is about what it did.
@@ -305,7 +325,7 @@ class World:
         address = addresses[tick() % len(addresses)]
         return self._wire.call(address, request, version, 10_000)
 
-    def _create_doomed(self, *, must: Any) -> bool:
+    def _create_doomed(self, *, must: bool) -> bool:
         """`must`: the name was said to be free."""
         spec = self.topics["doomed"]
         wanted = CreateTopicsRequest.Topic(
@@ -331,7 +351,7 @@ class World:
             self.complain("a deletion was answered before the name was free")
         return False
 
-    def _reassign(self, number: int, replicas: Any) -> None:
+    def _reassign(self, number: int, replicas: tuple[int, ...]) -> None:
         topics = sorted(self.topics)
         topic = topics[number % len(topics)]
         partition = number % self.topics[topic].partitions
@@ -343,15 +363,13 @@ class World:
     def _elect(self) -> None:
         self._ask_controller("election", ElectLeadersRequest(topic_partitions=None), 1)
 
-    def _ask_controller(self, what: str, request: Any, version: int) -> Any:
+    def _ask_controller(self, what: str, request: object, version: int) -> None:
         try:
             address = self._wire.controller_address()
             answer = self._wire.call(address, request, version, timeout_ms=3_000)
             self.note(f"{what} is answered with {ErrorCode(answer.error_code).name}")
-            return answer
         except (OSError, Refused) as error:
             self.note(f"{what} is not answered: {error}")
-            return None
 
     # -- the end
 
@@ -389,13 +407,14 @@ class World:
             self.complain(str(failure))
 
     def _await(
-        self, what: str, probe: Any, timeout_s: float = HEALING_S, *, progress: bool = False
+        self, what: str, probe: Probe, timeout_s: float = HEALING_S, *, progress: bool = False
     ) -> bool:
         """Asks again and again; `probe` says what is lacking, or None. Whether it came true.
 
         With `progress` the time counts from the last change of what is lacking.
         """
-        deadline, known = time.monotonic() + timeout_s, None
+        deadline = time.monotonic() + timeout_s
+        known: str | None = None
         while True:
             try:
                 lacking = probe()
@@ -411,7 +430,7 @@ class World:
                 return False
             threading.Event().wait(0.05)
 
-    def _end_limbo(self) -> Any:
+    def _end_limbo(self) -> str | None:
         """Deletes it again, for the first time may have been for nothing, and creates it."""
         code = self._delete_doomed()
         gone = code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -440,15 +459,15 @@ class World:
             return f"moves under way: {moving}"
         return None
 
-    def _partitions(self) -> Iterator[tuple[Any, Any, Any]]:
+    def _partitions(self) -> Iterator[tuple[str, int, PartitionInfo]]:
         """Topic, partition and what is told of it, for all topics there are."""
         for topic in self._wire.metadata().topics:
             for info in topic.partitions:
                 yield topic.name, info.partition_index, info
 
-    def _await_ends(self) -> dict[Any, Any]:
+    def _await_ends(self) -> Ends:
         """The high watermark of every partition, by topic."""
-        found = {}
+        found: Ends = {}
 
         def ask() -> None:
             found.clear()
@@ -460,21 +479,21 @@ class World:
             raise AssertionError("nothing can be compared")
         return found
 
-    def _await_copies(self, ends: Any) -> None:
+    def _await_copies(self, ends: Ends) -> None:
         (sink,) = [r for r in self._readers if r.topic == SINK]
 
-        def lacking() -> Any:
+        def lacking() -> str | None:
             counts = {p: len(seen) for p, seen in sink.seen.items()}
             short = {p: (counts[p], end) for p, end in ends[SOURCE].items() if counts[p] < end}
             return f"copies by partition: {short}" if short else None
 
         self._await("everything is copied", lacking, STALLING_S, progress=True)
 
-    def _await_groups(self, ends: Any) -> None:
+    def _await_groups(self, ends: Ends) -> None:
         for group in self._seen_by_group:
             consumer = make_consumer(self, group, "classic", **{"group.id": group})
 
-            def lacking(consumer: Any = consumer) -> Any:
+            def lacking(consumer: Consumer = consumer) -> str | None:
                 wanted = ends["orders"]
                 places = [TopicPartition("orders", p) for p in wanted]
                 try:
@@ -492,7 +511,7 @@ class World:
         for n in range(WORKERS if "copy" in self.plan.workloads else 0):
             producer = make_transactional(self, f"worker{n}")
 
-            def end(producer: Any = producer) -> Any:
+            def end(producer: Producer = producer) -> str | None:
                 try:
                     bounded(producer.init_transactions, 3)
                 except (Hangs, KafkaException) as error:
@@ -509,9 +528,9 @@ class World:
                 return f"{topic}-{partition} ends at {end} and is stable up to {stable}"
         return None
 
-    def _compare(self, ends: Any) -> None:
+    def _compare(self, ends: Ends) -> None:
         ordered = {p.name for p in self._producers if p.idempotent}
-        sources = {}
+        sources: dict[int, Values] = {}
         readers = {reader.topic: reader for reader in self._readers}
         for topic, partition, info in list(self._partitions()):
             compacted = topic == "compacted"
@@ -536,15 +555,17 @@ class World:
         if "copy" in self.plan.workloads:
             self._compare_copies(readers, sources, ends)
 
-    def _check_groups(self, found: Any) -> None:
+    def _check_groups(self, found: Values) -> None:
         for group, seen in self._seen_by_group.items():
             missed = [value for _, value in found if value not in seen]
             if missed:
                 self.complain(f"{group} passed over {len(missed)} records, {missed[:3]}")
 
-    def _compare_copies(self, readers: Any, sources: Any, ends: Any) -> None:
+    def _compare_copies(
+        self, readers: dict[str, ExactReader], sources: dict[int, Values], ends: Ends
+    ) -> None:
         """What was seen along the way, and what a consumer sees who reads only now."""
-        now = {}
+        now: dict[str, dict[int, Values]] = {}
         for topic in (SINK, AUDIT):
             reader = readers[topic]
             reader.await_end(ends[topic], HEALING_S)
@@ -554,8 +575,9 @@ class World:
                 checkers.check_seen(self, reader, partition, found)
         checkers.check_copies(self, sources, now[SINK], now[AUDIT])
 
-    def _read_committed(self, topic: str, partition: int, end: Any) -> Any:
-        found, offset = [], 0
+    def _read_committed(self, topic: str, partition: int, end: int) -> Values:
+        found: Values = []
+        offset = 0
         deadline = time.monotonic() + HEALING_S
         while offset < end and time.monotonic() < deadline:
             try:

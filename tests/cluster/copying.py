@@ -5,12 +5,12 @@ again; a producer that has died is replaced.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import confluent_kafka
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from embedkafka import EmbeddedKafka
 from tests.cluster.traffic import make_consumer, make_producer
@@ -31,8 +31,8 @@ class Copier:
     def __init__(
         self,
         kafka: EmbeddedKafka,
-        source: Any,
-        sink: Any,
+        source: str,
+        sink: str,
         *,
         name: str,
         group: str,
@@ -43,7 +43,7 @@ class Copier:
         self.is_fenced = False
         self.committed = 0
         self.aborted = 0
-        self.deaths = []
+        self.deaths: list[KafkaError] = []
         self._kafka = kafka
         self._name = name
         self._size = size
@@ -52,13 +52,13 @@ class Copier:
             kafka, group, **{"isolation.level": "read_committed", "enable.partition.eof": False}
         )
         self._consumer.subscribe([source])
-        self._producer = None
+        self._producer: Producer | None = None
         self._ended = threading.Event()
         self._moved = threading.Condition()
-        self._failure = None
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"copier-{name}", daemon=True)
 
-    def start(self) -> Any:
+    def start(self) -> Self:
         self._thread.start()
         return self
 
@@ -77,7 +77,7 @@ class Copier:
     def await_fencing(self, timeout_s: float = 60.0) -> None:
         self._await(lambda: self.is_fenced, "the fencing", timeout_s)
 
-    def _await(self, fact: Any, what: str, timeout_s: float) -> None:
+    def _await(self, fact: Callable[[], bool], what: str, timeout_s: float) -> None:
         with self._moved:
             reached = self._moved.wait_for(lambda: fact() or self._failure, timeout_s)
         if self._failure is not None:
@@ -111,7 +111,7 @@ class Copier:
         with self._moved:
             self._moved.notify_all()
 
-    def _copy(self, messages: Any) -> None:
+    def _copy(self, messages: list[confluent_kafka.Message]) -> None:
         producer = self._producer
         producer.begin_transaction()
         for message in messages:
@@ -128,7 +128,7 @@ class Copier:
             _insist(producer.commit_transaction)
             self.committed += 1
 
-    def _on_refusal(self, error: Any) -> None:
+    def _on_refusal(self, error: KafkaError) -> None:
         if error.code() == confluent_kafka.KafkaError._FENCED:
             self.is_fenced = True
         elif error.txn_requires_abort():
@@ -194,8 +194,8 @@ class JavaCopier:
         self,
         java: Any,
         kafka: EmbeddedKafka,
-        source: Any,
-        sink: Any,
+        source: str,
+        sink: str,
         *,
         name: str = "copier",
         group: str = "copiers",

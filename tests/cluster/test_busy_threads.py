@@ -72,8 +72,13 @@ class Spinning:
         monkeypatch.setattr(threads, "PATIENCE_S", 0.5)
 
     def begin(self, kafka: EmbeddedKafka) -> None:
-        settings = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
-        self._client = AdminClient({**settings, "client.id": "spin"})
+        self._client = AdminClient(
+            {
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "log_level": 0,
+                "client.id": "spin",
+            }
+        )
         self._asking = threading.Thread(target=self._ask)
         self._asking.start()
         assert self.spins.wait(PATIENCE_S)

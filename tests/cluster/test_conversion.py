@@ -9,6 +9,8 @@ import pytest
 from embedkafka import EmbeddedKafka
 from embedkafka.records.batch import RecordBatch
 from embedkafka.records.compression import Compression
+from embedkafka.records.conversion import down_convert_fetched
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.server import fetch_conversion
 from tests.wire.one_partition import (
     T0,
@@ -23,12 +25,11 @@ from tests.wire.raw_client import RawClient
 
 def test_others_are_served_while_records_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
-    convert = fetch_conversion.down_convert_fetched
 
-    def convert_slowly(*args: Any, **how: str) -> Any:
+    def convert_slowly(records: BytesLike, *, magic: int, first_offset: int) -> bytes:
         begun.set()
         assert may_end.wait(60)
-        return convert(*args, **how)
+        return down_convert_fetched(records, magic=magic, first_offset=first_offset)
 
     monkeypatch.setattr(fetch_conversion, "down_convert_fetched", convert_slowly)
     with EmbeddedKafka() as kafka:

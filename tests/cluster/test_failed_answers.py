@@ -1,6 +1,7 @@
 """A bug in one client's answer, on the thread of another client."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,10 +37,14 @@ def test_an_answer_that_fails_costs_neither_the_producer_nor_other_consumers(
     request = fetch_request("orders", 0, max_wait_ms=30_000, min_bytes=1)
     clients = [RawClient(host, int(port), client_id=name) for name in ("one", BROKEN, "two")]
     waiting = kafka.broker(1)._lifecycle.require_broker().replicas.waiters.fetch
+
+    def waits(number: int) -> bool:
+        return waiting.delayed == number
+
     sent = []
     for number, client in enumerate(clients, 1):
         sent.append(client.send(request, FETCH_BY_NAME))
-        eventually(lambda number=number: waiting.delayed == number, "the fetch waits")
+        eventually(partial(waits, number), "the fetch waits")
     orders.send("written")
     for client, correlation_id in zip(clients, sent, strict=True):
         if client is clients[1]:

@@ -65,12 +65,13 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedK
     topic = kafka.topic("orders", partitions=6, replication=3)
     topic.send_many(map(str, range(60)))
     leaving = kafka.broker(2)
-    broker, led_at_end = leaving._lifecycle.require_broker(), []
+    broker = leaving._lifecycle.require_broker()
+    led_at_end: list[int] = []
     stop = broker.stop
 
-    def look_then_stop(**how: str) -> None:
+    def look_then_stop(*, keep: bool = True) -> None:
         led_at_end.extend(p for p in range(6) if kafka.leader_of("orders", p) == 2)
-        stop(**how)
+        stop(keep=keep)
 
     broker.stop = look_then_stop
     with sending(kafka, "orders", partitions=6) as sender:

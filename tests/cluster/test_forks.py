@@ -63,7 +63,7 @@ def run_forked(act: Any, *arguments: Any) -> Any:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_children_of_multiprocessing_produce_to_the_cluster(method: str) -> None:
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)  # typeshed: only some have a Process
     with EmbeddedKafka() as kafka:
         orders = kafka.topic("orders")
         orders.send("parent")

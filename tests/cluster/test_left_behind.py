@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -62,12 +63,13 @@ def private_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def await_end(name: str) -> None:
     for thread in threading.enumerate():
         if thread.name == name:
-            thread._started.wait(PATIENCE_S)  # who started it was interrupted
+            # Its starter was interrupted.
+            thread._started.wait(PATIENCE_S)  # type: ignore[attr-defined]  # private
             thread.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize("at_exit", ["", WITHOUT_NEW_THREADS], ids=["as-it-is", "no-threads"])
-def test_a_program_that_ends_without_close_leaves_nothing(at_exit: Any, tmp_path: Path) -> None:
+def test_a_program_that_ends_without_close_leaves_nothing(at_exit: str, tmp_path: Path) -> None:
     program = NEVER_CLOSED + at_exit
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S
@@ -161,11 +163,11 @@ def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(
     closed = threading.Event()
     boot_all = Brokers.boot_all
 
-    def close_and_return(number: int, frame: bytes) -> None:
+    def close_and_return(number: int, frame: FrameType | None) -> None:
         kafka.close()
         closed.set()
 
-    def interrupted(nodes: Any) -> None:
+    def interrupted(nodes: Brokers) -> None:
         os.kill(os.getpid(), signal.SIGUSR1)
         assert closed.wait(PATIENCE_S)
         boot_all(nodes)

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,8 +58,9 @@ def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path: Pat
     with EmbeddedKafka(data_dir=inside) as kafka:
         broker = kafka.broker(1)._lifecycle.incarnation.broker
         client = BrokerClient("127.0.0.1", broker.port(CONTROL_LISTENER), SystemClock(), "stranger")
-        told = {"controller_id": 1, "controller_epoch": 99, "broker_epoch": 2**62}
-        partition = {
+        # Fields that two requests share, of several types.
+        told: dict[str, Any] = {"controller_id": 1, "controller_epoch": 99, "broker_epoch": 2**62}
+        partition: dict[str, Any] = {
             "partition_index": 0,
             "controller_epoch": 99,
             "leader": 1,

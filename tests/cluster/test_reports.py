@@ -36,7 +36,7 @@ def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKa
         }
     )
     consumer.subscribe(["orders"])
-    consumer.commit(consumer.poll(20), asynchronous=False)
+    consumer.commit(message=consumer.poll(20), asynchronous=False)
 
     report = kafka.report()
     consumer.close()

@@ -165,7 +165,7 @@ def test_every_version_that_can_fail_tells_its_client(api: Any) -> None:
     for version in range(low, high + 1):
         asked = filled(request_type(api), version)
         response = error_response(api, asked, ErrorCode.INVALID_RECORD, version=version)
-        data = b"".join(bytes(part) for part in codec.encode_parts(response, version))
+        data = codec.encode(response, version)
         told = codec.decode(response_type(api), version, memoryview(data))
         assert ErrorCode.INVALID_RECORD in errors_in(told), f"v{version}: {told}"
 

@@ -131,7 +131,10 @@ def test_an_open_transaction_is_nobodys_any_more(kafka: EmbeddedKafka) -> None:
 
 
 def test_brokers_come_back_and_topics_of_the_beginning_too() -> None:
-    topics = {"orders": 2, "prices": TopicSpec(config={"cleanup.policy": "compact"})}
+    topics: dict[str, int | TopicSpec] = {
+        "orders": 2,
+        "prices": TopicSpec(config={"cleanup.policy": "compact"}),
+    }
     with EmbeddedKafka(brokers=3, topics=topics) as kafka:
         kafka.existing_topic("orders").send("a")
         kafka.broker(2).kill()

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 
 from embedkafka import EmbeddedKafka
 from embedkafka.cluster import broker_process, ensemble
+from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.group.consumer.assignors import ASSIGNORS
 from embedkafka.log import config as log_config
 from embedkafka.log.log import Log
@@ -37,6 +38,8 @@ from embedkafka.protocol.messages.consumer_groups import (
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.scheduler import _Task
+from embedkafka.server.adapters import LocalPartitions
 from embedkafka.server.broker import Broker
 from embedkafka.server.config import group as group_settings
 from embedkafka.server.config import part_configs
@@ -66,6 +69,19 @@ ROOT: Final = Path(log_config.__file__).parents[1]
 Probe = Callable[[Broker], Any]
 
 # -- how the parts are reached
+
+
+def cleaner_backoff_ms(broker: Broker) -> float | None:
+    task = broker.logs._cleaner_task
+    assert isinstance(task, _Task)
+    return task.period_ms
+
+
+def local_partitions(coordinator: CoordinatorRuntime[Any, Any]) -> LocalPartitions:
+    """The logs of the coordinator's partitions, whatever its shards and effects are."""
+    logs = coordinator._host._logs
+    assert isinstance(logs, LocalPartitions)
+    return logs
 
 
 def log_of(broker: Broker, topic: str = TOPIC) -> Log:
@@ -176,14 +192,14 @@ def connection_timeout_ms(broker: Broker) -> int:
         patch.setattr(ensemble, "KazooZk", Kazoo)
         broker_process.BrokerProcess(zookeeper="zk:1", broker_id=1)._connect(broker.spec.config)
         timeout_ms = part_configs.zookeeper_connect_timeout_ms(broker.spec.config)
-        ensemble.RealEnsemble("zk:1", None, connect_timeout_ms=timeout_ms).observe()  # type: ignore[arg-type]
+        ensemble.RealEnsemble("zk:1", None, connect_timeout_ms=timeout_ms).observe()
     (timeout_ms,) = set(made)
     return timeout_ms
 
 
 def session_timeout_ms(broker: Broker) -> int:
     store: ZkStore = broker._zk_store
-    return store._timeout_ms  # type: ignore[attr-defined,no-any-return]  # the one in memory
+    return store._timeout_ms  # type: ignore[attr-defined]  # the one in memory
 
 
 def default_assignors(broker: Broker) -> tuple[str, ...]:
@@ -257,7 +273,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "leader.replication.throttled.rate": (
         lambda broker: broker.replicas.leader_quota._bytes_per_second
     ),
-    "log.cleaner.backoff.ms": lambda broker: broker.logs._cleaner_task.period_ms,
+    "log.cleaner.backoff.ms": cleaner_backoff_ms,
     "log.cleaner.dedupe.buffer.size": cleaner("log_cleaner_dedupe_buffer_size"),
     "log.cleaner.enable": cleaner("log_cleaner_enable"),
     "log.cleaner.io.buffer.load.factor": cleaner("log_cleaner_io_buffer_load_factor"),
@@ -288,9 +304,11 @@ PROBES: Final[Mapping[str, Probe]] = {
     "num.partitions": lambda broker: len(plan(broker).assignment),
     "offset.metadata.max.bytes": group("offset_metadata_max_bytes"),
     "offsets.commit.timeout.ms": (
-        lambda broker: broker.groups.coordinator._host._logs.append_timeout_ms
+        lambda broker: local_partitions(broker.groups.coordinator).append_timeout_ms
     ),
-    "offsets.load.buffer.size": lambda broker: broker.groups.coordinator._host._logs.load_bytes,
+    "offsets.load.buffer.size": (
+        lambda broker: local_partitions(broker.groups.coordinator).load_bytes
+    ),
     "offsets.retention.check.interval.ms": group("offsets_retention_check_interval_ms"),
     "offsets.retention.minutes": times(60_000, group("offsets_retention_ms")),
     "offsets.topic.compression.codec": (
@@ -345,7 +363,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     ),
     "transaction.remove.expired.transaction.cleanup.interval.ms": txn("remove_expired_interval_ms"),
     "transaction.state.log.load.buffer.size": (
-        lambda broker: broker.txns.coordinator._host._logs.load_bytes
+        lambda broker: local_partitions(broker.txns.coordinator).load_bytes
     ),
     "transaction.state.log.min.isr": lambda broker: int(
         internal(of_groups=False)(broker)[2]["min.insync.replicas"]
@@ -497,7 +515,7 @@ def alter(
 def describe(kafka: EmbeddedKafka) -> Mapping[str, Any]:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     (described,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
-    return described.result(WAIT_S)  # type: ignore[no-any-return]  # the client has no types
+    return described.result(WAIT_S)
 
 
 # -- brokers

@@ -288,11 +288,14 @@ def test_a_later_cluster_finds_what_zookeeper_and_the_directory_have_kept(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
     hosts = f"{zookeeper.connect_string}/kept"
-    place = {"zookeeper": hosts, "data_dir": tmp_path, "config": IN_PROCESS}
-    with EmbeddedKafka(**place) as first:
+
+    def cluster() -> EmbeddedKafka:
+        return EmbeddedKafka(zookeeper=hosts, data_dir=tmp_path, config=IN_PROCESS)
+
+    with cluster() as first:
         first.topic("orders").send("kept")
         cluster_id = first.cluster_id
-    with EmbeddedKafka(**place) as second:
+    with cluster() as second:
         assert second.cluster_id == cluster_id
         assert [m.text for m in second.existing_topic("orders").read()] == ["kept"]
     assert [path.name for path in tmp_path.iterdir()] == ["broker-1"]

@@ -1,18 +1,19 @@
 """Spark's own connector against a cluster: embedded, or any other with `--kafka-bootstrap`."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from embedkafka import EmbeddedKafka
 
 
-def pytest_collection_modifyitems(config: Any, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(config.rootpath / "tests" / "spark"):
             item.add_marker(pytest.mark.spark)
@@ -22,7 +23,7 @@ def pytest_collection_modifyitems(config: Any, items: list[pytest.Item]) -> None
 
 
 @pytest.fixture
-def admin(kafka: EmbeddedKafka) -> Any:
+def admin(kafka: EmbeddedKafka) -> AdminClient:
     """A stock admin client, for what topic handles do not offer."""
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
@@ -33,15 +34,23 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path / "checkpoint"
 
 
-@pytest.fixture
-def start_query(spark: SparkSession, tmp_path: Path) -> Iterator[Any]:
-    """Starts a query into a table in memory; `query.rows()` are the rows so far."""
-    queries = []
+class TableQuery(StreamingQuery):
+    """The type of what `start_query` starts: a query of Spark's with one method more."""
 
-    def start(frame: Any, *, trigger: Any = None, output_mode: str = "append") -> Any:
+    rows: Callable[[], list[Row]]
+
+
+@pytest.fixture
+def start_query(spark: SparkSession) -> Iterator[Callable[..., TableQuery]]:
+    """Starts a query into a table in memory; `query.rows()` are the rows so far."""
+    queries: list[TableQuery] = []
+
+    def start(
+        frame: DataFrame, *, trigger: dict[str, Any] | None = None, output_mode: str = "append"
+    ) -> TableQuery:
         name = f"table_{uuid.uuid4().hex}"
         writer = frame.writeStream.format("memory").queryName(name).outputMode(output_mode)
-        query = (writer.trigger(**trigger) if trigger else writer).start()
+        query = cast(TableQuery, (writer.trigger(**trigger) if trigger else writer).start())
         query.rows = lambda: spark.table(name).collect()
         queries.append(query)
         return query

@@ -2,27 +2,26 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from embedkafka import EmbeddedKafka
 from embedkafka.spark.frames import run_available_now, stream
+from tests.spark.conftest import TableQuery
 
 #: Spark's admin client asks a dead leader until this is over, on Apache Kafka as well; a minute
 #: by default.
 IMPATIENT = {"kafka.request.timeout.ms": 3000, "kafka.default.api.timeout.ms": 4000}
 
 
-def numbers(start: Any, end: Any) -> Any:
+def numbers(start: int, end: int) -> list[str]:
     return [str(n) for n in range(start, end)]
 
 
 def test_a_running_query_outlives_the_leader_of_its_source(
     spark: SparkSession,
     kafka_cluster: Callable[..., EmbeddedKafka],
-    start_query: Callable[..., StreamingQuery],
+    start_query: Callable[..., TableQuery],
 ) -> None:
     kafka = kafka_cluster(brokers=3)
     topic = kafka.topic(partitions=2, replication=3)
@@ -68,7 +67,7 @@ def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(
 def test_a_running_query_outlives_a_rolling_restart(
     spark: SparkSession,
     kafka_cluster: Callable[..., EmbeddedKafka],
-    start_query: Callable[..., StreamingQuery],
+    start_query: Callable[..., TableQuery],
 ) -> None:
     kafka = kafka_cluster(brokers=3)
     topic = kafka.topic(replication=3)

@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from embedkafka import EmbeddedKafka
 from embedkafka.cluster.topic import Topic
 from embedkafka.spark.frames import run_available_now, stream
+from tests.spark.conftest import TableQuery
 
 NOW = {"availableNow": True}
 
@@ -35,7 +35,7 @@ def texts(topic: Any, count: int | None = None) -> Any:
 
 
 def test_available_now_takes_what_is_there_and_ends(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     topic = kafka.topic(partitions=3)
     topic.send_many(str(n) for n in range(50))
@@ -45,7 +45,7 @@ def test_available_now_takes_what_is_there_and_ends(
 
 
 def test_a_running_query_sees_records_as_they_come(
-    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
 ) -> None:
     query = start_query(stream(spark, kafka_topic))
     for number in range(3):
@@ -55,7 +55,7 @@ def test_a_running_query_sees_records_as_they_come(
 
 
 def test_latest_leaves_out_what_was_there_before(
-    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
 ) -> None:
     kafka_topic.send("before")
     query = start_query(stream(spark, kafka_topic, options={"startingOffsets": "latest"}))
@@ -66,7 +66,7 @@ def test_latest_leaves_out_what_was_there_before(
 
 
 def test_starting_offsets_as_json_and_by_timestamp(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     topic = kafka.topic(partitions=2)
     for number in range(6):
@@ -116,7 +116,7 @@ def test_a_query_stopped_in_the_middle_goes_on_where_it_was(
 
 
 def test_max_offsets_per_trigger_bounds_every_batch(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     topic = kafka.topic(partitions=2)
     topic.send_many(str(n) for n in range(50))
@@ -130,7 +130,7 @@ def test_max_offsets_per_trigger_bounds_every_batch(
 
 
 def test_assign_and_pattern_as_streams(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     first, second = kafka.topic("stream-one", partitions=2), kafka.topic("stream-two")
     for partition in (0, 1):
@@ -149,7 +149,7 @@ def test_assign_and_pattern_as_streams(
 
 
 def test_a_topic_that_grows_is_read_whole(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     topic = kafka.topic(partitions=1)
     topic.send("old partition")
@@ -165,7 +165,7 @@ def test_a_topic_that_grows_is_read_whole(
 
 
 def test_a_topic_that_comes_later_joins_a_pattern(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     kafka.topic("late-1").send("first")
     options = {
@@ -234,7 +234,7 @@ def test_a_topic_deleted_and_made_again_between_two_runs(
 
 
 def test_a_topic_deleted_under_a_query_that_does_not_mind(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     doomed, other = kafka.topic("doomed-1"), kafka.topic("doomed-2")
     doomed.send("gone soon")
@@ -292,7 +292,7 @@ def test_counts_go_on_across_a_restart(
 
 
 def test_the_older_way_of_finding_offsets_uses_a_consumer_group(
-    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., StreamingQuery]
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
 ) -> None:
     topic = kafka.topic(partitions=2)
     topic.send_many(str(n) for n in range(10))

@@ -2,17 +2,16 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from orders.job import ENRICHED, ORDER, PRICE, Topics, enrich, revenue, run
 from pyspark.sql import SparkSession
 
-from embedkafka import EmbeddedKafka
+from embedkafka import EmbeddedKafka, Topic
 
 pytestmark = [
     pytest.mark.spark,
@@ -25,7 +24,7 @@ NOON = "2026-03-01T12:00:00Z"
 
 
 @pytest.fixture
-def topics(kafka: EmbeddedKafka) -> Iterator[list[Any]]:
+def topics(kafka: EmbeddedKafka) -> Iterator[list[Topic]]:
     """The job's four topics, under names of their own."""
     made = [kafka.topic(partitions=2) for _ in range(4)]
     yield made
@@ -34,7 +33,9 @@ def topics(kafka: EmbeddedKafka) -> Iterator[list[Any]]:
 
 
 @pytest.fixture
-def run_job(kafka: EmbeddedKafka, spark: SparkSession, topics: list[Any], tmp_path: Path) -> Any:
+def run_job(
+    kafka: EmbeddedKafka, spark: SparkSession, topics: list[Topic], tmp_path: Path
+) -> Callable[[], None]:
     """Runs the job once over all there is; its checkpoints last for the test."""
     orders, prices, enriched, revenue = (topic.name for topic in topics)
     names = Topics(orders=orders, prices=prices, enriched=enriched, revenue=revenue)
@@ -64,7 +65,7 @@ def test_revenue_adds_up_by_article(spark: SparkSession) -> None:
     assert (total.orders, total.pieces, total.revenue) == (2, 4, Decimal("1.20"))
 
 
-def test_orders_are_enriched_and_counted(topics: list[Any], run_job: Any) -> None:
+def test_orders_are_enriched_and_counted(topics: list[Topic], run_job: Callable[[], None]) -> None:
     orders, prices, enriched, revenue = topics
     prices.send_json({"sku": "apple", "price": 0.3, "valid_from": DAY}, key="apple")
     orders.send_json({"order_id": 1, "sku": "apple", "quantity": 2, "at": NOON}, key="1")
@@ -76,7 +77,9 @@ def test_orders_are_enriched_and_counted(topics: list[Any], run_job: Any) -> Non
     assert revenue.read_json() == [{"sku": "apple", "orders": 1, "pieces": 2, "revenue": 0.6}]
 
 
-def test_an_order_waits_for_its_price_across_a_restart(topics: list[Any], run_job: Any) -> None:
+def test_an_order_waits_for_its_price_across_a_restart(
+    topics: list[Topic], run_job: Callable[[], None]
+) -> None:
     orders, prices, enriched, revenue = topics
     orders.send_json({"order_id": 1, "sku": "bread", "quantity": 1, "at": NOON}, key="1")
     run_job()
