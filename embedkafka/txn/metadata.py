@@ -151,7 +151,7 @@ class Transaction:
             client_version=client_version,
         )
 
-    def fenced(self, *, client_version: int, now_ms: int) -> "Transaction":
+    def fenced(self, *, client_version: int, next_producer_id: int, now_ms: int) -> "Transaction":
         """Prepares an abort on the coordinator's initiative.
 
         It takes a new epoch in every version, which fences the producer: it can no longer end the
@@ -163,6 +163,7 @@ class Transaction:
             self,
             state=move(fence, TxnState.PREPARE_ABORT),
             previous_producer_id=self.producer_id,
+            next_producer_id=next_producer_id,
             producer_epoch=min(self.producer_epoch + 1, MAX_PRODUCER_EPOCH),
             last_producer_epoch=self.producer_epoch if has_bump else NO_PRODUCER_EPOCH,
             last_update_timestamp_ms=now_ms,

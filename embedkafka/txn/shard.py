@@ -58,7 +58,10 @@ ErrorReply = Callable[[ErrorCode], None]
 
 
 class Entry:
-    """A transactional id: its stored state, and the state of the step in flight."""
+    """A transactional id: its stored state, and the state of the step in flight.
+
+    From the moment an outcome is stored, its completion is the step in flight.
+    """
 
     __slots__ = ("current", "pending")
 
@@ -115,11 +118,11 @@ class TxnShard:
         out = Decisions()
         try:
             entry = self._require_or_create(transactional_id, timeout_ms, now_ms)
+            _refuse_init(entry, expected)
             if entry.current.state is TxnState.ONGOING:
-                self._refuse_init(entry, expected)
                 self._abort(entry, AnswerComeAgain(reply=reply), out, now_ms)
             else:
-                target = self._initialized(entry, expected, timeout_ms, now_ms)
+                target = self._initialized(entry.current, expected, timeout_ms, now_ms)
                 self._step(entry, target, AnswerProducer(entry=entry, reply=reply), out)
         except ApiError as error:
             out.answer(reply, Result(error.code))
@@ -137,23 +140,13 @@ class TxnShard:
             entry = self._entries[transactional_id] = Entry(created)
         return entry
 
-    def _refuse_init(self, entry: Entry, expected: ProducerIdAndEpoch | None) -> None:
-        if entry.pending is not None:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if expected is not None and not _may_recover(entry.current, expected):
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if entry.current.state in PREPARED:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-
     def _initialized(
         self,
-        entry: Entry,
+        current: Transaction,
         expected: ProducerIdAndEpoch | None,
         timeout_ms: int,
         now_ms: int,
     ) -> Transaction:
-        self._refuse_init(entry, expected)
-        current = entry.current
         is_current = expected is None or expected.epoch == current.producer_epoch
         if current.is_epoch_exhausted and is_current:
             return current.rotated(
@@ -186,12 +179,10 @@ class TxnShard:
             # In this order: the producer may already have the id and epoch of the step in flight.
             self._refuse_step_under_way(transactional_id)
             entry = self._require_owned(transactional_id, producer)
-            current = entry.current
-            if current.state in PREPARED:
-                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         except ApiError as error:
             out.answer(reply, error.code)
             return out.done()
+        current = entry.current
         if current.state is TxnState.ONGOING and partitions <= current.partitions:
             out.answer(reply, ErrorCode.NONE)
             return out.done()
@@ -252,9 +243,7 @@ class TxnShard:
             if is_known:
                 out.answer(reply, Result(ErrorCode.NONE, _producer_of(entry.current)))
                 return out.done()
-            next_id = NO_PRODUCER_ID
-            if client_version >= EPOCH_BUMP_VERSION and entry.current.is_epoch_exhausted:
-                next_id = self._new_producer_id()
+            next_id = self._following_id(entry.current, client_version)
         except ApiError as error:
             out.answer(reply, Result(error.code))
             return out.done()
@@ -276,7 +265,8 @@ class TxnShard:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if entry.current.state is TxnState.ONGOING:
             return entry, False
-        return entry, _is_known_end(entry.current.state, committed)
+        _require_ended(entry.current.state, committed)
+        return entry, True
 
     def _end_with_bump(
         self, transactional_id: str, producer: ProducerIdAndEpoch, committed: bool
@@ -290,20 +280,32 @@ class TxnShard:
         is_retry = _is_retried_end(current, producer)
         if current.producer_id != producer.producer_id and not is_retry:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        is_new = entry.is_owned_by(producer) and current.state not in PREPARED
-        if not is_new and (not is_retry or current.state in _NOT_ENDED):
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if is_new and (current.state is TxnState.ONGOING or not committed):
-            return entry, False
-        if is_new:
+        if not entry.is_owned_by(producer):
+            if not is_retry or current.state in _NOT_ENDED:
+                raise ApiError(ErrorCode.PRODUCER_FENCED)
+            _require_ended(current.state, committed)
+            return entry, True
+        if committed and current.state is not TxnState.ONGOING:
             # There is nothing to commit: clients add partitions first.
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
-        return entry, _is_known_end(current.state, committed)
+        return entry, False
+
+    def _following_id(self, current: Transaction, client_version: int) -> int:
+        """The next producer id, if the end of the transaction takes the last epoch of this one.
+
+        Raises ApiError if there is none to be had now.
+        """
+        if client_version >= EPOCH_BUMP_VERSION and current.is_epoch_exhausted:
+            return self._new_producer_id()
+        return NO_PRODUCER_ID
 
     def _abort(self, entry: Entry, then: Sequel, out: Decisions, now_ms: int) -> None:
-        """Aborts on the coordinator's initiative, under a new epoch."""
+        """Aborts on the coordinator's initiative, under a new epoch. May raise ApiError."""
+        version = self._config.transaction_version
         target = entry.current.fenced(
-            client_version=self._config.transaction_version, now_ms=now_ms
+            client_version=version,
+            next_producer_id=self._following_id(entry.current, version),
+            now_ms=now_ms,
         )
         self._step(entry, target, Aborted(entry=entry, then=then), out)
 
@@ -329,7 +331,10 @@ class TxnShard:
             is_open = current.state is TxnState.ONGOING and entry.pending is None
             if is_open and current.start_timestamp_ms + current.timeout_ms < now_ms:
                 _LOG.info("transaction %s has timed out", current.transactional_id)
-                self._abort(entry, _nothing, out, now_ms)
+                try:
+                    self._abort(entry, _nothing, out, now_ms)
+                except ApiError as error:  # the next check tries again
+                    _LOG.warning("%s was not aborted: %s", current.transactional_id, error)
         return out.done()
 
     def expire(self, *, now_ms: int) -> Decision:
@@ -517,6 +522,13 @@ def _producer_of(transaction: Transaction) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
 
 
+def _refuse_init(entry: Entry, expected: ProducerIdAndEpoch | None) -> None:
+    if entry.pending is not None:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if expected is not None and not _may_recover(entry.current, expected):
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+
+
 def _may_recover(current: Transaction, expected: ProducerIdAndEpoch) -> bool:
     """Whether a producer that names its id may get a new epoch.
 
@@ -544,12 +556,7 @@ def _is_retried_end(current: Transaction, producer: ProducerIdAndEpoch) -> bool:
     )
 
 
-def _is_known_end(state: TxnState, committed: bool) -> bool:
-    """True if this end is complete; raises ApiError if it is not yet, or the outcome differs."""
-    prepared = TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT
-    completed = TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT
-    if state is prepared:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if state is not completed:
+def _require_ended(state: TxnState, committed: bool) -> None:
+    """Raises ApiError unless the transaction has ended with this outcome."""
+    if state is not (TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT):
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
-    return True

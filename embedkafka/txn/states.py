@@ -7,9 +7,8 @@ state             | InitProducerId          | AddPartitions           | EndTxn
 Empty             | next epoch              | begins the transaction  | INVALID_TXN_STATE
 Ongoing           | aborts, then            | adds                    | prepares
                   | CONCURRENT_TRANSACTIONS |                         |
-PrepareCommit,    | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS,
-PrepareAbort      |                         |                         | or INVALID_TXN_STATE for
-                  |                         |                         | the other outcome
+PrepareCommit,    | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS
+PrepareAbort      |                         |                         |
 CompleteCommit,   | next epoch              | begins the next one     | NONE, or INVALID_TXN_STATE
 CompleteAbort     |                         |                         | for the other outcome
 Dead              | the id is being deleted: clients never see this state

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
@@ -107,8 +107,11 @@ class Blocks:
 
     def __init__(self) -> None:
         self.next = 1000
+        self.is_available = True
 
     def allocate(self) -> range:
+        if not self.is_available:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         block = range(self.next, self.next + 10)
         self.next += 10
         return block

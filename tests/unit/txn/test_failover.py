@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.messages.transactions import ListTransactionsRequest
+from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.runtime.ids import NO_PRODUCER_EPOCH, TopicPartition
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.metadata import Transaction
@@ -125,6 +126,16 @@ def test_a_record_that_cannot_be_read_leaves_no_coordinator(
     with pytest.raises(ProtocolError, match=error):
         loaded.lead()
     assert loaded.init().error is ErrorCode.NOT_COORDINATOR
+
+
+def test_the_state_topic_decides_which_partition_coordinates_an_id(
+    new_coordinator: type[Coordinator],
+) -> None:
+    coordinator = new_coordinator(TxnConfig(num_partitions=50), elsewhere=range(50))
+    coordinator.service.start(partition_count=3)
+    coordinator.service.coordinator.on_leading(coordinator_partition("tx", 3), 0)
+    coordinator.loop.run()
+    assert coordinator.init().error is ErrorCode.NONE
 
 
 def test_a_broker_that_does_not_lead_says_so(new_coordinator: type[Coordinator]) -> None:

@@ -138,6 +138,12 @@ def test_the_last_step_is_stored_in_the_end(coordinator: Coordinator) -> None:
     assert coordinator.state() == "CompleteCommit"
 
 
+def test_delivered_markers_are_forgotten(coordinator: Coordinator) -> None:
+    ending(coordinator, T0)
+    assert coordinator.state() == "CompleteCommit"
+    assert not coordinator.service.coordinator._host._effects._orders
+
+
 def test_a_broker_that_resigned_sends_no_more_markers(coordinator: Coordinator) -> None:
     coordinator.leaders.leaders[T0] = coordinator.NO_LEADER
     ending(coordinator, T0)
@@ -164,6 +170,24 @@ def test_a_successor_sends_the_markers_of_prepared_transactions(coordinator: Coo
     assert successor.leaders.markers() == [(1, *producer, True, {T0, T1})]
     assert successor.leaders.requests[0][1].markers[0].coordinator_epoch == 4
     assert successor.state() == "CompleteCommit"
+
+
+def test_a_transaction_that_a_successor_completes_takes_no_requests(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.leaders.hold()
+    producer = ending(coordinator, T0)
+    leaders = type(coordinator.leaders)()
+    leaders.hold()
+    successor = type(coordinator)(coordinator.config, log=coordinator.log, leaders=leaders).lead(1)
+    assert successor.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert successor.add(producer, T0) is ErrorCode.CONCURRENT_TRANSACTIONS
+    for version in (4, 5):
+        end = successor.end(producer, version=version)
+        assert end.error is ErrorCode.CONCURRENT_TRANSACTIONS
+    leaders.release()
+    successor.loop.run()
+    assert successor.end(producer).error is ErrorCode.NONE
 
 
 def test_answers_to_a_former_life_are_ignored(coordinator: Coordinator) -> None:

@@ -8,6 +8,7 @@ from embedkafka.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     ListTransactionsRequest,
 )
 from embedkafka.runtime.ids import TopicPartition
@@ -40,10 +41,22 @@ def test_starting_again_fences_the_predecessor(coordinator: Coordinator) -> None
     new = coordinator.init().producer
     assert new == (1000, 1)
     assert coordinator.add(old, T0) is ErrorCode.PRODUCER_FENCED
-    assert coordinator.add(old, T0, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert coordinator.end(old).error is ErrorCode.PRODUCER_FENCED
-    assert coordinator.end(old, version=1).error is ErrorCode.INVALID_PRODUCER_EPOCH
     assert coordinator.add(new, T0) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)],
+)
+def test_clients_learn_that_they_are_fenced_in_the_terms_of_their_version(
+    coordinator: Coordinator, version: int, error: ErrorCode
+) -> None:
+    old = coordinator.init().producer
+    coordinator.init()
+    assert coordinator.add(old, T0, version=version) is error
+    assert add_offsets(coordinator, old, version=version).error is error
+    assert coordinator.end(old, version=version).error is error
 
 
 def test_a_producer_without_transactional_id_gets_a_fresh_id(coordinator: Coordinator) -> None:
@@ -66,6 +79,25 @@ def test_a_recovery_after_another_start_is_fenced(coordinator: Coordinator) -> N
     producer = coordinator.init().producer
     coordinator.init()
     assert coordinator.init(producer=producer).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_recovery_with_the_epoch_but_not_the_id_of_the_producer_is_fenced(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.init()
+    assert coordinator.init(producer=(77, 0)).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.init().producer == (1000, 1)
+
+
+def test_a_recovery_of_an_id_that_was_forgotten_starts_afresh(coordinator: Coordinator) -> None:
+    assert coordinator.init(producer=(77, 5)).producer == (1000, 0)
+
+
+def test_a_stranger_does_not_abort_an_open_transaction(coordinator: Coordinator) -> None:
+    producer = ongoing(coordinator)
+    assert coordinator.init(producer=(77, 0)).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.state() == "Ongoing"
+    assert coordinator.end(producer).error is ErrorCode.NONE
 
 
 def test_starting_aborts_an_open_transaction_first(coordinator: Coordinator) -> None:
@@ -119,6 +151,15 @@ def test_a_recovery_across_used_up_epochs_can_be_retried(coordinator: Coordinato
     assert coordinator.init(producer=producer).producer == (1001, 0)
 
 
+def test_only_the_last_epoch_of_the_former_producer_id_can_retry_its_recovery(
+    coordinator: Coordinator,
+) -> None:
+    old_id, last_epoch = exhaust(coordinator)
+    assert coordinator.init(producer=(77, last_epoch)).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.init(producer=(old_id, last_epoch)).producer == (1001, 0)
+    assert coordinator.init(producer=(old_id, 0)).error is ErrorCode.PRODUCER_FENCED
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -135,6 +176,13 @@ def test_impossible_starts_are_refused(
     reply = coordinator.init(**arguments)
     assert reply.error is error
     assert (reply.response.producer_id, reply.response.producer_epoch) == (-1, -1)
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 900_000])
+def test_the_shortest_and_the_longest_timeout_are_allowed(
+    coordinator: Coordinator, timeout_ms: int
+) -> None:
+    assert coordinator.init(timeout_ms=timeout_ms).error is ErrorCode.NONE
 
 
 # Partitions
@@ -162,8 +210,10 @@ def test_strangers_add_nothing(coordinator: Coordinator) -> None:
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.add((5, 0), T0) is mapping
     assert coordinator.add(producer, T0, transactional_id="other") is mapping
-    assert coordinator.end((5, 0)).error is mapping
-    assert coordinator.end(producer, transactional_id="other").error is mapping
+    for version in (4, 5):
+        assert coordinator.end((5, 0), version=version).error is mapping
+        other = coordinator.end(producer, transactional_id="other", version=version)
+        assert other.error is mapping
 
 
 def test_leaders_verify_partitions(coordinator: Coordinator) -> None:
@@ -207,16 +257,48 @@ def test_one_request_serves_several_transactions(coordinator: Coordinator) -> No
     assert codes == [("a", [0, 0]), ("b", [0, 0]), ("c", [mapping, mapping])]
 
 
-def test_offsets_of_a_group_join_the_transaction(coordinator: Coordinator) -> None:
-    producer = coordinator.init().producer
+def test_a_request_without_transactions_is_answered(coordinator: Coordinator) -> None:
+    request = AddPartitionsToTxnRequest(transactions=[])
+    response = coordinator.send(coordinator.service.add_partitions_to_txn, request, 4).response
+    assert list(response.results_by_transaction) == []
+
+
+OFFSETS = TopicPartition("__consumer_offsets", 7)
+
+
+def add_offsets(coordinator: Coordinator, producer: Any, *, version: int = 3) -> Any:
     request = AddOffsetsToTxnRequest(
         transactional_id="tx", producer_id=producer[0], producer_epoch=producer[1], group_id="g"
     )
-    offsets = TopicPartition("__consumer_offsets", 7)
-    service = coordinator.service
-    assert coordinator.send(service.add_offsets_to_txn, request, offsets, 3).error is ErrorCode.NONE
+    return coordinator.send(coordinator.service.add_offsets_to_txn, request, OFFSETS, version)
+
+
+def test_offsets_of_a_group_join_the_transaction(coordinator: Coordinator) -> None:
+    producer = coordinator.init().producer
+    assert add_offsets(coordinator, producer).error is ErrorCode.NONE
     coordinator.end(producer)
-    assert coordinator.leaders.markers() == [(1, 1000, 0, True, {offsets})]
+    assert coordinator.leaders.markers() == [(1, 1000, 0, True, {OFFSETS})]
+
+
+def test_the_version_of_a_request_says_whether_its_client_bumps_epochs(
+    coordinator: Coordinator,
+) -> None:
+    producer = coordinator.init().producer
+
+    def stored_version() -> int:
+        return coordinator.successor().shard().find("tx").client_version
+
+    coordinator.add(producer, T0, version=3)
+    assert stored_version() == 0
+    coordinator.add(producer, T1, version=4)
+    assert stored_version() == 2
+    add_offsets(coordinator, producer)
+    assert stored_version() == 0
+    coordinator.end(producer, version=4)
+    coordinator.add(producer, T0, version=3)
+    coordinator.end(producer, version=5)
+    markers = [marker for _, request in coordinator.leaders.requests for marker in request.markers]
+    assert [marker.transaction_version for marker in markers] == [0, 2]
 
 
 # EndTxn
@@ -330,6 +412,22 @@ def test_an_abort_of_nothing_takes_a_new_epoch_too(coordinator: Coordinator) -> 
     assert coordinator.leaders.markers() == []
 
 
+def test_a_transaction_keeps_its_start_time_to_the_end(coordinator: Coordinator) -> None:
+    producer = ongoing(coordinator)
+    start_ms = coordinator.clock.now_ms()
+    coordinator.clock.advance(5)
+    next_producer = coordinator.end(producer, version=5).producer
+    assert describe(coordinator, "tx").transaction_start_time_ms == start_ms
+    coordinator.end(next_producer, committed=False, version=5)
+    assert describe(coordinator, "tx").transaction_start_time_ms == start_ms + 5
+
+
+def test_a_second_commit_in_the_new_epoch_is_no_retry(coordinator: Coordinator) -> None:
+    producer = ongoing(coordinator)
+    next_producer = coordinator.end(producer, version=5).producer
+    assert coordinator.end(next_producer, version=5).error is ErrorCode.INVALID_TXN_STATE
+
+
 def test_an_end_before_the_first_transaction_is_no_retry(coordinator: Coordinator) -> None:
     old = coordinator.init().producer
     coordinator.init()
@@ -362,6 +460,17 @@ def test_the_last_epoch_ends_with_a_new_producer_id(coordinator: Coordinator) ->
     assert coordinator.add(reply.producer, T0) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("impostor", [(1000, 3), (77, LAST_EPOCH)])
+def test_only_the_last_epoch_of_the_former_producer_id_can_retry_its_end(
+    coordinator: Coordinator, impostor: Any
+) -> None:
+    producer = exhaust(coordinator)
+    coordinator.add(producer, T0)
+    coordinator.end(producer, version=5)
+    late = coordinator.end(impostor, version=5)
+    assert late.error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
 # Time
 
 
@@ -389,6 +498,52 @@ def test_a_timed_out_producer_that_knows_bumps_may_abort_and_go_on(timed: Any) -
     timed.advance(70_000)
     assert timed.end(producer, version=5).error is ErrorCode.INVALID_TXN_STATE
     assert timed.end(producer, committed=False, version=5).producer == (1000, 1)
+
+
+def test_a_timed_out_producer_that_recovers_takes_the_epoch_of_the_abort(timed: Any) -> None:
+    producer = ongoing(timed)
+    timed.advance(70_000)
+    assert timed.init(producer=producer).producer == (1000, 1)
+
+
+def test_a_timed_out_producer_cannot_recover_before_transaction_version_2(
+    new_coordinator: type[Coordinator],
+) -> None:
+    coordinator = new_coordinator(TxnConfig(num_partitions=1, transaction_version=1)).lead()
+    coordinator.service.start()
+    producer = ongoing(coordinator)
+    coordinator.advance(70_000)
+    assert coordinator.leaders.markers() == [(1, 1000, 1, False, {T0})]
+    assert coordinator.init(producer=producer).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_that_times_out_with_its_last_epoch_goes_on_with_a_new_id(timed: Any) -> None:
+    producer = exhaust(timed)
+    timed.add(producer, T0)
+    timed.advance(70_000)
+    assert timed.leaders.markers() == [(1, 1000, LAST_EPOCH + 1, False, {T0})]
+    assert timed.end(producer, committed=False, version=5).producer == (1001, 0)
+    assert timed.init(producer=producer).producer == (1001, 0)
+
+
+def test_a_start_during_a_transaction_of_the_last_epoch_leads_to_a_new_id(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.add(exhaust(coordinator), T0)
+    assert coordinator.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.init().producer == (1001, 1)
+
+
+def test_an_abort_that_finds_no_producer_id_is_tried_again(timed: Any) -> None:
+    timed.add(exhaust(timed), T0)
+    timed.blocks.is_available = False
+    while timed.init(None).error is ErrorCode.NONE:
+        pass
+    timed.advance(70_000)
+    assert timed.state() == "Ongoing"
+    timed.blocks.is_available = True
+    timed.advance(10_000)
+    assert timed.state() == "CompleteAbort"
 
 
 def test_an_abort_that_was_not_stored_is_tried_again(timed: Any) -> None:
@@ -423,6 +578,18 @@ def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed: Any) -> None:
     assert timed.shard().find("idle") is None
 
 
+def test_an_id_on_its_way_out_takes_no_requests(timed: Any) -> None:
+    producer = timed.init("idle").producer
+    timed.log.hold()
+    timed.advance(5 * HOUR_MS)
+    assert timed.init("idle").error is ErrorCode.CONCURRENT_TRANSACTIONS
+    added = timed.add(producer, T0, transactional_id="idle")
+    assert added is ErrorCode.CONCURRENT_TRANSACTIONS
+    timed.log.release()
+    timed.loop.run()
+    assert timed.init("idle").producer == (1001, 0)
+
+
 # Administration
 
 
@@ -449,8 +616,41 @@ def test_transactions_are_described(coordinator: Coordinator) -> None:
     )
     assert shown.transaction_start_time_ms == coordinator.clock.now_ms()
     assert [(t.topic, list(t.partitions)) for t in shown.topics] == [("t", [0, 1]), ("u", [3])]
-    assert describe(coordinator, "no").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert describe(coordinator, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "error"),
+    [("no", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), ("", ErrorCode.INVALID_REQUEST)],
+)
+def test_the_description_of_an_unknown_id_is_an_error_and_nothing_else(
+    coordinator: Coordinator, transactional_id: str, error: ErrorCode
+) -> None:
+    assert describe(coordinator, transactional_id) == DescribeTransactionsResponse.Transaction(
+        error_code=error,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout_ms=0,
+        transaction_start_time_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=[],
+    )
+
+
+def test_only_the_coordinator_describes_an_id(new_coordinator: type[Coordinator]) -> None:
+    assert describe(new_coordinator(), "tx").error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_stopped_coordinator_shows_no_transactions(coordinator: Coordinator) -> None:
+    ongoing(coordinator)
+    not_available = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    coordinator.service.stop()
+    coordinator.loop.run()
+    assert listed(coordinator).error_code == not_available
+    assert describe(coordinator, "tx").error_code == not_available
+    coordinator.loop.is_open = False
+    assert listed(coordinator).error_code == not_available
+    assert describe(coordinator, "tx").error_code == not_available
 
 
 def test_transactions_are_listed_by_state_producer_duration_and_name(
