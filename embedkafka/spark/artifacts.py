@@ -92,16 +92,15 @@ def companion_releases(release: str, scala: str, pom: str | None) -> dict[str, s
     return {name: stated.get(name, default) for name, default in wanted.items()}
 
 
-def nearest_release(available: Iterable[str], wanted: str) -> str | None:
-    """`wanted`, or the nearest lower release of its major line, or the nearest higher one."""
+def nearest_releases(available: Iterable[str], wanted: str) -> list[str]:
+    """The releases of the same major line: `wanted`, the lower ones downward, the higher upward."""
     target = release_numbers(wanted)
-    line = [r for r in available if release_numbers(r)[:1] == target[:1]]
-    if wanted in line:
-        return wanted
+    line = sorted(
+        (r for r in available if release_numbers(r)[:1] == target[:1]),
+        key=lambda r: (release_numbers(r), r == wanted),
+    )
     lower = [r for r in line if release_numbers(r) <= target]
-    if lower:
-        return max(lower, key=release_numbers)
-    return min(line, key=release_numbers, default=None)
+    return lower[::-1] + line[len(lower) :]
 
 
 def lower_releases(release: str) -> list[str]:

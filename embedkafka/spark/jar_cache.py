@@ -1,15 +1,17 @@
 """The cache of downloaded jars: a folder per Spark and Scala version, shared by a user's processes.
 
+Beside each folder are verdicts: whether jars of other releases link with that Spark.
 Owner: the process that holds the file lock beside a folder; only it may replace the folder.
-Invariants: a folder is renamed into place, so it is complete or absent.
+Invariants: a folder or a verdict is renamed into place, so it is complete or absent.
 """
 
 import fcntl
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +76,25 @@ class JarCache:
             shutil.rmtree(self.folder, ignore_errors=True)
             staging.rename(self.folder)
         return tuple(self.folder / jar.name for jar in jars)
+
+    def find_verdict(self, digest: str) -> dict[str, str] | None:
+        """The verdict on the jars with this digest, if it was kept."""
+        try:
+            verdict: dict[str, str] = json.loads(self._verdict(digest).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return verdict
+
+    def keep_verdict(self, digest: str, verdict: Mapping[str, str]) -> None:
+        """Keeps the verdict if the cache is writable; if not, it is found again each time."""
+        with suppress(OSError), self.staging() as staging:
+            written = staging / "verdict.json"
+            written.write_text(json.dumps(verdict), encoding="utf-8")
+            self._verdict(digest).parent.mkdir(exist_ok=True)
+            written.rename(self._verdict(digest))
+
+    def _verdict(self, digest: str) -> Path:
+        return self.home / f"{self.key}.links" / f"{digest}.json"
 
 
 def jar_cache(spark: InstalledSpark, environ: Mapping[str, str]) -> JarCache:

@@ -110,11 +110,14 @@ class Wanted:
 
 
 class DownloadFailed(Exception):
-    """A download that failed; `absent` names artifacts that the repository does not have."""
+    """A download that failed; `unfit` names artifacts to try in a lower release.
 
-    def __init__(self, reason: str, *, absent: frozenset[str] = frozenset()) -> None:
+    It is empty if the repository did not answer.
+    """
+
+    def __init__(self, reason: str, *, unfit: frozenset[str] = frozenset()) -> None:
         super().__init__(reason)
-        self.absent = absent
+        self.unfit = unfit
 
 
 class Downloader(Protocol):
@@ -209,7 +212,7 @@ def _run(command: Sequence[str]) -> None:
         raise DownloadFailed(str(error)) from None
     if done.returncode:
         absent = frozenset(match[match.lastgroup or 0] for match in _ABSENT.finditer(done.stdout))
-        raise DownloadFailed(_reason_in(done.stdout), absent=absent)
+        raise DownloadFailed(_reason_in(done.stdout), unfit=absent)
 
 
 def _reason_in(output: str) -> str:

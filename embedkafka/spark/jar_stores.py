@@ -3,7 +3,7 @@
 They belong to other tools: they are only read, and may change at any time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from embedkafka.spark.artifacts import (
     companion_artifacts,
     companion_releases,
     connector_artifact,
-    nearest_release,
+    nearest_releases,
 )
 
 
@@ -99,21 +99,29 @@ def connector_releases(store: JarStore, scala: str) -> list[str]:
     return list(store.jars(connector_artifact(scala)))
 
 
-def find_jar_set(store: JarStore, release: str, scala: str) -> tuple[Path, ...] | None:
-    """The connector of that release with its companions; None if one of the four is absent."""
+def jar_sets(store: JarStore, release: str, scala: str) -> Iterator[tuple[Path, ...]]:
+    """The connector of that release with its companions, once for each token provider.
+
+    The token provider of the nearest release comes first. Nothing comes if one of the four
+    artifacts is absent.
+    """
     connector = connector_artifact(scala)
     jar = store.jars(connector).get(release)
     if jar is None:
-        return None
+        return
     wanted = companion_releases(release, scala, store.find_pom(connector, release))
-    chosen = [jar]
-    for companion in companion_artifacts(scala):
-        available = store.jars(companion)
-        nearest = nearest_release(available, wanted[companion.name])
-        if nearest is None:
-            return None
-        chosen.append(available[nearest])
-    return tuple(chosen)
+    token_providers, *others = (
+        _nearest_jars(store, companion, wanted[companion.name])
+        for companion in companion_artifacts(scala)
+    )
+    if all(others):
+        for token_provider in token_providers:
+            yield (jar, token_provider, *(nearest[0] for nearest in others))
+
+
+def _nearest_jars(store: JarStore, artifact: Artifact, wanted: str) -> list[Path]:
+    available = store.jars(artifact)
+    return [available[release] for release in nearest_releases(available, wanted)]
 
 
 def _plain_name(artifact: Artifact, jar: Path) -> str:

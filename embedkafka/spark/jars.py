@@ -3,12 +3,11 @@
 It looks at the jars given by the caller, `EMBEDKAFKA_SPARK_JARS`, embedkafka's cache, Spark's own
 jars, and the user's Maven and Ivy folders, and then downloads with Maven or Ivy. Once the cache is
 filled, it needs no network. If the exact release is nowhere, it takes the nearest lower release of
-the same major line, with a warning.
+the same major line that links with this Spark, with a warning.
 """
 
 import logging
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,18 +19,18 @@ from embedkafka.spark.artifacts import (
     connector_artifacts,
     is_lower_of_line,
     lower_releases,
-    problems_with,
 )
 from embedkafka.spark.installed import InstalledSpark, release_numbers, require_installed_spark
-from embedkafka.spark.jar_cache import jar_cache
+from embedkafka.spark.jar_cache import JarCache, jar_cache
 from embedkafka.spark.jar_downloads import Downloader, DownloadFailed, Wanted, available_downloaders
 from embedkafka.spark.jar_stores import (
     FlatFolder,
     JarStore,
     connector_releases,
-    find_jar_set,
+    jar_sets,
     user_stores,
 )
+from embedkafka.spark.misfits import Misfit, find_misfit, stand_ins
 from embedkafka.spark.progress import Progress, print_progress
 
 _LOG = logging.getLogger(__name__)
@@ -61,153 +60,166 @@ def require_connector(
     """The connector for the installed Spark; raises `ConnectorNotFound` with the way out."""
     environ = os.environ if environ is None else environ
     spark = require_installed_spark(environ)
+    cache = jar_cache(spark, environ)
     if jars:
-        return _require_given(jars, "the jars= argument", spark)
+        return _require_given(jars, "the jars= argument", spark, cache)
     if named := environ.get(ENVIRONMENT_VARIABLE):
-        return _require_given(_split_paths(named), ENVIRONMENT_VARIABLE, spark)
-    search = _Search(spark, environ)
+        return _require_given(_split_paths(named), ENVIRONMENT_VARIABLE, spark, cache)
+    search = _Search(spark, cache, environ)
     found = search.find_here() or search.find_by_download(progress)
     if found is None:
-        raise ConnectorNotFound(_explain(spark, search.tried))
-    if stand_ins := _stand_ins(found, spark):
-        _LOG.warning("some Kafka jars for %s were not found; using %s instead", spark, stand_ins)
+        raise ConnectorNotFound(_explain(spark, search.tried, search.fitting_sparks))
+    if others := stand_ins(found.jars, spark):
+        _LOG.warning(
+            "some Kafka jars for %s were not found; using %s instead", spark, ", ".join(others)
+        )
     return found
 
 
 class _Search:
-    """One search of all places; `tried` collects reasons for the error message."""
+    """One search of all places.
 
-    def __init__(self, spark: InstalledSpark, environ: Mapping[str, str]) -> None:
+    `tried` collects reasons for the error message, and `fitting_sparks` the releases of Spark that
+    the jars found would fit.
+    """
+
+    def __init__(self, spark: InstalledSpark, cache: JarCache, environ: Mapping[str, str]) -> None:
         self._spark = spark
         self._environ = environ
-        self._cache = jar_cache(spark, environ)
-        self._cached = FlatFolder(title="embedkafka's cache", root=self._cache.folder)
+        self._connector = connector_artifact(spark.scala).name
+        self._cache = cache
+        self._cached = FlatFolder(title="embedkafka's cache", root=cache.folder)
         self._others: list[JarStore] = [
             FlatFolder(title="Spark's own jars", root=spark.jars_dir),
             *user_stores(Path(environ.get("HOME") or Path.home())),
         ]
         self.tried: dict[str, str] = {}
+        self.fitting_sparks: list[str] = []
 
     def find_here(self) -> Connector | None:
         """The exact release in any store, or what the cache holds: an earlier search chose it."""
-        if found := self._find_lower_in(self._cached):
-            return found
-        for store in self._others:
-            if found := self._find_in(store, self._spark.release):
-                return found
-        return None
+        return self._find_cached() or self._find_at_hand(self._spark.release)
 
     def find_by_download(self, progress: Progress) -> Connector | None:
-        """Downloads into the cache, unless another process just did; lower releases come last."""
+        """Downloads into the cache, unless another process just did."""
         tools, absent = available_downloaders(self._spark, self._environ)
         self.tried.update(absent)
         try:
             with self._cache.locked(progress):
-                return self._find_lower_in(self._cached) or self._download_any(tools, progress)
+                return self._find_cached() or self._find_nearest(tools, progress)
         except OSError as error:
             self.tried["EMBEDKAFKA_CACHE"] = f"should name another folder: {error}"
             return None
 
-    def _find_in(self, store: JarStore, release: str) -> Connector | None:
-        place = f"{store.title} {store.root}"
-        jars = find_jar_set(store, release, self._spark.scala)
-        if jars is None:
-            self.tried[place] = f"no complete set for {release}"
-            return None
-        if problems := problems_with(jars, self._spark):
-            self.tried[place] = "; ".join(problems)
-            return None
-        return Connector(release=release, jars=jars, found_in=place)
+    def _find_cached(self) -> Connector | None:
+        releases = self._releases_in(self._cached)
+        for release in releases:
+            if found := self._find_in(self._cached, release):
+                return found
+        if not releases:
+            self.tried[_place(self._cached)] = "no connector"
+        return None
 
-    def _find_lower_in(self, store: JarStore) -> Connector | None:
-        """The exact release, or the nearest lower one that may replace it."""
-        held = connector_releases(store, self._spark.scala)
-        fitting = [release for release in held if is_lower_of_line(release, self._spark)]
-        for release in sorted(fitting, key=release_numbers, reverse=True):
+    def _find_at_hand(self, release: str) -> Connector | None:
+        for store in self._others:
             if found := self._find_in(store, release):
                 return found
-        if not fitting:
-            self.tried.setdefault(f"{store.title} {store.root}", "no connector")
         return None
 
-    def _download_any(self, tools: Sequence[Downloader], progress: Progress) -> Connector | None:
-        """The very release with either tool, then a lower one from here, then one from there."""
-        very = self._wanted(self._spark.release)
-        lower: dict[Downloader, Wanted | None] = {}
-        for tool in tools:
-            found, lower[tool] = self._try_download(tool, very, progress)
-            if found:
-                return found
-        for store in self._others:
-            if found := self._find_lower_in(store):
+    def _find_in(self, store: JarStore, release: str) -> Connector | None:
+        place = _place(store)
+        misfit = None
+        for jars in jar_sets(store, release, self._spark.scala):
+            misfit = self._find_misfit(jars)
+            if misfit is None:
+                return Connector(release=release, jars=jars, found_in=place)
+            self.tried[f"{place} for {release}"] = misfit.reason
+            if misfit.artifact == self._connector:
+                break  # no token provider helps
+        if misfit is None:
+            self.tried.setdefault(place, f"no complete set for {release}")
+        return None
+
+    def _find_nearest(self, tools: Sequence[Downloader], progress: Progress) -> Connector | None:
+        """The exact release, or the nearest lower one that fits, be it here or downloaded."""
+        answering = list(tools)
+        for release in self._candidates():
+            if found := self._find_at_hand(release):
                 # Kept only if a repository answered that it lacks the release: after a network
                 # failure the next search should try again.
-                return self._keep(found) if any(lower.values()) else found
-        for tool, wanted in lower.items():
-            while wanted:
-                found, wanted = self._try_download(tool, wanted, progress)
-                if found:
-                    return found
+                return self._keep(found) if answering else found
+            for tool in tuple(answering):
+                try:
+                    return self._download(tool, release, progress)
+                except DownloadFailed as error:
+                    if not error.unfit:
+                        answering.remove(tool)
         return None
+
+    def _candidates(self) -> list[str]:
+        """Spark's release and lower ones downward: those at hand, and those that may exist."""
+        at_hand = {release for store in self._others for release in self._releases_in(store)}
+        possible = {self._spark.release, *lower_releases(self._spark.release)}
+        return sorted(at_hand | possible, key=release_numbers, reverse=True)
+
+    def _releases_in(self, store: JarStore) -> list[str]:
+        held = connector_releases(store, self._spark.scala)
+        fitting = [release for release in held if is_lower_of_line(release, self._spark)]
+        return sorted(fitting, key=release_numbers, reverse=True)
 
     def _keep(self, found: Connector) -> Connector:
         kept = self._cache.publish(found.jars)
         return replace(found, jars=kept, found_in=f"{found.found_in}, now in {self._cache.folder}")
 
-    def _try_download(
-        self, tool: Downloader, wanted: Wanted, progress: Progress
-    ) -> tuple[Connector | None, Wanted | None]:
-        """The connector, or the releases to try next."""
-        progress(f"downloading Spark's Kafka connector {wanted} with {tool.title}, this once")
-        try:
-            return self._download(tool, wanted), None
-        except DownloadFailed as error:
-            self.tried[f"{tool.title} for {wanted}"] = str(error)
-            return None, self._next_lower(wanted, error.absent)
+    def _download(self, tool: Downloader, release: str, progress: Progress) -> Connector:
+        """The connector of this release, with the nearest token provider that exists and fits."""
+        for token_provider in (release, *lower_releases(release)):
+            wanted = Wanted(
+                scala=self._spark.scala, connector=release, token_provider=token_provider
+            )
+            progress(f"downloading Spark's Kafka connector {wanted} with {tool.title}, this once")
+            try:
+                return self._download_pair(tool, wanted)
+            except DownloadFailed as error:
+                self.tried[f"{tool.title} for {wanted}"] = str(error)
+                if self._connector in error.unfit or not error.unfit:
+                    raise
+        raise DownloadFailed("no token provider fits", unfit=frozenset({self._connector}))
 
-    def _next_lower(self, wanted: Wanted, absent: frozenset[str]) -> Wanted | None:
-        """One release lower for what is absent; None if no repository answered."""
-        if not absent:
-            return None
-        if connector_artifact(self._spark.scala).name in absent:
-            lower = lower_releases(wanted.connector)
-            return self._wanted(lower[0]) if lower else None
-        lower = lower_releases(wanted.token_provider)
-        return replace(wanted, token_provider=lower[0]) if lower else None
-
-    def _wanted(self, release: str) -> Wanted:
-        return Wanted(scala=self._spark.scala, connector=release, token_provider=release)
-
-    def _download(self, tool: Downloader, wanted: Wanted) -> Connector:
+    def _download_pair(self, tool: Downloader, wanted: Wanted) -> Connector:
         with self._cache.staging() as staging:
             folder = FlatFolder(title=tool.title, root=tool.download(wanted, staging))
-            jars = find_jar_set(folder, wanted.connector, wanted.scala)
+            jars = next(jar_sets(folder, wanted.connector, wanted.scala), None)
             if jars is None:
                 raise DownloadFailed("it succeeded, but did not bring all four jars")
-            if problems := problems_with(jars, self._spark):
-                raise DownloadFailed("; ".join(problems))
+            if misfit := self._find_misfit(jars):
+                raise DownloadFailed(misfit.reason, unfit=frozenset({misfit.artifact}))
             kept = self._cache.publish(jars)
         found_in = f"{tool.title}, now in {self._cache.folder}"
         return Connector(release=wanted.connector, jars=kept, found_in=found_in)
 
+    def _find_misfit(self, jars: Sequence[Path]) -> Misfit | None:
+        misfit = find_misfit(jars, self._spark, self._cache)
+        if misfit and misfit.fits_spark and misfit.fits_spark not in self.fitting_sparks:
+            self.fitting_sparks.append(misfit.fits_spark)
+        return misfit
 
-def _require_given(given: Sequence[str | Path], origin: str, spark: InstalledSpark) -> Connector:
+
+def _place(store: JarStore) -> str:
+    return f"{store.title} {store.root}"
+
+
+def _require_given(
+    given: Sequence[str | Path], origin: str, spark: InstalledSpark, cache: JarCache
+) -> Connector:
     jars = tuple(jar for path in given for jar in _expand(Path(path).expanduser()))
-    problems = problems_with(jars, spark)
-    if problems:
-        listed = "\n".join(f"  {problem}" for problem in problems)
-        raise ConnectorNotFound(f"the jars of {origin} do not suit {spark}:\n{listed}")
+    if misfit := find_misfit(jars, spark, cache):
+        raise ConnectorNotFound(f"the jars of {origin} do not suit {spark}:\n  {misfit.reason}")
     release = next(
         (r for jar in jars if (r := connector_artifact(spark.scala).find_release(jar.name))),
         spark.release,
     )
     return Connector(release=release, jars=jars, found_in=origin)
-
-
-def _stand_ins(found: Connector, spark: InstalledSpark) -> str:
-    """The names of connector jars that are of a lower release than Spark."""
-    own = [jar.name for jar in found.jars if re.match(r"(org\.apache\.spark_)?spark-", jar.name)]
-    return ", ".join(name for name in own if not name.endswith(f"-{spark.release}.jar"))
 
 
 def _expand(path: Path) -> list[Path]:
@@ -219,13 +231,15 @@ def _split_paths(text: str) -> list[str]:
     return [part for part in text.replace(",", os.pathsep).split(os.pathsep) if part]
 
 
-def _explain(spark: InstalledSpark, tried: Mapping[str, str]) -> str:
+def _explain(spark: InstalledSpark, tried: Mapping[str, str], fitting_sparks: Sequence[str]) -> str:
     connector, *companions = connector_artifacts(spark.scala)
     looked = {"the jars= argument": "not given", ENVIRONMENT_VARIABLE: "not set", **tried}
+    pins = [f"  pip install 'pyspark=={release}'" for release in fitting_sparks]
     return "\n".join(
         [
             f"no Kafka connector for {spark} was found. Looked at:",
             *(f"  {place}: {reason}" for place, reason in looked.items()),
+            *(["Install a PySpark that fits a connector found above:", *pins] if pins else []),
             "Run this once with network access and Java; after that it works offline:",
             "  embedkafka spark-jars",
             f"Or put {connector.jar_name(spark.release)} and its companions",

@@ -1,39 +1,41 @@
 """A pretended machine: a Spark, a home, a cache and a PATH, all in one temporary folder."""
 
 import os
+import shutil
 import sys
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from embedkafka.spark.artifacts import Artifact, connector_artifacts
+from tests.doubles.class_files import JavaClass, write_jar
 
 CLIENTS = "3.9.0"
 POOL = "2.12.0"
 
-#: Stands in for `mvn`: notes each call, and knows the releases in a file beside it.
+#: Stands in for `mvn`: notes each call, and copies jars from the repository beside it.
 FAKE_MAVEN = """#!{python}
-import pathlib, re, sys, zipfile
+import pathlib, re, shutil, sys
 here = pathlib.Path(__file__).parent
 pom = pathlib.Path(sys.argv[sys.argv.index("-f") + 1]).read_text()
 target = pathlib.Path(next(a for a in sys.argv if a.startswith("-DoutputDirectory=")).split("=")[1])
 with open(here / "calls", "a") as calls:
     calls.write("call\\n")
-known = (here / "known").read_text().split()
-found = re.findall(r"<artifactId>(spark-.*kafka.*)</artifactId>\\s*<version>(.*)</version>", pom)
-markers = dict(line.split() for line in (here / "markers").read_text().splitlines())
-if not known:
+repository = here / "repository"
+wanted = re.findall(r"<artifactId>(spark-.*kafka.*)</artifactId>\\s*<version>(.*)</version>", pom)
+if not any(repository.glob("spark-*")):
     sys.exit("[ERROR] Could not transfer artifact org.apache.spark:x:pom:1: Connection refused")
-for name, release in found:
-    if f"{{name}}-{{release}}" not in known:
+for name, release in wanted:
+    if not (repository / f"{{name}}-{{release}}.jar").exists():
         sys.exit(f"[ERROR] Could not find artifact org.apache.spark:{{name}}:jar:{{release}}")
 target.mkdir()
-for name, release in [*found, ("kafka-clients", "{clients}"), ("commons-pool2", "{pool}")]:
-    with zipfile.ZipFile(target / f"{{name}}-{{release}}.jar", "w") as jar:
-        jar.writestr(markers[name], b"")
+for name, release in [*wanted, ("kafka-clients", "{clients}"), ("commons-pool2", "{pool}")]:
+    shutil.copy(repository / f"{{name}}-{{release}}.jar", target)
 """
+
+#: A class that every Spark here has.
+CONF = JavaClass(name="org/apache/spark/SparkConf", methods=[("get", "()Ljava/lang/String;")])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,7 @@ class Machine:
     root: Path
     scala: str = "2.13"
     extra: dict[str, str] = field(default_factory=dict)
+    needed: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -72,11 +75,11 @@ class Machine:
             **self.extra,
         }
 
-    def install_spark(self, release: str, scala: str = "2.13") -> None:
+    def install_spark(self, release: str, scala: str = "2.13", *classes: JavaClass) -> None:
         self.spark_jars.mkdir(parents=True, exist_ok=True)
         for old in self.spark_jars.glob("spark-core_*"):
             old.unlink()
-        (self.spark_jars / f"spark-core_{scala}-{release}.jar").touch()
+        write_jar(self.spark_jars / f"spark-core_{scala}-{release}.jar", [CONF, *classes])
 
     def release_of(self, artifact: Artifact, release: str) -> str:
         return {"kafka-clients": CLIENTS, "commons-pool2": POOL}.get(artifact.name, release)
@@ -84,7 +87,7 @@ class Machine:
     def fill_flat(self, folder: Path, release: str) -> list[Path]:
         """All four jars side by side."""
         return [
-            make_jar(folder / artifact.jar_name(self.release_of(artifact, release)), artifact)
+            self.make_jar(folder / artifact.jar_name(self.release_of(artifact, release)), artifact)
             for artifact in self.artifacts
         ]
 
@@ -92,35 +95,42 @@ class Machine:
         for artifact in self.artifacts:
             version = self.release_of(artifact, release)
             folder = self.home / ".m2" / "repository" / artifact.group.replace(".", "/")
-            make_jar(folder / artifact.name / version / artifact.jar_name(version), artifact)
+            self.make_jar(folder / artifact.name / version / artifact.jar_name(version), artifact)
 
     def fill_ivy_store(self, release: str) -> None:
         for artifact in self.artifacts:
             version = self.release_of(artifact, release)
             folder = self.home / ".ivy2.5.2" / "cache" / artifact.group / artifact.name / "jars"
-            make_jar(folder / artifact.jar_name(version), artifact)
+            self.make_jar(folder / artifact.jar_name(version), artifact)
 
     def install_maven(self, *known: str) -> None:
         """A `mvn` that can fetch these, each `artifact-release`; with none it has no network."""
-        self.bin.mkdir(exist_ok=True)
-        (self.bin / "known").write_text("\n".join(known))
-        markers = "\n".join(f"{a.name} {a.marker}" for a in self.artifacts)
-        (self.bin / "markers").write_text(markers)
+        repository = self.bin / "repository"
+        shutil.rmtree(repository, ignore_errors=True)
+        companions = [a.jar_name(self.release_of(a, "")) for a in self.artifacts[2:]]
+        for name in [*companions, *(f"{each}.jar" for each in known)]:
+            artifact = next(a for a in self.artifacts if name.startswith(f"{a.name}-"))
+            self.make_jar(repository / name, artifact)
         script = self.bin / "mvn"
         script.write_text(FAKE_MAVEN.format(python=sys.executable, clients=CLIENTS, pool=POOL))
         script.chmod(0o755)
+
+    def needs(self, jar_name: str, *classes: str) -> None:
+        """The jars of this name that are made from now on refer to these classes of Spark."""
+        self.needed[jar_name] = classes
+
+    def make_jar(self, path: Path, artifact: Artifact) -> Path:
+        """A jar with one class; the connector's refers to the token provider's."""
+        name = artifact.marker.removesuffix(".class")
+        used = [CONF.name, *self.needed.get(path.name, ())]
+        if artifact == self.artifacts[0]:
+            used.append(self.artifacts[1].marker.removesuffix(".class"))
+        return write_jar(path, [JavaClass(name=name, used_classes=used)])
 
     @property
     def maven_calls(self) -> int:
         calls = self.bin / "calls"
         return len(calls.read_text().splitlines()) if calls.exists() else 0
-
-
-def make_jar(path: Path, artifact: Artifact) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as jar:
-        jar.writestr(artifact.marker, b"")
-    return path
 
 
 @pytest.fixture

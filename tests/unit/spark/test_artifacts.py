@@ -8,7 +8,7 @@ from embedkafka.spark.artifacts import (
     companion_releases,
     connector_artifact,
     lower_releases,
-    nearest_release,
+    nearest_releases,
 )
 from embedkafka.spark.installed import release_numbers
 
@@ -36,19 +36,24 @@ def test_a_jar_is_known_by_its_name(file_name: str, release: str | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("available", "wanted", "chosen"),
+    ("available", "wanted", "ordered"),
     [
-        (["3.8.0", "3.9.0", "4.0.0"], "3.9.0", "3.9.0"),
-        (["3.4.1", "3.8.0", "4.0.0"], "3.9.0", "3.8.0"),
-        (["3.9.2", "3.10.0"], "3.9.0", "3.9.2"),
-        (["4.0.0"], "3.9.0", None),
-        ([], "3.9.0", None),
+        (["3.8.0", "3.9.0", "4.0.0"], "3.9.0", ["3.9.0", "3.8.0"]),
+        (["3.4.1", "3.10.0", "3.8.0", "4.0.0"], "3.9.0", ["3.8.0", "3.4.1", "3.10.0"]),
+        (["3.10.0", "3.9.2"], "3.9.0", ["3.9.2", "3.10.0"]),
+        (
+            ["3.9.0-vendor", "3.9.0", "3.9.0-other"],
+            "3.9.0",
+            ["3.9.0", "3.9.0-other", "3.9.0-vendor"],
+        ),
+        (["4.0.0"], "3.9.0", []),
+        ([], "3.9.0", []),
     ],
 )
-def test_the_nearest_release_stays_in_the_major_line(
-    available: Any, wanted: str, chosen: str | None
+def test_the_nearest_releases_stay_in_the_major_line(
+    available: list[str], wanted: str, ordered: list[str]
 ) -> None:
-    assert nearest_release(available, wanted) == chosen
+    assert nearest_releases(available, wanted) == ordered
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.unit.spark.conftest import Machine
 
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
 TOKENS = "spark-token-provider-kafka-0-10_2.13"
+GONE = "org/apache/spark/Gone"
 
 
 class Find:
@@ -194,13 +195,125 @@ def test_only_the_token_provider_steps_down_when_only_it_is_absent(
     assert names(find())[:2] == [f"{CONNECTOR}-4.2.0.jar", f"{TOKENS}-4.0.0.jar"]
 
 
-def test_a_lower_release_at_hand_is_better_than_fetching_one(machine: Machine, find: Find) -> None:
+def test_a_nearer_release_is_fetched_though_a_lower_one_is_at_hand(
+    machine: Machine, find: Find
+) -> None:
     machine.install_spark("4.2.0")
     machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
     machine.fill_maven_store("4.0.0")
+    assert find().release == "4.1.0"
+
+
+def test_a_lower_release_at_hand_is_kept_once_the_repository_lacks_nearer_ones(
+    machine: Machine, find: Find
+) -> None:
+    machine.install_spark("4.2.0")
+    machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
+    machine.fill_maven_store("4.0.0")
+    assert "Maven's store" in find().found_in
     assert find().release == "4.0.0"
+    assert machine.maven_calls == 2, "4.2.0 and 4.1.0, and never again"
+
+
+def test_a_release_at_hand_that_does_not_link_is_passed_over(machine: Machine, find: Find) -> None:
+    machine.install_spark("4.3.0")
+    machine.needs(f"{CONNECTOR}-4.1.0.jar", GONE)
+    machine.fill_maven_store("4.1.0")
+    machine.fill_ivy_store("4.0.0")
+    machine.install_maven()
     assert find().release == "4.0.0"
-    assert machine.maven_calls == 1, "what is nowhere is asked for once"
+
+
+def test_a_download_that_does_not_link_is_passed_over(machine: Machine, find: Find) -> None:
+    machine.install_spark("4.2.0")
+    machine.needs(f"{CONNECTOR}-4.1.0.jar", GONE)
+    machine.install_maven(*(f"{n}-{r}" for n in (CONNECTOR, TOKENS) for r in ("4.1.0", "4.0.0")))
+    assert find().release == "4.0.0"
+    assert names(find(PATH="/nowhere"))[0] == f"{CONNECTOR}-4.0.0.jar"
+    assert machine.maven_calls == 3
+
+
+def test_a_jar_in_the_cache_that_does_not_link_is_replaced(machine: Machine, find: Find) -> None:
+    machine.install_spark("4.2.0")
+    machine.needs(f"{CONNECTOR}-4.0.0.jar", GONE)
+    cached = machine.cache / "spark-jars" / "spark-4.2.0_2.13"
+    machine.fill_flat(cached, "4.0.0")
+    machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0")
+    assert find().release == "4.1.0"
+    assert not list(cached.glob("*-4.0.0.jar"))
+
+
+def test_the_token_provider_steps_down_alone_when_only_it_does_not_link(
+    machine: Machine, find: Find
+) -> None:
+    machine.install_spark("4.2.0")
+    machine.needs(f"{TOKENS}-4.1.0.jar", GONE)
+    machine.install_maven(f"{CONNECTOR}-4.1.0", f"{TOKENS}-4.1.0", f"{TOKENS}-4.0.0")
+    assert names(find())[:2] == [f"{CONNECTOR}-4.1.0.jar", f"{TOKENS}-4.0.0.jar"]
+
+
+def test_a_store_may_hold_several_token_providers(machine: Machine, find: Find) -> None:
+    machine.install_spark("4.2.0")
+    machine.needs(f"{TOKENS}-4.1.0.jar", GONE)
+    machine.fill_maven_store("4.0.0")
+    machine.fill_maven_store("4.1.0")
+    assert names(find())[:2] == [f"{CONNECTOR}-4.1.0.jar", f"{TOKENS}-4.0.0.jar"]
+
+
+def test_a_connector_that_needs_another_token_provider_gets_it(machine: Machine, find: Find) -> None:
+    machine.install_spark("4.2.0")
+    machine.needs(f"{CONNECTOR}-4.1.0.jar", "org/apache/spark/kafka010/Lost")
+    machine.install_maven(*(f"{n}-{r}" for n in (CONNECTOR, TOKENS) for r in ("4.1.0", "4.0.0")))
+    assert find().release == "4.0.0"
+    assert machine.maven_calls == 4, "4.2.0, 4.1.0 with both token providers, 4.0.0"
+
+
+def test_the_exact_release_is_not_scanned(machine: Machine, find: Find) -> None:
+    machine.needs(f"{CONNECTOR}-4.0.0.jar", GONE)
+    machine.fill_maven_store("4.0.0")
+    assert find().release == "4.0.0"
+    assert not (machine.cache / "spark-jars").exists()
+
+
+def test_given_jars_of_another_release_have_to_link(
+    machine: Machine, find: Find, tmp_path: Path
+) -> None:
+    machine.install_spark("4.2.0")
+    assert find(machine.fill_flat(tmp_path / "good", "4.1.0")).release == "4.1.0"
+    machine.needs(f"{CONNECTOR}-4.0.0.jar", GONE)
+    given = machine.fill_flat(tmp_path / "bad", "4.0.0")
+    with pytest.raises(ConnectorNotFound, match=r"needs the class org\.apache\.spark\.Gone"):
+        find(given)
+
+
+def test_an_error_names_the_missing_symbols_and_the_pins_that_work(
+    machine: Machine, find: Find
+) -> None:
+    machine.install_spark("4.3.0")
+    machine.needs(f"{CONNECTOR}-4.2.0.jar", "org/apache/spark/Lost$")
+    machine.needs(f"{CONNECTOR}-4.0.0.jar", GONE)
+    machine.install_maven(f"{CONNECTOR}-4.2.0", f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
+    with pytest.raises(ConnectorNotFound) as failed:
+        find()
+    message = str(failed.value)
+    lacks = "which Spark 4.3.0 (Scala 2.13) lacks"
+    for line in (
+        f"Maven for 4.2.0 with token provider 4.0.0: {CONNECTOR}-4.2.0.jar needs the class "
+        f"org.apache.spark.Lost$, {lacks}",
+        f"Maven for 4.0.0: {CONNECTOR}-4.0.0.jar needs the class org.apache.spark.Gone, {lacks}",
+        "pip install 'pyspark==4.0.0'",
+    ):
+        assert f"  {line}\n" in message
+    assert message.count("pip install") == 1
+
+
+def test_a_jar_that_cannot_be_read_does_not_stand_in(machine: Machine, find: Find) -> None:
+    machine.install_spark("4.2.0")
+    given = machine.fill_flat(machine.root / "given", "4.1.0")
+    with zipfile.ZipFile(given[0], "a") as jar:
+        jar.writestr("org/apache/spark/Damaged.class", b"\xca\xfe\xba\xbe")
+    with pytest.raises(ConnectorNotFound, match="cannot be checked: org/apache/spark/Damaged"):
+        find(given)
 
 
 def test_a_lower_release_at_hand_serves_only_until_the_network_is_back(
@@ -275,9 +388,10 @@ def test_processes_that_race_fetch_once(machine: Machine) -> None:
     assert machine.maven_calls == 1
 
 
-def test_looking_for_jars_does_not_import_pyspark() -> None:
+def test_looking_for_jars_does_not_import_pyspark_or_the_scan() -> None:
     program = (
         "import sys; from embedkafka.spark import frames, jars, session\n"
-        "assert not any(name.startswith('pyspark') for name in sys.modules)"
+        "assert not any(name.startswith('pyspark') for name in sys.modules)\n"
+        "assert 'embedkafka.spark.linkage' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

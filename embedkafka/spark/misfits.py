@@ -1,0 +1,69 @@
+"""Tells why a set of jars does not fit the installed Spark.
+
+Jars of Spark's own release fit if they are complete. Those of a lower release must also link.
+"""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from embedkafka.spark.artifacts import connector_artifact, connector_artifacts, problems_with
+from embedkafka.spark.installed import InstalledSpark
+from embedkafka.spark.jar_cache import JarCache
+
+#: The package of the token provider, which the connector uses too.
+_TOKEN_PROVIDER: Final = "org.apache.spark.kafka010."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """The reason, and the name of the artifact to try in a lower release."""
+
+    reason: str
+    artifact: str
+    #: The release of Spark that both jars belong to.
+    fits_spark: str | None = None
+
+
+def find_misfit(jars: Sequence[Path], spark: InstalledSpark, cache: JarCache) -> Misfit | None:
+    """None if the jars fit."""
+    connector = connector_artifact(spark.scala).name
+    if problems := problems_with(jars, spark):
+        return Misfit(reason="; ".join(problems), artifact=connector)
+    if not stand_ins(jars, spark):
+        return None
+    # Loaded only here: most machines have the exact release.
+    from embedkafka.spark.class_files import BadClassFile
+    from embedkafka.spark.linkage import find_missing_symbol
+
+    own = _own_jars(jars, spark.scala)
+    try:
+        missing = find_missing_symbol([jar for jar, _ in own], spark, cache)
+    except (OSError, zipfile.BadZipFile, BadClassFile) as error:
+        return Misfit(reason=f"cannot be checked: {error}", artifact=connector)
+    if missing is None:
+        return None
+    releases = {release for _, release in own}
+    by_connector = missing.jar == own[0][0].name and not missing.owner.startswith(_TOKEN_PROVIDER)
+    return Misfit(
+        reason=f"{missing}, which {spark} lacks",
+        artifact=connector if by_connector else connector_artifacts(spark.scala)[1].name,
+        fits_spark=releases.pop() if len(releases) == 1 else None,
+    )
+
+
+def stand_ins(jars: Sequence[Path], spark: InstalledSpark) -> list[str]:
+    """The names of connector jars that are of another release than Spark."""
+    return [jar.name for jar, release in _own_jars(jars, spark.scala) if release != spark.release]
+
+
+def _own_jars(jars: Sequence[Path], scala: str) -> list[tuple[Path, str]]:
+    """The connector and the token provider, with their releases, as far as names tell."""
+    return [
+        (jar, release)
+        for artifact in connector_artifacts(scala)[:2]
+        for jar in jars
+        if (release := artifact.find_release(jar.name))
+    ]
