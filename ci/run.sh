@@ -23,7 +23,7 @@ run_stage() {
     case "$1" in
         check) make check ;;
         wire) tests tests/wire --oracle ;;
-        cluster) tests tests/cluster tests/streams tests/tidy ;;
+        cluster) tests tests/cluster tests/streams && tests -n 2 tests/tidy ;;
         takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
         chaos) tests tests/sim tests/chaos tests/fuzz ;;
         plugin) tests tests/plugin ;;

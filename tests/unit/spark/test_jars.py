@@ -260,7 +260,9 @@ def test_a_store_may_hold_several_token_providers(machine: Machine, find: Find) 
     assert names(find())[:2] == [f"{CONNECTOR}-4.1.0.jar", f"{TOKENS}-4.0.0.jar"]
 
 
-def test_a_connector_that_needs_another_token_provider_gets_it(machine: Machine, find: Find) -> None:
+def test_a_connector_that_needs_another_token_provider_gets_it(
+    machine: Machine, find: Find
+) -> None:
     machine.install_spark("4.2.0")
     machine.needs(f"{CONNECTOR}-4.1.0.jar", "org/apache/spark/kafka010/Lost")
     machine.install_maven(*(f"{n}-{r}" for n in (CONNECTOR, TOKENS) for r in ("4.1.0", "4.0.0")))
