@@ -43,15 +43,33 @@ run_stage() {
     esac
 }
 
-failed=0
-summary=()
-for stage in "${stages[@]}"; do
-    echo "::group::$stage"
-    begun=$SECONDS
-    if run_stage "$stage"; then outcome=passed; else outcome=FAILED; failed=1; fi
-    echo "::endgroup::"
-    summary+=("$(printf '%-11s %-7s %4d s' "$stage" "$outcome" "$((SECONDS - begun))")")
-done
+# A stage mostly waits, so two at a time take little longer than the longer one; at night, chaos and
+# benchmarks want the machine for themselves. Each stage has its own temporary directory, because
+# tests look there for what a cluster may have left.
+at_a_time=2
+[ "${1-}" = nightly ] && at_a_time=1
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 
-printf '%s\n' "${summary[@]}"
+run_logged() { # <stage>
+    local begun=$SECONDS outcome=passed
+    mkdir "$logs/$1.tmp"
+    TMPDIR="$logs/$1.tmp" run_stage "$1" > "$logs/$1.log" 2>&1 || outcome=FAILED
+    printf '%-11s %-7s %4d s\n' "$1" "$outcome" "$((SECONDS - begun))" > "$logs/$1.summary"
+    printf '::group::%s\n%s\n::endgroup::\n%s\n' "$1" "$(cat "$logs/$1.log")" "$(cat "$logs/$1.summary")"
+}
+
+for stage in "${stages[@]}"; do
+    while (($(jobs -rp | wc -l) >= at_a_time)); do wait -n; done
+    echo "$stage begins"
+    run_logged "$stage" &
+done
+wait
+
+echo
+failed=0
+for stage in "${stages[@]}"; do
+    cat "$logs/$stage.summary" || failed=1
+    grep -q passed "$logs/$stage.summary" || failed=1
+done
 exit "$failed"
