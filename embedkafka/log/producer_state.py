@@ -108,9 +108,6 @@ class ProducerState:
     def is_empty(self) -> bool:
         return not self._entries
 
-    def find(self, producer_id: int) -> ProducerEntry | None:
-        return self._entries.get(producer_id)
-
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open or whose marker is not yet replicated."""
@@ -403,7 +400,6 @@ class ProducerState:
         self._entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
-        self._verifications.clear()
 
     def _remove_snapshot(self, offset: int) -> None:
         self._files.remove(self._path(offset))

@@ -131,6 +131,3 @@ class Verifications:
             for producer_id, verification in self._by_producer.items()
             if verification.started_ms > started_before_ms
         }
-
-    def clear(self) -> None:
-        self._by_producer.clear()

@@ -1,5 +1,6 @@
 """Idempotent and transactional producers, as one log sees them."""
 
+import struct
 from collections.abc import Callable
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -25,6 +26,11 @@ from embedkafka.log.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import RecordBatch, read_batches
 from embedkafka.records.builder import build_batch
+from embedkafka.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+)
 from embedkafka.runtime.files import FileRegion, SystemFiles
 from tests.unit.log.conftest import LogKit
 
@@ -100,6 +106,18 @@ def test_an_unknown_producer_may_begin_anywhere(kit: LogKit) -> None:
     assert send(kit, log, 18).first_offset == 1
 
 
+def test_producer_0_is_a_producer_like_any_other(kit: LogKit) -> None:
+    log = kit.new()
+    send(kit, log, 0, producer=0)
+    assert send(kit, log, 0, producer=0).duplicate
+
+
+def test_a_batch_without_a_producer_leaves_no_trace(kit: LogKit) -> None:
+    log = kit.new()
+    kit.append(log, b"plain")
+    assert log.active_producers() == []
+
+
 def test_sequences_wrap_around(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, LAST - 1, 2)
@@ -141,6 +159,16 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open(kit: LogKit
     log.remove_expired_producers()
     assert [producer.producer_id for producer in log.active_producers()] == [8]
     assert send(kit, log, 40).first_offset == 2
+
+
+def test_a_producer_that_keeps_sending_is_not_forgotten(kit: LogKit) -> None:
+    log = kit.new()
+    send(kit, log, 0)
+    kit.clock.advance(24 * 60 * 60 * 1000 - 1)
+    send(kit, log, 1)
+    kit.clock.advance(24 * 60 * 60 * 1000 - 1)
+    log.remove_expired_producers()
+    assert send(kit, log, 1).duplicate
 
 
 # -- transactions
@@ -189,6 +217,19 @@ def test_truncation_leaves_stable_what_was_stable(kit: LogKit) -> None:
     log.update_high_watermark(2)
     kit.append(log, b"never replicated")
     log.truncate_to(2)
+    assert log.last_stable_offset == 2
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_truncation_takes_transactions_back(kit: LogKit, is_ended: bool) -> None:
+    log = kit.new()
+    kit.append(log, b"plain")
+    send(kit, log, 0, transactional=True)
+    if is_ended:
+        kit.end_transaction(log, 7, commit=True)
+    log.truncate_to(1)
+    kit.append(log, b"plain")
+    log.update_high_watermark(2)
     assert log.last_stable_offset == 2
 
 
@@ -280,6 +321,18 @@ def transaction_index(kit: LogKit) -> bytes:
     return kit.files.read(kit.directory / names[0]) if names else b""
 
 
+def test_an_aborted_transaction_is_stored_with_the_last_stable_offset_of_that_moment(
+    kit: LogKit,
+) -> None:
+    log = kit.new()
+    send(kit, log, 0, producer=1, transactional=True)
+    send(kit, log, 0, producer=2, transactional=True)
+    kit.end_transaction(log, 2, commit=False)
+    kit.end_transaction(log, 1, commit=False)
+    entries = list(struct.iter_unpack(">hqqqq", transaction_index(kit)))
+    assert entries == [(0, 2, 1, 2, 0), (0, 1, 0, 3, 4)]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
@@ -316,6 +369,25 @@ def test_plain_writes_within_a_transaction_are_refused(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0, transactional=True)
     assert refused(kit, log, 1) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_control_record_of_an_unknown_type_ends_nothing(kit: LogKit) -> None:
+    log = kit.new()
+    send(kit, log, 0, transactional=True)
+    unknown_type = struct.pack(">hh", 0, 99)
+    log.append_as_follower(
+        build_batch(
+            [(1, unknown_type, b"", ())],
+            base_offset=1,
+            leader_epoch=0,
+            producer_id=7,
+            producer_epoch=0,
+            transactional=True,
+            control=True,
+        )
+    )
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 0
 
 
 def test_a_marker_of_an_old_coordinator_is_fenced(kit: LogKit) -> None:
@@ -359,6 +431,11 @@ def test_active_producers_are_described(kit: LogKit) -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 1, 1)
     assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (0, -1)
     assert producer.last_timestamp == kit.clock.now_ms()
+    kit.clock.advance(5)
+    kit.end_transaction(log, 7, commit=True, producer_epoch=1, coordinator_epoch=3)
+    (producer,) = log.active_producers()
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 3)
+    assert producer.last_timestamp == kit.clock.now_ms()
 
 
 def test_truncation_takes_producers_back(kit: LogKit) -> None:
@@ -367,6 +444,9 @@ def test_truncation_takes_producers_back(kit: LogKit) -> None:
         send(kit, log, sequence, transactional=True)
     log.truncate_to(3)
     assert log.last_stable_offset == 0
+    late = refused(kit, log, 4, transactional=True)
+    assert late is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(kit, log, 2, transactional=True).duplicate
     assert send(kit, log, 3, transactional=True).first_offset == 3
     log.truncate_to(0)
     assert log.active_producers() == []
@@ -400,6 +480,15 @@ def test_the_coordinator_of_a_marker_is_known_after_a_restart(kit: LogKit, is_cl
     assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
+def test_a_transaction_that_begins_with_the_log_is_open_after_a_restart(kit: LogKit) -> None:
+    log = kit.new()
+    send(kit, log, 0, transactional=True)
+    log.close()
+    log = kit.load(is_clean=True)
+    log.update_high_watermark(1)
+    assert log.last_stable_offset == 0
+
+
 def test_a_producer_of_the_first_record_alone_is_known_after_a_restart(kit: LogKit) -> None:
     log = kit.new()
     send(kit, log, 0)
@@ -415,6 +504,7 @@ def test_a_producer_known_by_a_marker_alone_has_no_sequence_after_a_restart(kit:
     log.close()
     (stored,) = read_snapshot(SystemFiles(), kit.directory / kit.names(".snapshot")[-1])
     assert (stored.last_sequence, stored.last_offset, stored.offset_delta) == (-1, -1, 0)
+    assert stored.current_txn_first_offset == -1
     (producer,) = kit.load(is_clean=True).active_producers()
     assert (producer.producer_epoch, producer.last_sequence) == (3, -1)
 
@@ -539,6 +629,22 @@ def test_forgotten_verifications_are_worthless(kit: LogKit) -> None:
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
 
 
+def test_a_fresh_verification_is_not_forgotten(kit: LogKit) -> None:
+    log = kit.new(verifies_transactions=True)
+    verify(log)
+    kit.clock.advance(24 * 60 * 60 * 1000 - 1)
+    log.remove_expired_producers()
+    assert send(kit, log, 0, transactional=True).first_offset == 0
+
+
+def test_a_verification_outlives_a_truncation(kit: LogKit) -> None:
+    log = kit.new(verifies_transactions=True)
+    kit.append(log, b"never replicated")
+    verify(log)
+    log.truncate_to(0)
+    assert send(kit, log, 0, transactional=True).first_offset == 0
+
+
 # -- a new epoch for every transaction (KIP-890)
 
 
@@ -553,6 +659,26 @@ def test_a_transaction_with_its_own_epoch_begins_with_sequence_0(kit: LogKit) ->
     verify(log, epoch=1, sequence=1, bumps_epochs=True)
     later = refused(kit, log, 1, epoch=1, transactional=True)
     assert later is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_transaction_in_the_epoch_of_the_one_before_goes_on_in_sequence(kit: LogKit) -> None:
+    log = kit.new(verifies_transactions=True)
+    verify(log, bumps_epochs=True)
+    send(kit, log, 0, transactional=True)
+    kit.end_transaction(log, 7, commit=True)
+    verify(log, sequence=1, bumps_epochs=True)
+    assert send(kit, log, 1, transactional=True).first_offset == 2
+
+
+def test_the_first_batch_ends_its_verification(kit: LogKit) -> None:
+    log = kit.new(verifies_transactions=True)
+    first = begin(log, bumps_epochs=True)
+    log.confirm_verification(first, 0)
+    send(kit, log, 0, transactional=True)
+    verify(log, epoch=1, bumps_epochs=True)
+    log.confirm_verification(first, 0)  # a late answer, which must not undo the one for epoch 1
+    kit.end_transaction(log, 7, producer_epoch=1, commit=True)
+    assert send(kit, log, 0, epoch=1, transactional=True).first_offset == 2
 
 
 def test_a_marker_leaves_the_verification_of_the_next_epoch_alone(kit: LogKit) -> None:
@@ -648,6 +774,154 @@ def test_snapshots_of_no_segment_are_removed_but_for_one_at_the_end(tmp_path: Pa
     write_snapshot(SystemFiles(), tmp_path / f"{50:020d}.snapshot", [])
     state.find_snapshots([path.name for path in tmp_path.iterdir()], [0, 10, 120])
     assert snapshots_in(tmp_path) == [10]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> ProducerState:
+    return ProducerState("orders-0", SystemFiles(), tmp_path, ProducerStateConfig())
+
+
+def note(state: ProducerState, offset: int, sequence: int, *, transactional: bool = False) -> None:
+    """Adds a batch of producer 1, of one record."""
+    data = build_batch(
+        [(1, None, b"v", ())],
+        base_offset=offset,
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+    batch = RecordBatch(memoryview(data))
+    state.commit(state.check([batch], AppendOrigin.REPLICATION))
+    state.map_end_offset = batch.next_offset
+
+
+def last_sequences(state: ProducerState) -> dict[int, int]:
+    return {known.producer_id: known.last_sequence for known in state.active_producers()}
+
+
+def test_files_that_only_resemble_snapshots_are_left_alone(state: ProducerState) -> None:
+    state.find_snapshots(["notes.snapshot", f"{5:020d}", f"{5:020d}.log"], [0])
+    state.truncate_and_reload(0, 10, now_ms=1)
+    assert state.map_end_offset == 0
+
+
+def test_a_snapshot_is_written_once(state: ProducerState, tmp_path: Path) -> None:
+    state.take_snapshot()
+    assert snapshots_in(tmp_path) == [], "an empty log needs none"
+    note(state, 4, 0)
+    state.take_snapshot()
+    assert snapshots_in(tmp_path) == [5]
+    (tmp_path / f"{5:020d}.snapshot").unlink()
+    state.take_snapshot()
+    assert snapshots_in(tmp_path) == []
+
+
+def test_truncation_returns_to_the_newest_snapshot_within_the_log(
+    state: ProducerState, tmp_path: Path
+) -> None:
+    for sequence, offset in enumerate((9, 19, 29)):
+        note(state, offset, sequence)
+        state.take_snapshot()
+    state.truncate_and_reload(10, 20, now_ms=1)
+    assert snapshots_in(tmp_path) == [20]
+    assert state.map_end_offset == 20
+    assert last_sequences(state) == {1: 1}
+
+
+def test_a_corrupt_snapshot_is_replaced_by_the_one_before_it(
+    state: ProducerState, tmp_path: Path
+) -> None:
+    for sequence, offset in enumerate((9, 19)):
+        note(state, offset, sequence)
+        state.take_snapshot()
+    (tmp_path / f"{20:020d}.snapshot").write_bytes(b"rubbish")
+    state.truncate_and_reload(0, 25, now_ms=1)
+    assert snapshots_in(tmp_path) == [10]
+    assert state.map_end_offset == 10
+    assert last_sequences(state) == {1: 0}
+
+
+def test_without_a_snapshot_state_begins_with_the_log(state: ProducerState, tmp_path: Path) -> None:
+    note(state, 9, 0)
+    state.truncate_and_reload(5, 8, now_ms=1)
+    assert state.map_end_offset == 5
+    assert last_sequences(state) == {}
+    state.take_snapshot()
+    assert snapshots_in(tmp_path) == [], "there is nothing before the log"
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_state_follows_a_log_that_begins_later(
+    state: ProducerState, tmp_path: Path, is_reloaded: bool
+) -> None:
+    note(state, 4, 0, transactional=True)
+    marker = build_end_transaction_marker(
+        EndTransactionMarker(control_type=ControlType.COMMIT, coordinator_epoch=0),
+        timestamp=1,
+        producer_id=1,
+        producer_epoch=0,
+        base_offset=5,
+    )
+    state.commit(state.check([RecordBatch(memoryview(marker))], AppendOrigin.REPLICATION))
+    state.map_end_offset = 6
+    assert state.first_unstable_offset == 4
+    if is_reloaded:
+        state.truncate_and_reload(50, 6, now_ms=1)
+    else:
+        state.on_log_start(50)
+    assert state.first_unstable_offset is None
+    assert state.map_end_offset == 50
+    state.take_snapshot()
+    assert snapshots_in(tmp_path) == [], "there is nothing before the log"
+
+
+def test_state_that_starts_over_writes_snapshots_from_its_new_start(
+    state: ProducerState, tmp_path: Path
+) -> None:
+    note(state, 99, 0)
+    state.take_snapshot()
+    state.truncate_fully_and_start_at(7)
+    assert snapshots_in(tmp_path) == []
+    assert state.map_end_offset == 7
+    state.truncate_fully_and_start_at(0)
+    note(state, 0, 0)
+    state.take_snapshot()
+    assert snapshots_in(tmp_path) == [1]
+
+
+def test_snapshots_go_with_their_segments(state: ProducerState, tmp_path: Path) -> None:
+    for sequence, offset in enumerate((9, 19)):
+        note(state, offset, sequence)
+        state.take_snapshot()
+    state.remove_snapshots([0, 10])
+    assert snapshots_in(tmp_path) == [20]
+
+
+def test_snapshots_are_written_where_the_log_has_moved(
+    state: ProducerState, tmp_path: Path
+) -> None:
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    state.move(moved)
+    note(state, 0, 0)
+    state.take_snapshot()
+    assert snapshots_in(moved) == [1]
+
+
+def test_state_moves_into_a_copy_of_its_log(state: ProducerState, tmp_path: Path) -> None:
+    """The copy has its own segments, so it has other snapshots."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+    state.move(first)
+    note(state, 0, 0)
+    state.take_snapshot()
+    for offset in (5, 10):
+        write_snapshot(SystemFiles(), second / f"{offset:020d}.snapshot", [])
+    state.settle_in(second, [path.name for path in second.iterdir()], [0, 10])
+    assert snapshots_in(second) == [1, 10]
+    assert snapshots_in(first) == [1]
 
 
 def test_a_log_that_starts_over_has_no_snapshots(kit: LogKit) -> None:
@@ -749,7 +1023,7 @@ class ProducerModel(RuleBasedStateMachine):
 
     @invariant()
     def five_batches_are_kept(self) -> None:
-        known = self.state.find(1)
+        known = self.state._entries.get(1)
         assert known is None or len(known.batches) == min(len(self.sent), 5)
 
 

@@ -141,7 +141,8 @@ def test_the_last_step_is_stored_in_the_end(coordinator: Coordinator) -> None:
 def test_delivered_markers_are_forgotten(coordinator: Coordinator) -> None:
     ending(coordinator, T0)
     assert coordinator.state() == "CompleteCommit"
-    assert not coordinator.service.coordinator._host._effects._orders
+    delivery: Any = coordinator.service.coordinator._host._effects
+    assert not delivery._orders
 
 
 def test_a_broker_that_resigned_sends_no_more_markers(coordinator: Coordinator) -> None:
