@@ -33,20 +33,14 @@ class FollowerProgress:
         self.last_fetch_ms = 0.0
         self.last_caught_up_ms = 0.0
 
-    def reset(
-        self, *, now_ms: float, leader_end_offset: int, new_leader: bool, in_sync: bool
-    ) -> None:
+    def reset(self, *, now_ms: float, new_leader: bool, in_sync: bool) -> None:
         """Starts a leader epoch: a member of the set gets the full lag time to fetch.
 
         Drops the position of non-members, which may come back with less.
         """
         if new_leader or not in_sync:
             self.log_end_offset = self.log_start_offset = NO_OFFSET
-            self.last_fetch_leader_end_offset = NO_OFFSET
             self.last_fetch_ms = 0.0
-        else:
-            self.last_fetch_leader_end_offset = leader_end_offset
-            self.last_fetch_ms = now_ms
         self.last_caught_up_ms = now_ms if in_sync else 0.0
 
     def fetched(

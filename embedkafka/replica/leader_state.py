@@ -58,7 +58,6 @@ class LeaderState:
             follower = known.get(replica) or FollowerProgress(replica)
             follower.reset(
                 now_ms=now_ms,
-                leader_end_offset=self.epoch_start_offset,
                 new_leader=predecessor is None,
                 in_sync=replica in state.isr,
             )

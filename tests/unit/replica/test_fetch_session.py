@@ -16,6 +16,7 @@ from embedkafka.replica.fetch_session import (
     FetchManager,
     SessionAnswer,
     SessionKey,
+    next_epoch,
 )
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.ids import TopicPartition
@@ -92,6 +93,32 @@ def test_full_fetch_begins_a_session_and_answers_everything(sessions: Sessions) 
     assert len(result.answers) == 2
 
 
+def test_each_full_fetch_has_a_session_of_its_own(sessions: Sessions) -> None:
+    first, second = (sessions.begin(want("orders", 0)).session_id for _ in range(2))
+    assert first > NO_SESSION
+    assert second > NO_SESSION
+    assert sessions.manager.session_count == 2
+
+
+def test_incremental_fetch_adds_partitions(sessions: Sessions) -> None:
+    session_id = sessions.begin(want("orders", 0)).session_id
+    context = sessions.context(session_id, 1, [want("orders", 1, offset=5)])
+    assert [(r.topic_partition.partition, r.fetch_offset) for r in context.partitions] == [
+        (0, 0),
+        (1, 5),
+    ]
+    result = context.update_and_generate([answer(r) for r in context.partitions])
+    assert [request.topic_partition.partition for request, _ in result.answers] == [1]
+
+
+def test_broker_0_can_be_the_preferred_replica(sessions: Sessions) -> None:
+    session_id = sessions.begin(want("orders", 0)).session_id
+    context = sessions.context(session_id, 1)
+    ((request, data),) = [answer(r) for r in context.partitions]
+    sent = context.update_and_generate([(request, data._replace(preferred_read_replica=0))])
+    assert len(sent.answers) == 1
+
+
 def test_incremental_fetch_reads_all_partitions_and_answers_the_news(sessions: Sessions) -> None:
     session_id = sessions.begin(want("orders", 0), want("orders", 1)).session_id
     context = sessions.context(session_id, 1, [want("orders", 0, offset=5)])
@@ -133,13 +160,20 @@ def test_forgotten_partitions_leave_and_the_last_one_ends_the_session(sessions: 
 
 
 def test_unknown_session_is_told(sessions: Sessions) -> None:
-    assert sessions.context(99, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    context = sessions.context(99, 1)
+    assert context.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert context.update_and_generate([]) == (context.error, NO_SESSION, ())
 
 
 def test_wrong_epoch_is_told_and_the_session_stays(sessions: Sessions) -> None:
     session_id = sessions.begin(want("orders", 0)).session_id
     assert sessions.context(session_id, 2).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert sessions.context(session_id, 1).error is ErrorCode.NONE
+
+
+def test_epochs_wrap_around_to_1() -> None:
+    assert next_epoch(INITIAL_EPOCH) == 1
+    assert next_epoch(2**31 - 1) == 1
 
 
 def test_overtaken_request_gets_no_answer(sessions: Sessions) -> None:
@@ -192,6 +226,28 @@ def test_session_unused_for_long_gives_way() -> None:
     sessions.begin(want("orders", 0), want("orders", 1))
     sessions.clock.advance(120_001)
     assert sessions.begin(want("orders", 0)).session_id != NO_SESSION
+
+
+def test_session_in_use_outlives_one_that_is_not() -> None:
+    sessions = Sessions(slots=2)
+    used = sessions.begin(want("orders", 0)).session_id
+    unused = sessions.begin(want("orders", 0), want("orders", 1)).session_id
+    sessions.clock.advance(120_001)
+    sessions.context(used, 1)
+    assert sessions.begin(want("orders", 0)).session_id != NO_SESSION
+    assert sessions.context(used, 2).error is ErrorCode.NONE
+    assert sessions.context(unused, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_session_has_its_slot_for_two_whole_minutes() -> None:
+    sessions = Sessions(slots=1)
+    sessions.begin(want("orders", 0))
+    sessions.clock.advance(120_000)
+    assert sessions.begin(want("orders", 0), want("orders", 1)).session_id == NO_SESSION
+
+
+def test_cache_without_slots_makes_no_session() -> None:
+    assert Sessions(slots=0).begin(want("orders", 0)).session_id == NO_SESSION
 
 
 def test_old_session_gives_way_to_a_larger_one_only() -> None:

@@ -52,6 +52,12 @@ def test_replica_that_lacks_the_offset_is_not_named(racks: ReplicaCluster) -> No
     assert racks[1].fetch(2, rack="b").data.preferred_read_replica == -1
 
 
+def test_replica_at_the_offset_is_named_though_it_has_nothing_there_yet(
+    racks: ReplicaCluster,
+) -> None:
+    assert racks[1].fetch(1, rack="b").data.preferred_read_replica == 2
+
+
 def test_replica_is_behind_since_it_was_at_the_end(racks: ReplicaCluster) -> None:
     racks.unreachable.add(2)
     racks[1].produce("y", acks=1)

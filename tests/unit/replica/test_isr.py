@@ -74,6 +74,13 @@ def test_follower_counts_as_caught_up_when_it_asks_for_the_end_of_its_previous_f
     assert progress.last_caught_up_ms == 950
 
 
+def test_follower_that_falls_short_of_the_end_of_its_previous_fetch_is_not_caught_up() -> None:
+    progress = FollowerProgress(B2)
+    progress.fetched(fetch_offset=0, log_start_offset=0, leader_end_offset=5, now_ms=100)
+    progress.fetched(fetch_offset=4, log_start_offset=0, leader_end_offset=9, now_ms=900)
+    assert progress.last_caught_up_ms == 0
+
+
 def test_only_lagging_members_leave_the_set() -> None:
     lagging, steady = follower(B2, 3), follower(B3, 9, caught_up_ms=4_900)
     outside = follower(BrokerId(4), 0)
@@ -94,13 +101,21 @@ def test_follower_joins_at_the_high_watermark_and_past_what_earlier_leaders_left
 
 def test_new_leader_forgets_offsets_but_gives_members_time() -> None:
     progress = follower(B2, 9)
-    progress.reset(now_ms=700, leader_end_offset=12, new_leader=True, in_sync=True)
+    progress.reset(now_ms=700, new_leader=True, in_sync=True)
     assert (progress.log_end_offset, progress.last_caught_up_ms) == (-1, 700)
     progress = follower(B2, 9)
-    progress.reset(now_ms=800, leader_end_offset=12, new_leader=False, in_sync=True)
+    progress.reset(now_ms=800, new_leader=False, in_sync=True)
     assert (progress.log_end_offset, progress.last_caught_up_ms) == (9, 800)
-    progress.reset(now_ms=900, leader_end_offset=12, new_leader=False, in_sync=False)
+    progress.reset(now_ms=900, new_leader=False, in_sync=False)
     assert (progress.log_end_offset, progress.last_caught_up_ms) == (-1, 0)
+
+
+def test_fetch_of_an_earlier_epoch_makes_no_follower_caught_up() -> None:
+    progress = FollowerProgress(B2)
+    progress.fetched(fetch_offset=9, log_start_offset=0, leader_end_offset=9, now_ms=700)
+    progress.reset(now_ms=800, new_leader=False, in_sync=False)
+    progress.fetched(fetch_offset=10, log_start_offset=0, leader_end_offset=12, now_ms=900)
+    assert progress.last_caught_up_ms == 0
 
 
 def test_minimum_above_the_replication_factor_is_capped() -> None:

@@ -141,6 +141,23 @@ def test_fetch_waits_until_its_minimum_is_there(single: Node) -> None:
     assert fetched.values == ["a", "b", "c"]
 
 
+def test_fetch_is_answered_at_exactly_its_minimum(single: Node) -> None:
+    fetched = single.fetch(0, max_wait_ms=500, min_bytes=2 * len(batch("a")))
+    single.produce("a")
+    assert not fetched.is_done
+    single.produce("b")
+    assert fetched.values == ["a", "b"]
+
+
+def test_minimum_is_counted_from_the_fetch_offset(single: Node) -> None:
+    single.produce("a")
+    fetched = single.fetch(1, max_wait_ms=500, min_bytes=2 * len(batch("a")))
+    single.produce("b")
+    assert not fetched.is_done
+    single.produce("c")
+    assert fetched.values == ["b", "c"]
+
+
 def test_minimum_is_counted_over_all_partitions(single: Node) -> None:
     single.cluster.elect(1, of=OTHER)
     answers = []
@@ -290,6 +307,7 @@ def test_offsets_by_their_special_timestamps(single: Node) -> None:
     latest = find(single, -3)
     assert (latest.offset, latest.timestamp) == (2, 1_002)
     assert (find(single, -4).offset, find(single, -5).offset) == (0, -1)
+    assert {find(single, ask).timestamp for ask in (-1, -2, -4, -5, -6)} == {-1}
 
 
 def test_offset_by_time_is_the_first_record_not_older(single: Node) -> None:
@@ -310,6 +328,45 @@ def test_offset_of_another_epoch_is_fenced(single: Node) -> None:
     with pytest.raises(ApiError) as raised:
         find(single, -1, current_leader_epoch=3)
     assert raised.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def segment_offsets(
+    node: Node,
+    timestamp: int,
+    *,
+    count: int = 10,
+    isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+) -> list[int]:
+    return node.partition().find_segment_offsets(
+        timestamp, max_count=count, isolation=isolation, only_leader=True
+    )
+
+
+def test_oldest_clients_get_the_starts_of_segments_newest_first(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    cluster = make_cluster(brokers=2, topic_config=LogConfig(segment_bytes=100))
+    cluster.elect(1)
+    for _ in range(3):
+        cluster[1].produce("a")
+    cluster.settle()
+    assert segment_offsets(cluster[1], -1) == [3, 2, 1, 0]
+    assert segment_offsets(cluster[1], -1, count=2) == [3, 2]
+    assert segment_offsets(cluster[1], -1, count=-1) == []
+    assert segment_offsets(cluster[1], -2) == [0]
+    cluster[1].partition().delete_records(1)
+    assert segment_offsets(cluster[1], -2) == [1]
+
+
+def test_oldest_clients_see_no_segment_past_the_high_watermark(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    cluster = make_cluster(brokers=2, topic_config=LogConfig(segment_bytes=100))
+    cluster.elect(1)
+    for _ in range(3):
+        cluster[1].produce("a", acks=1)
+    assert segment_offsets(cluster[1], -1, isolation=FetchIsolation.LOG_END) == [3, 2, 1, 0]
+    assert segment_offsets(cluster[1], -1) == [0, 0]
 
 
 def test_end_of_an_epoch_is_the_start_of_the_next(single: Node) -> None:
@@ -343,6 +400,12 @@ def test_minus_one_deletes_up_to_the_high_watermark(single: Node) -> None:
     assert delete(single, -1) == (3, ErrorCode.NONE)
 
 
+def test_deletion_up_to_offset_0_deletes_nothing(single: Node) -> None:
+    single.produce("a")
+    assert delete(single, 0) == (0, ErrorCode.NONE)
+    assert single.fetch(0).values == ["a"]
+
+
 @pytest.mark.parametrize("offset", [4, -2])
 def test_deletion_stays_within_the_high_watermark(single: Node, offset: int) -> None:
     single.produce("a", "b", "c")
@@ -363,3 +426,38 @@ def test_view_shows_the_partition_at_one_moment(single: Node) -> None:
     (view,) = single.manager.hosted.views()
     assert (view.leader, view.leader_epoch, view.isr) == (1, 0, (1,))
     assert (view.log_start_offset, view.high_watermark, view.log_end_offset) == (0, 1, 1)
+
+
+def test_view_of_a_leader_has_the_epoch_of_its_set_and_the_last_stable_offset(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    cluster = make_cluster(brokers=2)
+    cluster.elect(1, isr=[1])
+    cluster[1].produce("t", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    cluster.settle()
+    view = cluster[1].partition().view()
+    assert (view.isr, view.partition_epoch) == ((1, 2), 1)
+    assert (view.high_watermark, view.last_stable_offset) == (1, 0)
+    assert view.follower_end_offsets == {2: 1}
+
+
+def test_view_of_a_follower_has_what_the_controller_sent(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    cluster = make_cluster(brokers=2)
+    cluster.elect(1)
+    cluster.elect(1)
+    view = cluster[2].partition().view()
+    assert (view.leader, view.leader_epoch, view.partition_epoch) == (1, 1, 1)
+    assert (view.replicas, view.isr) == ((1, 2), ())
+    assert view.follower_end_offsets == {}
+
+
+def test_stopped_partition_refuses_every_call(single: Node) -> None:
+    partition = single.partition()
+    partition.stop()
+    assert (partition.is_leader, partition.leader_id, partition.log) == (False, -1, None)
+    for call in (partition.require_log, partition.require_low_watermark):
+        with pytest.raises(ApiError) as raised:
+            call()
+        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

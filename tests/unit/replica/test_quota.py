@@ -129,8 +129,20 @@ def test_a_replica_in_sync_is_not_held_back(
         assert produced.is_done
 
 
-def test_what_is_not_throttled_is_not_counted(make_cluster: Callable[..., ReplicaCluster]) -> None:
-    cluster = make_cluster(brokers=2)
+@pytest.mark.parametrize("throttled", [(), ("7:1", "7:2")])
+def test_what_is_not_throttled_is_not_counted(
+    make_cluster: Callable[..., ReplicaCluster], throttled: tuple[str, ...]
+) -> None:
+    cluster = make_cluster(
+        brokers=2,
+        config=ReplicaConfig(fetch_max_bytes=len(BATCH)),
+        topic_config=LogConfig.of(
+            {
+                "leader.replication.throttled.replicas": throttled,
+                "follower.replication.throttled.replicas": throttled,
+            }
+        ),
+    )
     cluster.elect(1, isr=[1])
     for node in (cluster[1], cluster[2]):
         node.manager.leader_quota.set_rate(1)

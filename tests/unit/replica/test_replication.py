@@ -1,7 +1,7 @@
 """Several brokers in one process: following, the high watermark, the in-sync set, failover."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -12,10 +12,12 @@ from embedkafka.records.builder import build_batch
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetcher import FollowState
 from embedkafka.replica.isr_updates import NOTIFY_DELAY_MS
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.replica.produce import PartitionResponse
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.doubles.replica_cluster import ReplicaCluster
 
 TP = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
 LAG_MS = 30_000
 
 
@@ -241,13 +243,22 @@ def test_follower_that_catches_up_joins_the_set_and_the_controller_hears(
     assert cluster.store.versions[TP] == 2
 
 
+def test_controller_hears_of_a_single_change(cluster: ReplicaCluster) -> None:
+    cluster.elect(1, isr=[1, 2])
+    cluster.settle()
+    assert cluster[1].partition().isr == (1, 2, 3)
+    cluster.pass_time(10)
+    assert cluster.store.notified == [TP]
+
+
 def test_broker_joins_the_set_only_when_it_is_known_to_be_alive(cluster: ReplicaCluster) -> None:
     cluster.elect(1, isr=[1, 2])
     cluster.metadata.alive.discard(3)
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2)
     cluster.metadata.alive.add(3)
-    cluster[1].manager.isr_updates.on_brokers_changed()
+    for node in cluster.nodes.values():
+        node.manager.isr_updates.on_brokers_changed()
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2, 3)
 
@@ -268,6 +279,7 @@ def test_broker_that_comes_back_joins_the_set_only_after_it_has_fetched(
     cluster[1].manager.isr_updates.on_brokers_changed()
     if was_in_sync:
         cluster.elect(1, [1, 2, 3], isr=[1, 2])
+    assert cluster[1].partition().view().follower_end_offsets[BrokerId(3)] == -1
     shutil.rmtree(cluster.directory / "broker-3")  # what it once had, it has no longer
     cluster.start(3)
     cluster[1].manager.isr_updates.on_brokers_changed()
@@ -286,7 +298,10 @@ def test_broker_that_has_fetched_before_it_is_known_to_be_back_is_asked_again(
     cluster.elect(1, isr=[1, 2])
     cluster.metadata.alive.discard(3)
     cluster.settle()
+    cluster.unreachable.add(3)
     cluster[1].manager.isr_updates.on_brokers_changed()  # of some other broker
+    cluster.settle()
+    cluster.unreachable.clear()
     cluster.metadata.alive.add(3)
     cluster[1].manager.isr_updates.on_brokers_changed()
     cluster.settle()
@@ -471,11 +486,26 @@ def test_new_leader_tells_no_end_offset_before_it_knows_its_high_watermark(
     cluster.settle()
     cluster.elect(2)  # its high watermark is still 0
     find = cluster[2].partition().find_offset
-    with pytest.raises(ApiError) as raised:
-        find(-1, isolation=FetchIsolation.HIGH_WATERMARK)
-    assert raised.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+    for timestamp in (-1, 1_000):
+        with pytest.raises(ApiError) as raised:
+            find(timestamp, isolation=FetchIsolation.HIGH_WATERMARK)
+        assert raised.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
     cluster.settle()
     assert find(-1, isolation=FetchIsolation.HIGH_WATERMARK).offset == 1
+
+
+def test_record_past_the_high_watermark_is_not_found_by_its_time(cluster: ReplicaCluster) -> None:
+    cluster.elect(1)
+    cluster.settle()
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.unreachable.add(1)
+    cluster[1].produce("b", acks=1)
+    find = cluster[1].partition().find_offset
+    assert find(1_000, isolation=FetchIsolation.HIGH_WATERMARK).offset == 0
+    cluster[1].partition().delete_records(1)
+    assert find(1_000, isolation=FetchIsolation.HIGH_WATERMARK) is None
+    assert find(1_000, isolation=FetchIsolation.LOG_END).offset == 1
 
 
 def test_acknowledged_records_survive_the_leader(cluster: ReplicaCluster) -> None:
@@ -579,6 +609,42 @@ def test_unreachable_leader_is_tried_again_after_the_backoff(cluster: ReplicaClu
     assert produced.error is ErrorCode.NONE
 
 
+def produce_to_two(
+    cluster: ReplicaCluster,
+) -> list[Mapping[TopicPartition, PartitionResponse]]:
+    """Appends to TP and OTHER in one request, while only OTHER's follower can fetch."""
+    cluster.elect(1, [1, 2], of=TP)
+    cluster.elect(1, [1, 3], of=OTHER)
+    cluster.settle()
+    cluster.unreachable.add(2)
+    answers: list[Mapping[TopicPartition, PartitionResponse]] = []
+    cluster[1].manager.writes.append_records(
+        timeout_ms=1_000,
+        required_acks=-1,
+        entries={TP: cluster.records("a"), OTHER: cluster.records("b")},
+        on_done=answers.append,
+    )
+    cluster.settle()
+    assert not answers
+    return answers
+
+
+def test_only_the_partition_that_is_not_replicated_times_out(cluster: ReplicaCluster) -> None:
+    answers = produce_to_two(cluster)
+    cluster.unreachable.add(3)
+    cluster.pass_time(1_000)
+    errors = {topic_partition: answer.error for topic_partition, answer in answers[0].items()}
+    assert errors == {TP: ErrorCode.REQUEST_TIMED_OUT, OTHER: ErrorCode.NONE}
+
+
+def test_waiting_produce_is_answered_when_its_partition_is_deleted(cluster: ReplicaCluster) -> None:
+    answers = produce_to_two(cluster)
+    cluster.metadata.partitions.discard(TP)
+    cluster.stop_replica(1, delete=True, leader_epoch=-2)
+    errors = {topic_partition: answer.error for topic_partition, answer in answers[0].items()}
+    assert errors == {TP: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, OTHER: ErrorCode.NONE}
+
+
 # -- delete records
 
 
@@ -603,6 +669,22 @@ def test_deletion_times_out_while_a_live_replica_is_silent(cluster: ReplicaClust
     cluster[1].manager.writes.delete_records({TP: 1}, answers.append, timeout_ms=1_000)
     cluster.pass_time(1_000)
     assert answers[0][TP].error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_deletion_is_answered_when_its_partition_is_deleted(cluster: ReplicaCluster) -> None:
+    for topic_partition in (TP, OTHER):
+        cluster.elect(1, of=topic_partition)
+        cluster[1].produce("a", to=topic_partition)
+    cluster.settle()
+    cluster.unreachable.add(1)
+    answers = []
+    cluster[1].manager.writes.delete_records({TP: 1, OTHER: 1}, answers.append, timeout_ms=9_000)
+    cluster.metadata.partitions.discard(TP)
+    cluster.stop_replica(1, delete=True, leader_epoch=-2)
+    cluster.unreachable.clear()
+    cluster.pass_time(cluster.config.fetch_backoff_ms)
+    errors = {topic_partition: answer.error for topic_partition, answer in answers[0].items()}
+    assert errors == {TP: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, OTHER: ErrorCode.NONE}
 
 
 def test_deletion_does_not_wait_for_a_dead_replica(cluster: ReplicaCluster) -> None:
