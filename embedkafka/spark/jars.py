@@ -239,11 +239,11 @@ def _explain(spark: InstalledSpark, tried: Mapping[str, str], fitting_sparks: Se
         [
             f"no Kafka connector for {spark} was found. Looked at:",
             *(f"  {place}: {reason}" for place, reason in looked.items()),
-            *(["Install a PySpark that fits a connector found above:", *pins] if pins else []),
             "Run this once with network access and Java; after that it works offline:",
             "  embedkafka spark-jars",
             f"Or put {connector.jar_name(spark.release)} and its companions",
             f"({', '.join(companion.name for companion in companions)}) in a folder and set",
             f"  {ENVIRONMENT_VARIABLE}=/that/folder",
+            *(["Or install a PySpark that fits a connector found above:", *pins] if pins else []),
         ]
     )

@@ -305,7 +305,7 @@ def test_an_error_names_the_missing_symbols_and_the_pins_that_work(
         f"Maven for 4.0.0: {CONNECTOR}-4.0.0.jar needs the class org.apache.spark.Gone, {lacks}",
         "pip install 'pyspark==4.0.0'",
     ):
-        assert f"  {line}\n" in message
+        assert f"  {line}" in message.splitlines()
     assert message.count("pip install") == 1
 
 
