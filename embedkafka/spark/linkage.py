@@ -24,7 +24,7 @@ from embedkafka.spark.class_files import BadClassFile, ClassFile, Member, read_c
 from embedkafka.spark.installed import InstalledSpark
 from embedkafka.spark.jar_cache import JarCache
 
-#: Raised when the same jars may get another verdict than from an earlier embedkafka.
+#: Part of every verdict's key. A change of the rules increases it, so that old verdicts expire.
 _RULES: Final = 1
 
 #: The packages that change with Spark's release; the second has libraries that Spark renames.
@@ -106,11 +106,16 @@ def find_missing_symbol(
 
 
 class ClassPath:
-    """Finds classes in jars. It opens a jar when no earlier one has the class."""
+    """Finds classes in jars. It lists a jar when no earlier one has the class.
+
+    Only jars whose classes are read stay open: Spark has more jars than some systems let a process
+    open files.
+    """
 
     def __init__(self, jars: Sequence[Path]) -> None:
-        self._unopened = list(reversed(jars))
-        self._homes: dict[str, zipfile.ZipFile] = {}
+        self._unlisted = list(reversed(jars))
+        self._homes: dict[str, Path] = {}
+        self._archives: dict[Path, zipfile.ZipFile] = {}
         self._classes: dict[str, ClassFile] = {}
         self._open = ExitStack()
 
@@ -128,7 +133,7 @@ class ClassPath:
             home = self._find_home(name)
             if home is None:
                 return None
-            self._classes[name] = read_class_file(home.read(f"{name}.class"))
+            self._classes[name] = read_class_file(self._archive(home).read(f"{name}.class"))
         return self._classes[name]
 
     def has_member(self, owner: str, member: Member) -> bool:
@@ -145,12 +150,18 @@ class ClassPath:
             return False
         return any(self.has_member(parent, member) for parent in found.parents)
 
-    def _find_home(self, name: str) -> zipfile.ZipFile | None:
-        while name not in self._homes and self._unopened:
-            jar = self._open.enter_context(zipfile.ZipFile(self._unopened.pop()))
-            for entry in jar.namelist():
-                self._homes.setdefault(entry.removesuffix(".class"), jar)
+    def _find_home(self, name: str) -> Path | None:
+        while name not in self._homes and self._unlisted:
+            jar = self._unlisted.pop()
+            with zipfile.ZipFile(jar) as archive:
+                for entry in archive.namelist():
+                    self._homes.setdefault(entry.removesuffix(".class"), jar)
         return self._homes.get(name)
+
+    def _archive(self, jar: Path) -> zipfile.ZipFile:
+        if jar not in self._archives:
+            self._archives[jar] = self._open.enter_context(zipfile.ZipFile(jar))
+        return self._archives[jar]
 
 
 def _missing_symbols(jars: Sequence[Path], class_path: ClassPath) -> Iterator[MissingSymbol]:
@@ -166,14 +177,13 @@ def _missing_symbols(jars: Sequence[Path], class_path: ClassPath) -> Iterator[Mi
 
 def _reached_classes(jars: Sequence[Path]) -> dict[Path, list[ClassFile]]:
     """All classes of the first jar, and those of the others that they refer to, by jar."""
-    held = {jar: {each.name: each for each in _classes_in(jar)} for jar in jars}
-    unread = {each.name: (jar, each) for jar in jars[1:] for each in held[jar].values()}
     reached: dict[Path, list[ClassFile]] = {jar: [] for jar in jars}
-    pending = [(jars[0], each) for each in held[jars[0]].values()]
+    unreached = {each.name: (jar, each) for jar in jars[1:] for each in _classes_in(jar)}
+    pending = [(jars[0], each) for each in _classes_in(jars[0])]
     while pending:
-        jar, reader = pending.pop()
-        reached[jar].append(reader)
-        pending += [unread.pop(name) for name in reader.used_classes if name in unread]
+        jar, each = pending.pop()
+        reached[jar].append(each)
+        pending += [unreached.pop(name) for name in each.used_classes if name in unreached]
     return reached
 
 
