@@ -1,10 +1,12 @@
 """One round of a follower, against a leader that the test plays."""
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from embedkafka.log.config import LogConfig
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.fetch import EpochEnd, FetchParams, PartitionData
@@ -64,6 +66,7 @@ class Follower:
         cluster[1].produce("a", "b", "c")
         cluster.settle()
         self.partition = cluster[2].partition()
+        self.quota = ReplicationQuota(cluster.clock, windows=11, window_ms=1_000)
         self.leader = Leader()
         self.failures: list[Exception] = []
         self.fetcher = ReplicaFetcher(
@@ -72,7 +75,7 @@ class Follower:
             on_progress=lambda topic_partition: None,
             on_failure=lambda topic_partition, error: self.failures.append(error),
             truncates_on_fetch=truncates_on_fetch,
-            quota=ReplicationQuota(cluster.clock, windows=11, window_ms=1_000),
+            quota=self.quota,
         )
         self.followed = Followed(self.partition, leader_epoch=0, topic_id=uuid.UUID(int=42))
         self.fetcher.follow(self.followed)
@@ -114,6 +117,18 @@ def test_leader_forgets_a_partition_that_was_followed(follower: Follower) -> Non
     follower.fetcher.unfollow(TP)
     assert follower.leader.forgotten == [TP]
     assert follower.fetcher.is_idle
+
+
+def test_throttle_holds_back_even_the_first_fetch(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    """Until the leader has answered, the follower does not know that it is in sync."""
+    config = LogConfig.of({"follower.replication.throttled.replicas": ("*",)})
+    follower = Follower(make_cluster(topic_config=config))
+    follower.quota.set_rate(1)
+    follower.quota.record(1_000_000)
+    left = follower.fetcher.run_round([TP])
+    assert (left.put_off, follower.leader.requests) == ([TP], [])
 
 
 def test_fenced_partition_waits_for_the_next_epoch(follower: Follower) -> None:

@@ -461,3 +461,17 @@ def test_stopped_partition_refuses_every_call(single: Node) -> None:
         with pytest.raises(ApiError) as raised:
             call()
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_leaders_part_is_refused_to_a_follower_and_a_followers_to_a_leader(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    cluster = make_cluster(brokers=2)
+    cluster.elect(1)
+    for call in (
+        lambda: cluster[2].partition().delete_records(0),
+        lambda: cluster[1].partition().truncate_to(0, leader_epoch=0),
+    ):
+        with pytest.raises(ApiError) as raised:
+            call()
+        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
