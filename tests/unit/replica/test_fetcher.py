@@ -9,7 +9,7 @@ import pytest
 from embedkafka.log.config import LogConfig
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.replica.fetch import EpochEnd, FetchParams, PartitionData
+from embedkafka.replica.fetch import ClientMetadata, EpochEnd, FetchParams, PartitionData
 from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher
 from embedkafka.replica.leader_endpoint import LeaderUnavailable
 from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -248,6 +248,9 @@ def test_every_broker_id_is_that_of_a_follower(replica_id: int) -> None:
         min_bytes=1,
         max_bytes=1,
         isolation=FetchIsolation.LOG_END,
+        client_metadata=ClientMetadata(
+            rack_id="", client_id="broker", client_address="127.0.0.1", listener="PLAINTEXT"
+        ),
     )
     assert params.is_from_follower
     assert params.only_leader
