@@ -4,6 +4,7 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.txn.marker_delivery import MarkerDelivery
 from tests.unit.txn.conftest import Coordinator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -141,7 +142,8 @@ def test_the_last_step_is_stored_in_the_end(coordinator: Coordinator) -> None:
 def test_delivered_markers_are_forgotten(coordinator: Coordinator) -> None:
     ending(coordinator, T0)
     assert coordinator.state() == "CompleteCommit"
-    delivery: Any = coordinator.service.coordinator._host._effects
+    delivery = coordinator.service.coordinator._host._effects
+    assert isinstance(delivery, MarkerDelivery)
     assert not delivery._orders
 
 
