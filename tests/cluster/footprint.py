@@ -14,7 +14,7 @@ from typing import Any
 from embedkafka import EmbeddedKafka
 
 
-def our_threads() -> set[Any]:
+def our_threads() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("ek-")}
 
 

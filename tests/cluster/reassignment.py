@@ -21,5 +21,5 @@ def reassign(kafka: EmbeddedKafka, topic: str, replicas: Any) -> None:
     assert [p.error_code for t in answer.responses for p in t.partitions] == [0]
 
 
-def replicas_of(kafka: Any, topic: Any) -> Any:
+def replicas_of(kafka: EmbeddedKafka, topic: Any) -> Any:
     return set(kafka._require_brokers().zk.find_topic(topic).partitions[0].replicas)

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import ConfigError, EmbeddedKafka
+from embedkafka import BrokerHandle, ConfigError, EmbeddedKafka
 from embedkafka.cluster.lifecycle import BrokerState
 from embedkafka.protocol.errors import ErrorCode
 from tests.cluster.traffic import assert_nothing_lost, make_producer, sending
@@ -34,7 +34,7 @@ BALLAST_SIZE = 100_000
 BALLAST = batch(bytes(BALLAST_SIZE))
 
 
-def connect(handle: Any) -> RawClient:
+def connect(handle: BrokerHandle) -> RawClient:
     host, port = handle.address.split(":")
     return RawClient(host, int(port))
 
@@ -214,7 +214,7 @@ def small_files(data_dir: Path) -> None:
         assert found.count(1) == 1
 
 
-def lost_directories(handle: Any) -> list[Path]:
+def lost_directories(handle: BrokerHandle) -> list[Path]:
     logs = handle._lifecycle.require_broker().logs
     live = logs.live_directories
     return [path for path in logs.directories if path not in live]

@@ -7,8 +7,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
+from embedkafka.log.log import Log
 from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.cluster.traffic import make_producer
 from tests.wire.clients import eventually
@@ -35,7 +36,7 @@ def come_back(kafka: EmbeddedKafka, broker_id: int, how: str) -> None:
     kafka.await_brokers()
 
 
-def hosted_by(kafka: EmbeddedKafka, broker_id: int, topic: str = "orders") -> list[Any]:
+def hosted_by(kafka: EmbeddedKafka, broker_id: int, topic: str = "orders") -> list[Log]:
     broker = kafka.broker(broker_id)._lifecycle.require_broker()
     return [log for log in broker.logs.all_logs() if log.topic_partition.topic == topic]
 
@@ -52,13 +53,16 @@ def lose_leader(kafka: EmbeddedKafka, topic: str, how: str) -> Any:
 
 
 @pytest.mark.parametrize("how", AWAY)
-def test_a_leader_that_missed_its_reassignment_drops_its_replica(kafka: Any, how: str) -> None:
+def test_a_leader_that_missed_its_reassignment_drops_its_replica(
+    kafka: EmbeddedKafka, how: str
+) -> None:
     topic = kafka.topic("orders", replication=3)
     topic.send("before")
     old = lose_leader(kafka, "orders", how)
     come_back(kafka, old, how)
     assert hosted_by(kafka, old) == []
-    assert kafka.broker(old)._lifecycle.require_broker().replicas.hosted.find(("orders", 0)) is None
+    replicas = kafka.broker(old)._lifecycle.require_broker().replicas
+    assert replicas.hosted.find(TopicPartition("orders", 0)) is None
 
 
 @pytest.mark.parametrize("controller_changes", [False, True])

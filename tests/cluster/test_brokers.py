@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError
+from embedkafka import BrokerHandle, ClusterClosed, EmbeddedKafka, EmbedKafkaError
 from embedkafka.cluster.lifecycle import PREDECESSORS, BrokerState
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.api_keys import ApiKey
@@ -36,7 +36,7 @@ VERBS = {
 }
 
 
-def bring_to(handle: Any, state: Any) -> None:
+def bring_to(handle: BrokerHandle, state: Any) -> None:
     for verb in {
         BrokerState.RUNNING: (),
         BrokerState.STOPPED: ("stop",),
@@ -151,7 +151,7 @@ def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka: EmbeddedKafka
     assert threads_of(3) == []
 
 
-def threads_of(broker_id: int) -> list[Any]:
+def threads_of(broker_id: int) -> list[str]:
     prefix = f"ek-b{broker_id}-"
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(prefix)]
 
@@ -273,7 +273,7 @@ def test_notifications_of_changed_settings_do_not_pile_up(kafka: EmbeddedKafka) 
     eventually(lambda: len(zk.store.children(paths.CONFIG_CHANGES)) == 1, "the old ones are gone")
 
 
-def await_segment_bytes(handle: Any, size: int) -> None:
+def await_segment_bytes(handle: BrokerHandle, size: int) -> None:
     config = handle._lifecycle.require_broker().config
     eventually(
         lambda: config.log_config("orders").segment_bytes == size, f"{handle} obeys the setting"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import EmbeddedKafka
+from embedkafka import BrokerHandle, EmbeddedKafka
 from embedkafka.faults.network import Network
 from embedkafka.log.log import Log
 from embedkafka.runtime.failures import BackgroundFailure
@@ -35,7 +35,7 @@ def stumble(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(Log, "append_as_follower", append)
 
-    def begin(handle: Any, topic: str) -> Any:
+    def begin(handle: BrokerHandle, topic: str) -> Any:
         for directory in handle._lifecycle.require_broker().logs.directories:
             bad.add((directory, topic))
         return bad

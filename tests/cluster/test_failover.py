@@ -44,7 +44,7 @@ def test_every_broker_in_turn_is_killed_and_comes_back(kafka: EmbeddedKafka) -> 
     assert_nothing_lost(kafka, sender)
 
 
-def test_killing_the_controller_moves_it_and_loses_nothing(kafka: Any) -> None:
+def test_killing_the_controller_moves_it_and_loses_nothing(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(50)
@@ -83,7 +83,7 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedK
     assert sender.errors == []
 
 
-def test_a_stopped_controller_hands_over_too(kafka: Any) -> None:
+def test_a_stopped_controller_hands_over_too(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     first = kafka.controller
     with sending(kafka, "orders", partitions=3) as sender:
@@ -134,7 +134,7 @@ def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka: Embedde
     assert [(m.offset, m.text) for m in messages] == [(0, "before"), (message.offset(), "after")]
 
 
-def test_a_short_pause_goes_unnoticed(kafka: Any) -> None:
+def test_a_short_pause_goes_unnoticed(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
     before = kafka.describe_partition("orders")
     kafka.broker(before.leader).pause()
@@ -143,7 +143,7 @@ def test_a_short_pause_goes_unnoticed(kafka: Any) -> None:
     assert kafka.describe_partition("orders").leader_epoch == before.leader_epoch
 
 
-def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka: Any) -> None:
+def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
     first = kafka.controller
     kafka.broker(first).pause()

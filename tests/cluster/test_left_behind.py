@@ -259,8 +259,8 @@ def test_ctrl_c_while_brokers_start_leaves_nothing(
     before = our_threads()
     boot = BrokerLifecycle.boot
 
-    def interrupted(handle: Any) -> None:
-        boot(handle)
+    def interrupted(lifecycle: BrokerLifecycle) -> None:
+        boot(lifecycle)
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(BrokerLifecycle, "boot", interrupted)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import EmbeddedKafka
+from embedkafka import BrokerHandle, EmbeddedKafka
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tests.cluster.traffic import assert_nothing_lost, sending
@@ -20,12 +20,12 @@ def kafka() -> Iterator[EmbeddedKafka]:
         yield kafka
 
 
-def connect(handle: Any) -> RawClient:
+def connect(handle: BrokerHandle) -> RawClient:
     host, port = handle.address.split(":")
     return RawClient(host, int(port))
 
 
-def places(handle: Any, topic: str) -> dict[Any, Any]:
+def places(handle: BrokerHandle, topic: str) -> dict[Any, Any]:
     """By directory, the partitions of a topic that are there, and those on their way."""
     with connect(handle) as client:
         found = client.call(DescribeLogDirsRequest(topics=None), 4).results
@@ -40,17 +40,17 @@ def places(handle: Any, topic: str) -> dict[Any, Any]:
     }
 
 
-def where(handle: Any, topic: str, partition: int) -> Any:
+def where(handle: BrokerHandle, topic: str, partition: int) -> Any:
     (path,) = (path for path, found in places(handle, topic).items() if (partition, False) in found)
     return path
 
 
-def elsewhere(handle: Any, topic: str, partition: int) -> Any:
+def elsewhere(handle: BrokerHandle, topic: str, partition: int) -> Any:
     (other,) = set(places(handle, topic)) - {where(handle, topic, partition)}
     return other
 
 
-def move(handle: Any, topic: str, partition: int, path: Any) -> ErrorCode:
+def move(handle: BrokerHandle, topic: str, partition: int, path: Any) -> ErrorCode:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name=topic, partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     with connect(handle) as client:
@@ -58,7 +58,7 @@ def move(handle: Any, topic: str, partition: int, path: Any) -> ErrorCode:
     return ErrorCode(answer.results[0].partitions[0].error_code)
 
 
-def await_move(handle: Any, topic: str, partition: int, path: Path) -> None:
+def await_move(handle: BrokerHandle, topic: str, partition: int, path: Path) -> None:
     def is_there() -> Any:
         found = places(handle, topic)
         return (partition, False) in found[path] and not any(

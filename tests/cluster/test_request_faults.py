@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
+from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument, Topic
 from embedkafka.faults.error_responses import _blank, can_fail, error_response
 from embedkafka.protocol import codec
 from embedkafka.protocol.errors import ErrorCode
@@ -19,11 +19,11 @@ from tests.cluster.traffic import make_consumer, make_producer, send
 
 
 @pytest.fixture
-def topic(kafka: EmbeddedKafka) -> Any:
+def topic(kafka: EmbeddedKafka) -> Topic:
     return kafka.topic("orders", partitions=2, replication=3)
 
 
-def test_an_error_comes_back_as_often_as_it_was_set(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_an_error_comes_back_as_often_as_it_was_set(kafka: EmbeddedKafka, topic: Topic) -> None:
     careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
     fault = kafka.faults.error("produce", ErrorCode.NOT_ENOUGH_REPLICAS, times=2)
     for _ in range(2):
@@ -34,14 +34,14 @@ def test_an_error_comes_back_as_often_as_it_was_set(kafka: EmbeddedKafka, topic:
     assert len(topic.read()) == 1
 
 
-def test_a_client_retries_what_was_refused(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_a_client_retries_what_was_refused(kafka: EmbeddedKafka, topic: Topic) -> None:
     with kafka.faults.error("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic="orders", times=3) as fault:
         assert send(make_producer(kafka), "orders", "x")[0] is None
         assert fault.hits == 3
     assert [message.text for message in topic.read()] == ["x"]
 
 
-def test_a_reply_that_is_lost_does_not_write_twice(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_a_reply_that_is_lost_does_not_write_twice(kafka: EmbeddedKafka, topic: Topic) -> None:
     fault = kafka.faults.drop_reply("PRODUCE", topic="orders")
     assert send(make_producer(kafka), "orders", "once")[0] is None
     fault.await_hits()
@@ -50,7 +50,7 @@ def test_a_reply_that_is_lost_does_not_write_twice(kafka: EmbeddedKafka, topic: 
 
 @pytest.mark.parametrize("handled", [True, False])
 def test_a_connection_that_breaks_does_not_write_twice(
-    kafka: EmbeddedKafka, topic: Any, handled: bool
+    kafka: EmbeddedKafka, topic: Topic, handled: bool
 ) -> None:
     fault = kafka.faults.disconnect("PRODUCE", handled=handled)
     assert send(make_producer(kafka), "orders", "once")[0] is None
@@ -58,7 +58,7 @@ def test_a_connection_that_breaks_does_not_write_twice(
     assert [message.text for message in topic.read()] == ["once"]
 
 
-def test_without_idempotence_a_lost_reply_writes_twice(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_without_idempotence_a_lost_reply_writes_twice(kafka: EmbeddedKafka, topic: Topic) -> None:
     kafka.faults.disconnect("PRODUCE", handled=True)
     careless = make_producer(kafka, **{"enable.idempotence": False})
     assert send(careless, "orders", "twice")[0] is None
@@ -79,7 +79,9 @@ def test_a_topic_is_made_and_deleted_though_the_answer_is_lost(kafka: EmbeddedKa
         kafka.delete_topic("made")
 
 
-def test_a_late_request_is_handled_when_its_time_has_come(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_a_late_request_is_handled_when_its_time_has_come(
+    kafka: EmbeddedKafka, topic: Topic
+) -> None:
     fault = kafka.faults.delay("PRODUCE", 60_000)
     producer = make_producer(kafka, **{"request.timeout.ms": 30_000, "socket.timeout.ms": 60_000})
     acked = []
@@ -95,14 +97,16 @@ def test_a_late_request_is_handled_when_its_time_has_come(kafka: EmbeddedKafka, 
     assert len(topic.read()) == 1
 
 
-def test_the_nth_request_is_met(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_the_nth_request_is_met(kafka: EmbeddedKafka, topic: Topic) -> None:
     careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
     kafka.faults.error("PRODUCE", ErrorCode.KAFKA_STORAGE_ERROR, after=2)
     refused = [send(careless, "orders", "x")[0] is not None for _ in range(4)]
     assert refused == [False, False, True, False]
 
 
-def test_only_the_named_partition_broker_or_topic_is_met(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_only_the_named_partition_broker_or_topic_is_met(
+    kafka: EmbeddedKafka, topic: Topic
+) -> None:
     kafka.topic("prices", replication=3)
     careless = make_producer(kafka, retries=0, **{"enable.idempotence": False})
     code = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -121,14 +125,14 @@ def test_only_the_named_partition_broker_or_topic_is_met(kafka: EmbeddedKafka, t
     assert send(careless, "orders", "x", partition=0)[0] is None
 
 
-def test_fetches_by_topic_id_are_known_by_name(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_fetches_by_topic_id_are_known_by_name(kafka: EmbeddedKafka, topic: Topic) -> None:
     topic.send("x")
     with kafka.faults.error("FETCH", ErrorCode.NOT_LEADER_OR_FOLLOWER, topic="orders") as fault:
         assert [message.text for message in topic.read()] == ["x"]
         assert fault.hits == 1
 
 
-def test_a_group_is_met_by_its_name(kafka: EmbeddedKafka, topic: Any) -> None:
+def test_a_group_is_met_by_its_name(kafka: EmbeddedKafka, topic: Topic) -> None:
     topic.send_many(["a", "b"])
     with kafka.faults.error(
         "JOIN_GROUP", ErrorCode.NOT_COORDINATOR, group="readers", times=2
@@ -171,7 +175,7 @@ def test_every_version_that_can_fail_tells_its_client(api: Any) -> None:
 
 
 def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(
-    kafka: EmbeddedKafka, topic: Any
+    kafka: EmbeddedKafka, topic: Topic
 ) -> None:
     topic.send("x")
     fault = kafka.faults.error("OFFSET_FETCH", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2)

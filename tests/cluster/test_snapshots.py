@@ -91,7 +91,7 @@ def test_records_topics_offsets_and_settings_are_put_back(kafka: EmbeddedKafka) 
         assert texts(orders) == ["a", "d"]
 
 
-def test_clients_go_on_after_a_restore(kafka: Any) -> None:
+def test_clients_go_on_after_a_restore(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
     producer = make_producer(kafka, **{"enable.idempotence": False})
@@ -215,7 +215,7 @@ def test_what_was_acknowledged_under_load_is_in_the_snapshot(kafka: EmbeddedKafk
     assert sum(found.values()) + 3 < sender.count
 
 
-def test_several_snapshots_are_independent(kafka: Any) -> None:
+def test_several_snapshots_are_independent(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3, config={"segment.bytes": 100})
     taken = []
     for text in ("a", "b", "c", "d"):
@@ -271,7 +271,7 @@ def serve(data_dir: Path, use: Any) -> None:
     assert process.returncode == 0
 
 
-def test_serve_keeps_its_data_over_runs(tmp_path: Any) -> None:
+def test_serve_keeps_its_data_over_runs(tmp_path: Path) -> None:
     def write(address: str) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": address, "log_level": 0})
         assert send(producer, "orders", b"kept")[0] is None

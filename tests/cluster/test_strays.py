@@ -3,12 +3,13 @@
 from typing import Any
 
 from embedkafka import EmbeddedKafka
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.wire.clients import eventually
 
 
-def directories(kafka: Any, broker_id: Any, topic: str) -> list[Any]:
-    (log_dir,) = kafka._require_brokers().log_dirs(broker_id)
+def directories(kafka: EmbeddedKafka, broker_id: int, topic: str) -> list[str]:
+    (log_dir,) = kafka._require_brokers().log_dirs(BrokerId(broker_id))
     return [path.name for path in log_dir.glob(f"{topic}-0*")]
 
 
@@ -24,7 +25,7 @@ def move_away(kafka: EmbeddedKafka, topic: str) -> Any:
     return dead
 
 
-def test_a_replica_moved_away_meanwhile_is_set_aside(kafka: Any) -> None:
+def test_a_replica_moved_away_meanwhile_is_set_aside(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic("orders", replication=2)
     topic.send_many(["a"])
     dead = move_away(kafka, "orders")
@@ -32,9 +33,8 @@ def test_a_replica_moved_away_meanwhile_is_set_aside(kafka: Any) -> None:
     kafka.broker(dead).start()
     (name,) = directories(kafka, dead, "orders")
     assert name.endswith("-stray")
-    assert (
-        kafka.broker(dead)._lifecycle.require_broker().replicas.hosted.find(("orders", 0)) is None
-    )
+    replicas = kafka.broker(dead)._lifecycle.require_broker().replicas
+    assert replicas.hosted.find(TopicPartition("orders", 0)) is None
 
 
 def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka: EmbeddedKafka) -> None:

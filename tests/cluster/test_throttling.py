@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka
+from embedkafka.runtime.ids import TopicPartition
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.wire.clients import eventually
 
@@ -44,8 +45,9 @@ def limit(kafka: EmbeddedKafka, role: Any, rate: Any) -> None:
             done.result(20)
 
 
-def end_offset(kafka: Any, broker_id: Any, topic: Any) -> Any:
-    partition = kafka.broker(broker_id)._lifecycle.require_broker().replicas.hosted.find((topic, 0))
+def end_offset(kafka: EmbeddedKafka, broker_id: int, topic: str) -> int:
+    replicas = kafka.broker(broker_id)._lifecycle.require_broker().replicas
+    partition = replicas.hosted.find(TopicPartition(topic, 0))
     return 0 if partition is None or partition.log is None else partition.log.log_end_offset
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError
+from embedkafka import AwaitTimeout, BrokerHandle, EmbeddedKafka, EmbedKafkaError
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
 from embedkafka.records.builder import build_batch
+from embedkafka.replica.delayed import DelayedProduce
 from embedkafka.runtime.clock import SystemClock
 
 
@@ -117,13 +118,13 @@ def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
     kafka.check()
 
 
-def note_waiting(handle: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def note_waiting(handle: BrokerHandle, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a produce waits for replicas at this broker."""
     waits = threading.Event()
     purgatory = handle._lifecycle.require_broker().replicas.waiters.produce
     watch = purgatory.try_complete_else_watch
 
-    def watch_and_tell(operation: int, keys: Any) -> Any:
+    def watch_and_tell(operation: DelayedProduce, keys: Any) -> bool:
         completed = watch(operation, keys)
         waits.set()
         return completed
@@ -132,7 +133,7 @@ def note_waiting(handle: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return waits
 
 
-def produce_by_id(handle: Any, topic_id: Any) -> ErrorCode:
+def produce_by_id(handle: BrokerHandle, topic_id: Any) -> ErrorCode:
     data = ProduceRequest.Topic.Partition(
         index=0, records=memoryview(build_batch([(0, None, b"a", ())]))
     )

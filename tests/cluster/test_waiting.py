@@ -1,7 +1,6 @@
 """Waiting for facts: it ends when they are there, and tells what was there instead."""
 
 import threading
-from typing import Any
 
 import pytest
 
@@ -37,7 +36,7 @@ def test_a_leader_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
     assert kafka.await_leader("orders") != dead
 
 
-def test_a_controller_that_is_dead_does_not_count(kafka: Any) -> None:
+def test_a_controller_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
     dead = kafka.controller
     kafka.broker(dead).kill()
     assert kafka.await_controller() != dead

@@ -28,7 +28,7 @@ from tests.java_tools.zookeeper import ZooKeeperServer
 pytestmark = [pytest.mark.java]
 
 
-def our_threads() -> set[Any]:
+def our_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("ek-")}
 
 
@@ -57,7 +57,7 @@ def kafka(processes: Processes) -> Processes:
     return processes
 
 
-def test_processes_form_a_cluster_that_replicates_and_serves_groups(kafka: Any) -> None:
+def test_processes_form_a_cluster_that_replicates_and_serves_groups(kafka: Processes) -> None:
     assert kafka.zk.brokers().keys() == {1, 2, 3}
     kafka.topic("first", partitions=3)
     with sending(kafka, "first", partitions=3) as sender:
@@ -79,7 +79,7 @@ def test_processes_form_a_cluster_that_replicates_and_serves_groups(kafka: Any) 
     )
 
 
-def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka: Any) -> None:
+def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka: Processes) -> None:
     kafka.topic("orders", partitions=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(100)
@@ -95,7 +95,7 @@ def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka: Any
     assert_nothing_lost(kafka, sender)
 
 
-def test_another_process_becomes_controller_and_does_its_work(kafka: Any) -> None:
+def test_another_process_becomes_controller_and_does_its_work(kafka: Processes) -> None:
     kafka.topic("before")
     first, epoch = kafka.zk.find_controller_id(), kafka.zk.controller_epoch()[0]
     kafka.kill(first)
@@ -110,7 +110,7 @@ def test_another_process_becomes_controller_and_does_its_work(kafka: Any) -> Non
 
 
 def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and_serves(
-    kafka: Any,
+    kafka: Processes,
 ) -> None:
     kafka.topic("paused")
     with sending(kafka, "paused") as sender:
@@ -135,7 +135,7 @@ def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and
 
 
 def test_nothing_is_lost_when_zookeeper_stands_still_for_longer_than_sessions_last(
-    kafka: Any, zookeeper: ZooKeeperServer
+    kafka: Processes, zookeeper: ZooKeeperServer
 ) -> None:
     kafka.topic("timeless", partitions=3)
     with sending(kafka, "timeless", partitions=3) as sender:
@@ -151,7 +151,7 @@ def test_nothing_is_lost_when_zookeeper_stands_still_for_longer_than_sessions_la
     assert_nothing_lost(kafka, sender)
 
 
-def test_transactions_span_leaders_in_several_processes(kafka: Any) -> None:
+def test_transactions_span_leaders_in_several_processes(kafka: Processes) -> None:
     kafka.topic("debits", partitions=3)
     kafka.topic("credits", partitions=3)
     producer = make_producer(kafka, **{"transactional.id": "transfers"})
@@ -168,7 +168,7 @@ def test_transactions_span_leaders_in_several_processes(kafka: Any) -> None:
         assert values == ["commit-0"] * 3 + ["commit-2"] * 3
 
 
-def test_sigterm_moves_leaders_before_the_broker_leaves(kafka: Any) -> None:
+def test_sigterm_moves_leaders_before_the_broker_leaves(kafka: Processes) -> None:
     kafka.topic("leaving", partitions=6)
     leaving = kafka.status("leaving").leader
     leaders_at_the_end, gone = [], threading.Event()
@@ -189,7 +189,7 @@ def test_sigterm_moves_leaders_before_the_broker_leaves(kafka: Any) -> None:
     assert_nothing_lost(kafka, sender)
 
 
-def test_a_former_leader_gives_up_what_no_follower_had(kafka: Any) -> None:
+def test_a_former_leader_gives_up_what_no_follower_had(kafka: Processes) -> None:
     kafka.topic("diverging").send("kept")
     kafka.await_isr("diverging", 3)
     former = kafka.status("diverging").leader
@@ -218,7 +218,7 @@ def test_a_former_leader_gives_up_what_no_follower_had(kafka: Any) -> None:
 
 
 def test_a_second_broker_with_the_same_id_is_refused(
-    kafka: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kafka: Processes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(broker_process, "PATIENCE_MS", 500)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

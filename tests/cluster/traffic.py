@@ -4,11 +4,11 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, Self
 
 import confluent_kafka
 
-from embedkafka import EmbeddedKafka
+from embedkafka import BrokerHandle, Topic
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -30,7 +30,20 @@ QUICK = {
 ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
 
-def make_producer(kafka: EmbeddedKafka, **settings: Any) -> Any:
+class Addressed(Protocol):
+    """A cluster, in this process or in several, that clients can find."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+class Readable(Protocol):
+    """A cluster whose topics have handles."""
+
+    def existing_topic(self, name: str, /) -> Topic: ...
+
+
+def make_producer(kafka: Addressed, **settings: Any) -> confluent_kafka.Producer:
     return confluent_kafka.Producer(
         {
             **QUICK,
@@ -45,7 +58,9 @@ def make_producer(kafka: EmbeddedKafka, **settings: Any) -> Any:
     )
 
 
-def make_consumer(kafka: EmbeddedKafka, group: Any = "readers", **settings: Any) -> Any:
+def make_consumer(
+    kafka: Addressed, group: str = "readers", /, **settings: Any
+) -> confluent_kafka.Consumer:
     return confluent_kafka.Consumer(
         {
             **QUICK,
@@ -75,7 +90,7 @@ def send(producer: Any, topic: str, value: Any, partition: int = 0, timeout_s: f
 
 
 def produce_to(
-    handle: Any, topic: str, value: Any, partition: int = 0, timeout_ms: int = 500
+    handle: BrokerHandle, topic: str, value: bytes, partition: int = 0, timeout_ms: int = 500
 ) -> ErrorCode:
     """Writes one record to exactly this broker with acks=all; the error code of its answer."""
     records = build_batch([(0, None, value, ())])
@@ -110,7 +125,7 @@ class Sender:
 
     def __init__(
         self,
-        kafka: EmbeddedKafka,
+        kafka: Addressed,
         topic: str,
         partitions: int = 1,
         pause_s: float = 0.001,
@@ -121,9 +136,9 @@ class Sender:
         self.strict = strict
         self.topic = topic
         self.name = name
-        self.acked = defaultdict(list)
-        self.errors = []
-        self.deaths = []
+        self.acked: defaultdict[int, list[tuple[int, str, int]]] = defaultdict(list)
+        self.errors: list[confluent_kafka.KafkaError] = []
+        self.deaths: list[confluent_kafka.KafkaError] = []
         self.sent = 0
         self._partitions = partitions
         self._make = lambda **more: make_producer(
@@ -135,7 +150,7 @@ class Sender:
         self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"sender-{name}", daemon=True)
 
-    def start(self) -> Any:
+    def start(self) -> Self:
         if not self.strict:
             for _ in range(self._partitions):
                 self._send()
@@ -158,7 +173,7 @@ class Sender:
         assert reached, f"{self.count - wanted + count} of {count} acknowledgements in time"
 
     @property
-    def count(self) -> Any:
+    def count(self) -> int:
         return sum(map(len, self.acked.values()))
 
     @property
@@ -186,11 +201,13 @@ class Sender:
         )
         self.sent += 1
 
-    def _on_error(self, error: Any) -> None:
+    def _on_error(self, error: confluent_kafka.KafkaError) -> None:
         if error.fatal():
             self.deaths.append(error)
 
-    def _on_delivery(self, error: Any, message: Any) -> None:
+    def _on_delivery(
+        self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
+    ) -> None:
         with self._moved:
             if error is None:
                 life, _, number = message.value().decode().rpartition(":")
@@ -201,7 +218,7 @@ class Sender:
 
 
 @contextmanager
-def sending(kafka: EmbeddedKafka, topic: str, **settings: Any) -> Iterator[Sender]:
+def sending(kafka: Addressed, topic: str, **settings: Any) -> Iterator[Sender]:
     sender = Sender(kafka, topic, **settings).start()
     try:
         yield sender
@@ -209,10 +226,10 @@ def sending(kafka: EmbeddedKafka, topic: str, **settings: Any) -> Iterator[Sende
         sender.stop()
 
 
-def assert_nothing_lost(kafka: EmbeddedKafka, sender: Sender) -> None:
+def assert_nothing_lost(kafka: Readable, sender: Sender) -> None:
     """Everything acknowledged is there, once, where the acknowledgement said, and in order."""
     messages = kafka.existing_topic(sender.topic).read(timeout_s=30)
-    found = defaultdict(dict)
+    found: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for message in messages:
         found[message.partition][message.offset] = message.text
     for partition, acked in sender.acked.items():

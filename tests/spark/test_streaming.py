@@ -12,25 +12,24 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from embedkafka import EmbeddedKafka
-from embedkafka.cluster.topic import Topic
+from embedkafka import EmbeddedKafka, Topic
 from embedkafka.spark.frames import run_available_now, stream
 from tests.spark.conftest import TableQuery
 
 NOW = {"availableNow": True}
 
 
-def values(query: Any) -> Any:
+def values(query: TableQuery) -> list[str]:
     return sorted(row.value for row in query.rows())
 
 
-def copy(spark: Any, source: Any, sink: Any, checkpoint: Path, **options: Any) -> Any:
+def copy(spark: SparkSession, source: Topic, sink: Topic, checkpoint: Path, **options: Any) -> Any:
     """One availableNow run from topic to topic."""
     frame = stream(spark, source, options=options).select("key", "value")
     return run_available_now(frame, sink, checkpoint)
 
 
-def texts(topic: Any, count: int | None = None) -> Any:
+def texts(topic: Topic, count: int | None = None) -> list[str]:
     return sorted(message.text for message in topic.read(count))
 
 
@@ -95,7 +94,7 @@ def test_a_restarted_query_loses_nothing_and_repeats_nothing(
 
 
 def test_a_query_stopped_in_the_middle_goes_on_where_it_was(
-    spark: SparkSession, kafka: Any, checkpoint: Path
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
 ) -> None:
     source, sink = kafka.topic(), kafka.topic()
     source.send_many(str(n) for n in range(20))

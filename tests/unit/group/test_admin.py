@@ -5,7 +5,7 @@ from embedkafka.protocol.messages.groups import ListGroupsRequest
 from tests.unit.group.conftest import Coordinator
 
 
-def listed(coordinator: Any, states: Any = (), types: Any = ()) -> dict[Any, Any]:
+def listed(coordinator: Coordinator, states: Any = (), types: Any = ()) -> dict[Any, Any]:
     request = ListGroupsRequest(states_filter=states, types_filter=types)
     reply = coordinator.send(coordinator.service.list_groups, request)
     assert reply.error is ErrorCode.NONE

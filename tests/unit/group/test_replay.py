@@ -36,7 +36,7 @@ operations = st.one_of(
 class Actors:
     """Members that remember their ids and generations, over one coordinator."""
 
-    def __init__(self, coordinator: Any) -> None:
+    def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator = coordinator
         self.members = []
 

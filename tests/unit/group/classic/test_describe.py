@@ -5,7 +5,7 @@ from embedkafka.protocol.messages.groups import DescribeGroupsRequest
 from tests.unit.group.conftest import Coordinator
 
 
-def describe(coordinator: Any, group: str = "g", version: int = 5) -> Any:
+def describe(coordinator: Coordinator, group: str = "g", version: int = 5) -> Any:
     request = DescribeGroupsRequest(groups=[group])
     reply = coordinator.send(coordinator.service.describe_groups, request, version)
     return reply.response.groups[0]

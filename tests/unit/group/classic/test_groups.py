@@ -1,5 +1,3 @@
-from typing import Any
-
 from embedkafka.group.config import GroupConfig
 from embedkafka.protocol.errors import ErrorCode
 from tests.unit.group.conftest import Coordinator
@@ -163,7 +161,7 @@ def test_a_follower_that_joins_again_unchanged_gets_its_generation(
     assert changed.is_waiting
 
 
-def test_the_protocol_with_most_votes_wins_among_the_common_ones(coordinator: Any) -> None:
+def test_the_protocol_with_most_votes_wins_among_the_common_ones(coordinator: Coordinator) -> None:
     a, b, c = ("a", b""), ("b", b""), ("c", b"")
     first = coordinator.stable(protocols=(a, b, c))
     second, _ = coordinator.joined(protocols=(b, a))
@@ -173,7 +171,7 @@ def test_the_protocol_with_most_votes_wins_among_the_common_ones(coordinator: An
     assert {second, third} <= set(coordinator.shard().classic.groups["g"].members)
 
 
-def test_a_member_with_no_protocol_in_common_is_refused(coordinator: Any) -> None:
+def test_a_member_with_no_protocol_in_common_is_refused(coordinator: Coordinator) -> None:
     coordinator.stable()
     other = coordinator.join(protocols=(("sticky", b""),))
     assert other.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

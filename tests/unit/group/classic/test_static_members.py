@@ -56,7 +56,7 @@ def test_before_v9_a_restarted_leader_believes_it_follows(coordinator: Coordinat
 
 
 def test_a_restarted_member_with_other_protocols_starts_a_rebalance(
-    coordinator: Any,
+    coordinator: Coordinator,
 ) -> None:
     first, _ = pair(coordinator)
     both = (("sticky", b""), ("range", b"one"))

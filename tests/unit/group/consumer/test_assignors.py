@@ -10,7 +10,7 @@ from embedkafka.group.consumer.assignors import MemberSpec, assign_range, assign
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
-def spec(*topics: Any, instance: str | None = None, current: Any = None) -> MemberSpec:
+def spec(*topics: UUID, instance: str | None = None, current: Any = None) -> MemberSpec:
     return MemberSpec(instance_id=instance, topics=frozenset(topics), current=current or {})
 
 

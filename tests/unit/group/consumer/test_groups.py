@@ -1,7 +1,7 @@
 """Consumer groups (KIP-848), driven by a small client that follows the protocol."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ class Consumer:
     """Sends heartbeats as the Java consumer does: what it owns when that changed, full on join."""
 
     def __init__(
-        self, coordinator: Coordinator, name: Any, topics: Any = ("t",), **settings: Any
+        self, coordinator: Coordinator, name: str, topics: Sequence[str] = ("t",), **settings: Any
     ) -> None:
         self.coordinator = coordinator
         self.member_id = name
@@ -92,7 +92,7 @@ class Consumer:
 
 
 @pytest.fixture
-def topics(coordinator: Coordinator) -> Any:
+def topics(coordinator: Coordinator) -> Coordinator:
     coordinator.catalog.counts["t"] = 4
     return coordinator
 
@@ -107,21 +107,21 @@ def group_of(coordinator: Coordinator) -> Any:
     return coordinator.shard().consumer.groups[GROUP]
 
 
-def test_a_lone_member_gets_everything_with_its_first_heartbeat(topics: Any) -> None:
+def test_a_lone_member_gets_everything_with_its_first_heartbeat(topics: Coordinator) -> None:
     consumer = Consumer(topics, "m1").beat()
     assert consumer.epoch == 1
     assert consumer.has() == {0, 1, 2, 3}
     assert group_of(topics).state.value == "Stable"
 
 
-def test_an_unchanged_member_is_told_nothing_new(topics: Any) -> None:
+def test_an_unchanged_member_is_told_nothing_new(topics: Coordinator) -> None:
     consumer = Consumer(topics, "m1").beat()
     reply = consumer.send(topic_partitions=None)
     assert reply.response.assignment is None
     assert reply.response.heartbeat_interval_ms == 5_000
 
 
-def test_partitions_move_only_after_they_were_given_up(topics: Any) -> None:
+def test_partitions_move_only_after_they_were_given_up(topics: Coordinator) -> None:
     first = Consumer(topics, "m1").beat()
     second = Consumer(topics, "m2").beat()
     assert second.has() == set()
@@ -139,7 +139,7 @@ def test_partitions_move_only_after_they_were_given_up(topics: Any) -> None:
     assert group_of(topics).state.value == "Stable"
 
 
-def test_a_member_that_leaves_gives_its_partitions_to_the_others(topics: Any) -> None:
+def test_a_member_that_leaves_gives_its_partitions_to_the_others(topics: Coordinator) -> None:
     first, second = Consumer(topics, "m1"), Consumer(topics, "m2")
     settle(first, second)
     reply = second.leave()
@@ -149,7 +149,7 @@ def test_a_member_that_leaves_gives_its_partitions_to_the_others(topics: Any) ->
     assert first.has() == {0, 1, 2, 3}
 
 
-def test_a_silent_member_is_removed(topics: Any) -> None:
+def test_a_silent_member_is_removed(topics: Coordinator) -> None:
     first, second = Consumer(topics, "m1"), Consumer(topics, "m2")
     settle(first, second)
     topics.advance(30_000)
@@ -159,7 +159,7 @@ def test_a_silent_member_is_removed(topics: Any) -> None:
     assert second.send().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_does_not_give_up_partitions_is_removed(topics: Any) -> None:
+def test_a_member_that_does_not_give_up_partitions_is_removed(topics: Coordinator) -> None:
     first = Consumer(topics, "m1", rebalance_ms=10_000).beat()
     stubborn = first.reported()
     second = Consumer(topics, "m2").beat()
@@ -172,7 +172,7 @@ def test_a_member_that_does_not_give_up_partitions_is_removed(topics: Any) -> No
     assert second.has() == {0, 1, 2, 3}
 
 
-def test_a_lost_answer_can_be_asked_for_again(topics: Any) -> None:
+def test_a_lost_answer_can_be_asked_for_again(topics: Coordinator) -> None:
     consumer = Consumer(topics, "m1")
     consumer.send()  # the answer is lost
     consumer.beat()
@@ -183,7 +183,7 @@ def test_a_lost_answer_can_be_asked_for_again(topics: Any) -> None:
     assert late.response.member_epoch == consumer.epoch
 
 
-def test_members_with_wrong_epochs_are_fenced(topics: Any) -> None:
+def test_members_with_wrong_epochs_are_fenced(topics: Coordinator) -> None:
     consumer = Consumer(topics, "m1").beat()
     assert consumer.send(member_epoch=9).error is ErrorCode.FENCED_MEMBER_EPOCH
     other = Consumer(topics, "m2").beat()
@@ -198,7 +198,7 @@ def test_members_with_wrong_epochs_are_fenced(topics: Any) -> None:
     assert consumer.has() == {0, 1, 2, 3}
 
 
-def test_new_partitions_and_topics_are_assigned(topics: Any) -> None:
+def test_new_partitions_and_topics_are_assigned(topics: Coordinator) -> None:
     consumer = Consumer(topics, "m1", topics=["t", "later"]).beat()
     topics.catalog.counts["t"] = 6
     consumer.beat()
@@ -211,7 +211,7 @@ def test_new_partitions_and_topics_are_assigned(topics: Any) -> None:
     assert consumer.has() == set()
 
 
-def test_a_changed_subscription_is_followed(topics: Any) -> None:
+def test_a_changed_subscription_is_followed(topics: Coordinator) -> None:
     topics.catalog.counts["u"] = 2
     consumer = Consumer(topics, "m1").beat()
     consumer.beat(subscribed_topic_names=["u"])
@@ -219,7 +219,7 @@ def test_a_changed_subscription_is_followed(topics: Any) -> None:
     assert (consumer.has(), consumer.has("u")) == (set(), {0, 1})
 
 
-def test_regular_expressions_are_resolved_again_and_again(topics: Any) -> None:
+def test_regular_expressions_are_resolved_again_and_again(topics: Coordinator) -> None:
     topics.catalog.counts["orders-eu"] = 1
     consumer = Consumer(topics, "m1", topics=(), regex="orders-.*").beat()
     assert (consumer.has("orders-eu"), consumer.has()) == ({0}, set())
@@ -232,7 +232,7 @@ def test_regular_expressions_are_resolved_again_and_again(topics: Any) -> None:
     assert group_of(topics).resolved == {}
 
 
-def test_the_assignor_that_most_members_name_decides(topics: Any) -> None:
+def test_the_assignor_that_most_members_name_decides(topics: Coordinator) -> None:
     first = Consumer(topics, "m1", assignor="range").beat()
     second = Consumer(topics, "m2", assignor="range")
     settle(second, first)
@@ -240,7 +240,7 @@ def test_the_assignor_that_most_members_name_decides(topics: Any) -> None:
 
 
 def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(
-    new_coordinator: Any,
+    new_coordinator: Callable[..., Coordinator],
 ) -> None:
     def assign(*assignors: Any) -> list[Any]:
         config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=assignors)
@@ -283,7 +283,7 @@ def test_an_assignor_that_the_broker_does_not_offer_is_refused(
     ],
 )
 def test_impossible_heartbeats_are_refused(
-    topics: Any, changes: dict[Any, Any], error: Any
+    topics: Coordinator, changes: dict[Any, Any], error: Any
 ) -> None:
     assert Consumer(topics, "m1").send(**changes).error is error
 
@@ -299,7 +299,7 @@ def test_a_full_group_takes_no_more_members(new_coordinator: type[Coordinator]) 
 # Static members
 
 
-def test_a_static_member_that_comes_back_keeps_its_partitions(topics: Any) -> None:
+def test_a_static_member_that_comes_back_keeps_its_partitions(topics: Coordinator) -> None:
     first = Consumer(topics, "m1", instance="i1")
     second = Consumer(topics, "m2", instance="i2")
     settle(first, second)
@@ -314,7 +314,7 @@ def test_a_static_member_that_comes_back_keeps_its_partitions(topics: Any) -> No
     assert second.has() | back.has() == {0, 1, 2, 3}
 
 
-def test_a_static_member_that_is_still_there_cannot_be_replaced(topics: Any) -> None:
+def test_a_static_member_that_is_still_there_cannot_be_replaced(topics: Coordinator) -> None:
     Consumer(topics, "m1", instance="i1").beat()
     twin = Consumer(topics, "m2", instance="i1").send()
     assert twin.error is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -322,14 +322,14 @@ def test_a_static_member_that_is_still_there_cannot_be_replaced(topics: Any) -> 
     assert again.error is ErrorCode.UNRELEASED_INSTANCE_ID
 
 
-def test_a_static_member_that_stays_away_is_removed(topics: Any) -> None:
+def test_a_static_member_that_stays_away_is_removed(topics: Coordinator) -> None:
     first = Consumer(topics, "m1", instance="i1").beat()
     first.leave(epoch=-2)
     topics.advance(45_000)
     assert group_of(topics).members == {}
 
 
-def test_a_group_may_have_a_session_and_an_interval_of_its_own(topics: Any) -> None:
+def test_a_group_may_have_a_session_and_an_interval_of_its_own(topics: Coordinator) -> None:
     topics.overrides[GROUP, "consumer.session.timeout.ms"] = 7_000
     topics.overrides[GROUP, "consumer.heartbeat.interval.ms"] = 300
     assert Consumer(topics, "m1").send().response.heartbeat_interval_ms == 300
@@ -343,7 +343,7 @@ def test_a_group_may_have_a_session_and_an_interval_of_its_own(topics: Any) -> N
 
 
 def test_whatever_happens_meanwhile_waits_for_the_log(
-    topics: Any, commit_errors: Callable[[Any], list[ErrorCode]]
+    topics: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
 ) -> None:
     topics.log.hold()
     first = Consumer(topics, "m1").send()
@@ -361,7 +361,7 @@ def test_whatever_happens_meanwhile_waits_for_the_log(
     assert (first.response.member_epoch, second.response.member_epoch) == (1, 2)
 
 
-def test_what_is_not_stored_has_not_happened(topics: Any) -> None:
+def test_what_is_not_stored_has_not_happened(topics: Coordinator) -> None:
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     consumer = Consumer(topics, "m1")
     assert consumer.send().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -369,7 +369,7 @@ def test_what_is_not_stored_has_not_happened(topics: Any) -> None:
     assert consumer.beat().has() == {0, 1, 2, 3}
 
 
-def test_whoever_waits_is_sent_away_when_the_broker_resigns(topics: Any) -> None:
+def test_whoever_waits_is_sent_away_when_the_broker_resigns(topics: Coordinator) -> None:
     topics.log.hold()
     first, second = Consumer(topics, "m1").send(), Consumer(topics, "m2").send()
     topics.service.coordinator.on_resigned(0)
@@ -380,7 +380,9 @@ def test_whoever_waits_is_sent_away_when_the_broker_resigns(topics: Any) -> None
     assert first.error is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_group_goes_on_after_a_failover(topics: Any, new_coordinator: type[Coordinator]) -> None:
+def test_a_group_goes_on_after_a_failover(
+    topics: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     first, second = Consumer(topics, "m1"), Consumer(topics, "m2")
     settle(first, second)
     other = new_coordinator(log=topics.log, clock=topics.clock, catalog=topics.catalog).lead()
@@ -392,7 +394,7 @@ def test_a_group_goes_on_after_a_failover(topics: Any, new_coordinator: type[Coo
     assert set(group_of(other).members) == {"m1"}
 
 
-def test_records_are_written_as_kafka_writes_them(topics: Any) -> None:
+def test_records_are_written_as_kafka_writes_them(topics: Coordinator) -> None:
     topic_id = topics.catalog.id_of("t")
     member = ConsumerMember(
         member_id="m",
@@ -431,7 +433,7 @@ def test_records_are_written_as_kafka_writes_them(topics: Any) -> None:
 
 
 def test_members_commit_and_fetch_with_their_epoch(
-    topics: Any, commit_errors: Callable[[Any], list[ErrorCode]]
+    topics: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
 ) -> None:
     consumer = Consumer(topics, "m1").beat()
 
@@ -460,7 +462,7 @@ def test_members_commit_and_fetch_with_their_epoch(
     assert commit() is ErrorCode.NONE
 
 
-def test_a_consumer_group_is_described(topics: Any) -> None:
+def test_a_consumer_group_is_described(topics: Coordinator) -> None:
     Consumer(topics, "m1").beat()
     Consumer(topics, "m2").beat()
 
@@ -485,7 +487,7 @@ def test_a_consumer_group_is_described(topics: Any) -> None:
 
 
 def test_consumer_groups_are_listed_and_deleted(
-    topics: Any, new_coordinator: type[Coordinator]
+    topics: Coordinator, new_coordinator: type[Coordinator]
 ) -> None:
     consumer = Consumer(topics, "m1").beat()
     topics.commit({("t", 0): 5}, member="m1", generation=1, version=9)
@@ -507,7 +509,7 @@ def test_consumer_groups_are_listed_and_deleted(
     assert (loaded.shard().consumer.groups, loaded.committed()) == ({}, {})
 
 
-def test_an_empty_consumer_group_expires_with_its_offsets(topics: Any) -> None:
+def test_an_empty_consumer_group_expires_with_its_offsets(topics: Coordinator) -> None:
     topics.service.start()
     consumer = Consumer(topics, "m1").beat()
     topics.commit({("t", 0): 5}, member="m1", generation=1, version=9)
@@ -517,7 +519,9 @@ def test_an_empty_consumer_group_expires_with_its_offsets(topics: Any) -> None:
     assert topics.committed() == {}
 
 
-def test_an_empty_group_changes_its_kind(topics: Any, new_coordinator: type[Coordinator]) -> None:
+def test_an_empty_group_changes_its_kind(
+    topics: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
     topics.commit({("t", 0): 5})
     consumer = Consumer(topics, "m1").beat()
     assert topics.shard().classic.groups == {}

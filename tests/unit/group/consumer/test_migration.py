@@ -177,7 +177,7 @@ def share(members: Any) -> dict[Any, Any]:
 
 
 @pytest.fixture
-def topics(coordinator: Coordinator) -> Any:
+def topics(coordinator: Coordinator) -> Coordinator:
     coordinator.catalog.counts["t"] = 4
     return coordinator
 
@@ -209,7 +209,7 @@ def loaded(coordinator: Coordinator, new_coordinator: type[Coordinator]) -> Any:
 
 
 def test_a_new_member_turns_a_classic_group_into_a_consumer_group(
-    topics: Any, new_coordinator: type[Coordinator]
+    topics: Coordinator, new_coordinator: type[Coordinator]
 ) -> None:
     old = OldMember(topics, "old").settle()
     assert old.partitions == {0, 1, 2, 3}
@@ -229,7 +229,9 @@ def test_a_new_member_turns_a_classic_group_into_a_consumer_group(
         assert getattr(ours, attribute) == getattr(theirs, attribute)
 
 
-def test_an_old_member_keeps_its_epoch_until_it_has_given_up_what_it_must(topics: Any) -> None:
+def test_an_old_member_keeps_its_epoch_until_it_has_given_up_what_it_must(
+    topics: Coordinator,
+) -> None:
     old, new = OldMember(topics, "old").settle(), NewMember(topics, "new")
     new.beat()
     assert old.join().response.generation_id == 1
@@ -241,7 +243,7 @@ def test_an_old_member_keeps_its_epoch_until_it_has_given_up_what_it_must(topics
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_an_old_member_joins_again_when_what_it_waits_for_is_free(topics: Any) -> None:
+def test_an_old_member_joins_again_when_what_it_waits_for_is_free(topics: Coordinator) -> None:
     new = NewMember(topics, "new")
     new.beat()
     old = OldMember(topics, "old").settle()
@@ -254,7 +256,7 @@ def test_an_old_member_joins_again_when_what_it_waits_for_is_free(topics: Any) -
     assert len(old.partitions) == 2
 
 
-def test_whoever_waits_in_the_classic_group_joins_the_new_one(topics: Any) -> None:
+def test_whoever_waits_in_the_classic_group_joins_the_new_one(topics: Coordinator) -> None:
     first = OldMember(topics, "first").settle()
     second = OldMember(topics, "second")
     assert second.join().is_waiting
@@ -266,7 +268,7 @@ def test_whoever_waits_in_the_classic_group_joins_the_new_one(topics: Any) -> No
     assert sorted([*first.partitions, *second.partitions, *new.partitions]) == [0, 1, 2, 3]
 
 
-def test_timers_of_the_classic_group_end_with_it(topics: Any) -> None:
+def test_timers_of_the_classic_group_end_with_it(topics: Coordinator) -> None:
     old = OldMember(topics, "old").settle()
     topics.advance(9_000)
     NewMember(topics, "new").beat()
@@ -278,7 +280,7 @@ def test_timers_of_the_classic_group_end_with_it(topics: Any) -> None:
     assert old.id not in consumer_group(topics).members
 
 
-def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics: Any) -> None:
+def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics: Coordinator) -> None:
     old = OldMember(topics, "old").settle()
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     new = NewMember(topics, "new")
@@ -289,7 +291,7 @@ def test_a_group_whose_upgrade_is_refused_by_the_log_stays_as_it_was(topics: Any
     assert topics.shard().classic.groups[GROUP].state is ClassicGroupState.EMPTY
 
 
-def test_requests_during_the_upgrade_wait_for_it(topics: Any) -> None:
+def test_requests_during_the_upgrade_wait_for_it(topics: Coordinator) -> None:
     old = OldMember(topics, "old").settle()
     topics.log.hold()
     NewMember(topics, "new").send()
@@ -306,7 +308,7 @@ def test_requests_during_the_upgrade_wait_for_it(topics: Any) -> None:
 
 
 def test_requests_that_wait_for_an_upgrade_are_sent_away_when_the_broker_resigns(
-    topics: Any,
+    topics: Coordinator,
 ) -> None:
     old = OldMember(topics, "old").settle()
     topics.log.hold()
@@ -341,13 +343,13 @@ def test_a_group_that_would_be_too_large_is_not_upgraded(
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_only_groups_of_consumers_are_upgraded(topics: Any) -> None:
+def test_only_groups_of_consumers_are_upgraded(topics: Coordinator) -> None:
     member = topics.join(GROUP, protocol_type="connect").response.member_id
     topics.join(GROUP, member, protocol_type="connect")
     assert NewMember(topics, "new").send().error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_whose_subscriptions_nobody_can_read_is_not_upgraded(topics: Any) -> None:
+def test_a_group_whose_subscriptions_nobody_can_read_is_not_upgraded(topics: Coordinator) -> None:
     topics.stable(GROUP, protocols=[("range", b"?")])
     refused = NewMember(topics, "new").send()
     assert refused.error is ErrorCode.GROUP_ID_NOT_FOUND
@@ -355,7 +357,7 @@ def test_a_group_whose_subscriptions_nobody_can_read_is_not_upgraded(topics: Any
 
 
 def test_a_group_before_its_first_generation_is_upgraded(
-    new_coordinator: Any,
+    new_coordinator: Callable[..., Coordinator],
 ) -> None:
     config = GroupConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
     coordinator = new_coordinator(config).lead()
@@ -373,7 +375,7 @@ def test_a_group_before_its_first_generation_is_upgraded(
 
 
 @pytest.fixture
-def mixed(topics: Any) -> tuple[NewMember, Any]:
+def mixed(topics: Coordinator) -> tuple[NewMember, Any]:
     """A consumer group with a member of each kind, both at rest."""
     new = NewMember(topics, "new")
     new.beat()
@@ -383,7 +385,7 @@ def mixed(topics: Any) -> tuple[NewMember, Any]:
 
 
 def test_an_old_member_must_share_a_protocol_with_the_others_of_its_kind(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert OldMember(topics, "x", protocols=("sticky",)).join().error is error
@@ -392,20 +394,22 @@ def test_an_old_member_must_share_a_protocol_with_the_others_of_its_kind(
 
 
 def test_an_old_member_with_a_subscription_nobody_can_read_is_refused(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     refused = OldMember(topics, "x").join(protocols=[("range", b"?")])
     assert refused.error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_an_old_member_with_an_impossible_session_is_refused(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     refused = OldMember(topics, "x").join(session_ms=1)
     assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_requests_of_old_members_are_checked(topics: Any, mixed: tuple[NewMember, Any]) -> None:
+def test_requests_of_old_members_are_checked(
+    topics: Coordinator, mixed: tuple[NewMember, Any]
+) -> None:
     new, old = mixed
     generation = old.generation
     assert topics.heartbeat(old.id, generation + 1).error is ErrorCode.ILLEGAL_GENERATION
@@ -423,7 +427,9 @@ def test_requests_of_old_members_are_checked(topics: Any, mixed: tuple[NewMember
 
 
 def test_commits_of_old_members_are_checked_by_generation(
-    topics: Any, mixed: tuple[NewMember, Any], commit_errors: Callable[[Any], list[ErrorCode]]
+    topics: Coordinator,
+    mixed: tuple[NewMember, Any],
+    commit_errors: Callable[[Any], list[ErrorCode]],
 ) -> None:
     _, old = mixed
     for version in (8, 9):
@@ -436,7 +442,7 @@ def test_commits_of_old_members_are_checked_by_generation(
 
 
 def test_a_silent_old_member_is_out_after_its_own_session(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     new, old = mixed
     topics.advance(9_999)
@@ -446,7 +452,7 @@ def test_a_silent_old_member_is_out_after_its_own_session(
 
 
 def test_an_old_member_that_does_not_join_again_is_out_after_its_rebalance_timeout(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     new, old = mixed
     NewMember(topics, "third").beat()
@@ -459,7 +465,7 @@ def test_an_old_member_that_does_not_join_again_is_out_after_its_rebalance_timeo
 
 
 def test_an_old_member_that_does_not_sync_is_out_after_its_rebalance_timeout(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     new, _ = mixed
     lazy = OldMember(topics, "lazy")
@@ -471,7 +477,7 @@ def test_an_old_member_that_does_not_sync_is_out_after_its_rebalance_timeout(
 
 
 def test_a_member_whose_removal_the_log_refused_is_removed_later(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     new, old = mixed
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -481,7 +487,7 @@ def test_a_member_whose_removal_the_log_refused_is_removed_later(
     assert set(consumer_group(topics).members) == {new.id}
 
 
-def test_old_members_leave(topics: Any, mixed: tuple[NewMember, Any]) -> None:
+def test_old_members_leave(topics: Coordinator, mixed: tuple[NewMember, Any]) -> None:
     new, old = mixed
     answers = topics.leave(old.id, "stranger").response.members
     assert [a.error_code for a in answers] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
@@ -491,7 +497,7 @@ def test_old_members_leave(topics: Any, mixed: tuple[NewMember, Any]) -> None:
 
 
 def test_an_admin_removes_static_members_of_either_kind(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     static = OldMember(topics, "s", instance="s1").settle()
     fresh = NewMember(topics, "n", instance="n1")
@@ -507,7 +513,7 @@ def test_an_admin_removes_static_members_of_either_kind(
 
 
 def test_a_departure_that_the_log_refuses_is_no_departure(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     _, old = mixed
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -515,7 +521,9 @@ def test_a_departure_that_the_log_refuses_is_no_departure(
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_a_join_that_the_log_refuses_is_no_join(topics: Any, mixed: tuple[NewMember, Any]) -> None:
+def test_a_join_that_the_log_refuses_is_no_join(
+    topics: Coordinator, mixed: tuple[NewMember, Any]
+) -> None:
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     late = OldMember(topics, "late")
     assert late.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -526,7 +534,7 @@ def test_a_join_that_the_log_refuses_is_no_join(topics: Any, mixed: tuple[NewMem
 
 
 def test_when_the_last_new_member_leaves_the_group_is_classic_again(
-    topics: Any, mixed: tuple[NewMember, Any], new_coordinator: type[Coordinator]
+    topics: Coordinator, mixed: tuple[NewMember, Any], new_coordinator: type[Coordinator]
 ) -> None:
     new, old = mixed
     epoch = consumer_group(topics).group_epoch
@@ -547,7 +555,7 @@ def test_when_the_last_new_member_leaves_the_group_is_classic_again(
 
 
 def test_a_new_member_that_times_out_takes_the_consumer_group_with_it(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     _, old = mixed
     for _ in range(9):
@@ -558,7 +566,7 @@ def test_a_new_member_that_times_out_takes_the_consumer_group_with_it(
 
 
 def test_a_new_member_that_an_admin_removes_takes_the_consumer_group_with_it(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     new, _ = mixed
     assert topics.leave(new.id).response.members[0].error_code == ErrorCode.NONE
@@ -566,7 +574,7 @@ def test_a_new_member_that_an_admin_removes_takes_the_consumer_group_with_it(
 
 
 def test_a_group_stays_a_consumer_group_while_one_new_member_is_left(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     new, old = mixed
     other = NewMember(topics, "other")
@@ -576,7 +584,7 @@ def test_a_group_stays_a_consumer_group_while_one_new_member_is_left(
     assert set(consumer_group(topics).members) == {other.id, old.id}
 
 
-def test_an_empty_consumer_group_stays_one(topics: Any) -> None:
+def test_an_empty_consumer_group_stays_one(topics: Coordinator) -> None:
     new = NewMember(topics, "new")
     new.beat()
     new.leave()
@@ -584,7 +592,7 @@ def test_an_empty_consumer_group_stays_one(topics: Any) -> None:
 
 
 def test_a_downgrade_that_the_log_refuses_has_not_happened(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     new, old = mixed
     topics.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -608,7 +616,7 @@ def test_a_policy_may_forbid_downgrades(new_coordinator: type[Coordinator], poli
 # Static members
 
 
-def test_a_static_member_moves_to_the_new_protocol_without_a_rebalance(topics: Any) -> None:
+def test_a_static_member_moves_to_the_new_protocol_without_a_rebalance(topics: Coordinator) -> None:
     old = OldMember(topics, "old", instance="i").settle()
     new = NewMember(topics, "new", instance="i")
     assert new.beat() is ErrorCode.NONE
@@ -616,7 +624,7 @@ def test_a_static_member_moves_to_the_new_protocol_without_a_rebalance(topics: A
     assert old.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_moves_back_without_a_rebalance(topics: Any) -> None:
+def test_a_static_member_moves_back_without_a_rebalance(topics: Coordinator) -> None:
     new = NewMember(topics, "new", instance="i")
     new.beat()
     old = OldMember(topics, "old", instance="i")
@@ -631,7 +639,7 @@ def test_a_static_member_moves_back_without_a_rebalance(topics: Any) -> None:
 
 
 def test_a_static_member_that_is_back_under_a_new_id_fences_the_old_one(
-    topics: Any, mixed: tuple[NewMember, Any]
+    topics: Coordinator, mixed: tuple[NewMember, Any]
 ) -> None:
     first = OldMember(topics, "one", instance="i").settle()
     second = OldMember(topics, "two", instance="i").settle()
