@@ -1,7 +1,7 @@
-"""What must hold at the end of a round, whatever was done to the cluster.
+"""Checks that must pass at the end of a round, whatever its steps were.
 
-Nothing is excused: what `restore()`, `reset()` and deletions take away is known by its lineage, and
-must be gone.
+Nothing is excused: records that `restore()`, `reset()` and deletions removed are known from their
+lineage, and must be gone.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Stock clients under load: members of groups, and workers that copy in transactions.
 
-Every call is bounded. librdkafka hangs now and then, in `send_offsets_to_transaction` for one,
-when a coordinator has died: such a client counts as dead, has a successor, and is counted.
+Every call is bounded. librdkafka sometimes hangs after a coordinator dies, for example in
+`send_offsets_to_transaction`. Such a client is counted, treated as dead, and replaced.
 """
 
 import logging
@@ -35,11 +35,11 @@ SETTINGS = {**QUICK, "allow.auto.create.topics": False}
 
 
 class GaveUp(Exception):
-    """A client does not get on: it counts as dead."""
+    """A client makes no progress: treat it as dead."""
 
 
 class Hangs(GaveUp):
-    """A call takes far longer than it was given."""
+    """A call takes far longer than its timeout."""
 
 
 hanging: list[str] = []
@@ -47,7 +47,7 @@ hanging: list[str] = []
 
 
 def bounded(call: Callable[..., T], *arguments: Any, timeout_s: float = HANG_S) -> T:
-    """What the call comes to; `Hangs` when it takes far longer than it was given."""
+    """The result of the call; raises `Hangs` if it takes far longer than its timeout."""
     outcome: queue.SimpleQueue[tuple[T, Exception | None]] = queue.SimpleQueue()
 
     def run() -> None:

@@ -1,6 +1,6 @@
-"""The cluster of a round: in this process, with every fault there is, or served by another one.
+"""The cluster of a round: in this process, with every kind of fault, or in another process.
 
-Both keep their addresses for the whole round, and their logs where the evidence is.
+Both keep their addresses for the whole round, and write their logs next to the evidence.
 """
 
 import itertools
@@ -225,10 +225,10 @@ class InProcess:
 
 
 class LostAnswers:
-    """Lets the next writes of a session be done and fail, for their answers are lost.
+    """Performs the next writes of a session but loses their answers.
 
-    With the answer the connection is lost, and comes back a little later, as in ZooKeeper: the
-    client cannot know whether the write was done.
+    The connection is lost with the answer and returns a little later, as in ZooKeeper: the client
+    cannot know whether the write happened.
     """
 
     WRITES = ("create", "set", "delete", "multi")

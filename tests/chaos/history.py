@@ -1,9 +1,8 @@
-"""What happened in a round, in order: the timeline, what was written, and what may be left of it.
+"""The history of a round: the timeline, the records written, and which of them may remain.
 
-Ticks, not times, order everything: a tick is a number that is given once. `restore()`, `reset()`
-and the deletion of a topic take records away by design. `Lineage` knows which, from the ticks
-before and after each of those calls, and so for every record whether it must be there at the end,
-must not, or may.
+Ticks, not times, order everything; each tick is a unique number. `restore()`, `reset()` and the
+deletion of a topic remove records by design. `Lineage` works out which from the ticks before and
+after each of those calls: at the end, a record must be there, must be gone, or may be either.
 """
 
 import itertools
@@ -25,7 +24,7 @@ def tick() -> int:
 
 
 class Timeline:
-    """What was done and what went wrong, with times, in a file. From any thread."""
+    """A file of steps and complaints, with times. Any thread may write to it."""
 
     def __init__(self, path: Path, title: str) -> None:
         self._began = time.monotonic()
@@ -40,13 +39,13 @@ class Timeline:
             self._file.write(f"{time.monotonic() - self._began:7.3f}  {what}\n")
 
     def complain(self, what: str) -> None:
-        """Something that must never happen has."""
+        """Records that something happened that must never happen."""
         self.note(f"WRONG  {what}")
         with self._lock:
             self.complaints.append(what)
 
     def blame_client(self, what: str) -> None:
-        """A stock client hangs in a call that should have ended: counted, nothing is excused."""
+        """Counts a stock client that hangs in a call; this excuses nothing else."""
         self.note(f"CLIENT  {what}")
         with self._lock:
             self.client_faults.append(what)

@@ -1,7 +1,7 @@
-"""A round as its seed has it: the cluster, the load, and what is done to it, step by step.
+"""The plan of a round, derived from its seed: the cluster, the load, and the steps.
 
-The plan decides by its own model of the cluster, never by what happens there, so that a seed gives
-the same plan every time; only its interleaving with the cluster's threads differs.
+The plan models the cluster and never looks at the real one, so a seed always gives the same plan.
+Only the interleaving with the cluster's threads differs.
 """
 
 import random
@@ -75,7 +75,7 @@ Argument = int | str | tuple[int, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """`act` with `arguments`, right after a commit if so; then `wait_s` until the next step."""
+    """`act` with `arguments`, right after a commit if `at_commit`; then a pause of `wait_s`."""
 
     act: str
     arguments: tuple[Argument, ...] = ()

@@ -1,7 +1,7 @@
-"""Clients that do exactly what they are told, one request at a time, and hide nothing.
+"""Clients that send exactly the requests we choose, one at a time, and hide nothing.
 
-Stock clients retry, reset and forget by rules of their own, so that a wrong answer of a broker may
-go unnoticed or a right one be blamed. These know the leader epoch of all they ask for.
+Stock clients retry, reset and forget by their own rules, which can hide a broker's wrong answer or
+blame a right one. These clients know the leader epoch of every partition they ask for.
 """
 
 import random
@@ -63,7 +63,7 @@ PASSING = frozenset(
 
 
 class Refused(Exception):
-    """A broker has answered with an error."""
+    """A broker answered with an error."""
 
     def __init__(self, code: int) -> None:
         self.code = ErrorCode(code)

@@ -1,4 +1,4 @@
-"""One round: a cluster, its load, the steps of a plan, and what must hold in the end."""
+"""One round: a cluster, its load, the steps of a plan, and the checks at the end."""
 
 import random
 import sys
@@ -64,7 +64,7 @@ Ends = dict[str, dict[int, int]]
 
 
 class World:
-    """Everything of one round."""
+    """All the parts of one round."""
 
     def __init__(self, plan: Plan, directory: Path) -> None:
         self.plan = plan
@@ -96,7 +96,7 @@ class World:
     # -- the round
 
     def run(self) -> None:
-        """All of it. What is wrong is in the timeline's complaints."""
+        """Runs the whole round; the timeline collects the complaints."""
         try:
             self._begin_load()
             self._await_progress("before anything was done")
