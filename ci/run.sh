@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-every_push=(check wire cluster takeover chaos plugin spark)
+every_push=(check wire cluster tidy takeover chaos plugin spark)
 every_night=("${every_push[@]}" slow no-sendfile oracle-3.9 rounds histories fuzz demo docs coverage release bench)
 
 case "${1-}" in
@@ -23,7 +23,8 @@ run_stage() {
     case "$1" in
         check) make check ;;
         wire) tests tests/wire --oracle ;;
-        cluster) tests tests/cluster tests/streams && tests -n 2 tests/tidy ;;
+        cluster) tests tests/cluster tests/streams ;;
+        tidy) tests -n 2 tests/tidy ;;
         takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
         chaos) tests tests/sim tests/chaos tests/fuzz ;;
         plugin) tests tests/plugin ;;

@@ -201,7 +201,17 @@ def commit(address: str, story: Story) -> None:
     offset = confluent_kafka.TopicPartition(
         story.topic, 0, story.committed_offset, metadata="a note"
     )
-    consumer.commit(offsets=[offset], asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=[offset], asynchronous=False)
+        except confluent_kafka.KafkaException as refusal:
+            if refusal.args[0].code() != confluent_kafka.KafkaError.NOT_COORDINATOR:
+                raise
+            return False  # the coordinator has just moved
+        return True
+
+    eventually(is_committed, "the offset is committed")
     consumer.close()
 
 

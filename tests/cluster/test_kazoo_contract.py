@@ -23,6 +23,7 @@ from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.unit.controller.harness import tp
 from tests.unit.controller.test_controller import Brokers
 from tests.unit.zk.contract import Seen, ZkStoreContract
+from tests.wire.clients import eventually
 
 pytestmark = pytest.mark.java
 
@@ -230,7 +231,11 @@ def test_controllers_work_the_same_on_a_real_zookeeper(ensemble: ChrootEnsemble)
         brokers.stop(1)
         brokers.create_topic("next", {0: [2, 3]})
         assert brokers.admin.controller_epoch()[0] == 2
-        survivors = brokers.admin.partition_states([tp("orders", n) for n in range(20)])
-        assert all(1 not in state.isr for state in survivors.values())
+
+        def are_without_it() -> bool:
+            survivors = brokers.admin.partition_states([tp("orders", n) for n in range(20)])
+            return all(1 not in state.isr for state in survivors.values())
+
+        eventually(are_without_it, "the dead broker is out of every in-sync set")
     finally:
         brokers.close()
