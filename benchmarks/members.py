@@ -43,7 +43,7 @@ VERSIONS: Final = {
 _LENGTH: Final = struct.Struct(">i")
 _NO_USER_DATA: Final = struct.pack(">i", -1)
 
-#: What a response is, is known by whoever sent the request.
+#: The client that sent a request knows the type of its response.
 Response = Any
 
 

@@ -20,7 +20,7 @@ from benchmarks.rows import Row, Scale
 
 
 def idle(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """What a cluster costs that nobody uses."""
+    """The cost of an idle cluster."""
     with Meter(rival) as spent:
         time.sleep(scale.idle_seconds)
     yield Row(name="idle CPU %", value=spent.cpu_seconds / spent.seconds * 100)
@@ -74,7 +74,7 @@ def ack_latency(rival: Rival, scale: Scale) -> Iterator[Row]:
 
 
 def first_record_of_new_group(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """From `subscribe` of a group nobody has seen to its first record."""
+    """From `subscribe` of a new group to its first record."""
     topic = create_topic(rival)
     produce_many(rival, topic, 1)
     took = []

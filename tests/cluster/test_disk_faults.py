@@ -169,7 +169,7 @@ def test_a_cluster_gets_over_a_limit_of_its_process(way: str, tmp_path: Path) ->
 @pytest.mark.parametrize("way", ["full-disk", "full-second-disk", "read-only-disk"])
 def test_a_cluster_gets_over_a_limit_of_a_real_disk(way: Any, tmp_path: Path) -> None:
     if not can_mount():
-        pytest.skip("nobody may mount here; the seam and the limits of a process tell the same")
+        pytest.skip("no right to mount here; other tests cover full disks and process limits")
     run_scarcity(way, tmp_path / "data", PRIVATELY)
 
 

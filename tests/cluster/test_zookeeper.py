@@ -141,7 +141,7 @@ def test_nothing_is_lost_when_zookeeper_stands_still_for_longer_than_sessions_la
     with sending(kafka, "timeless", partitions=3) as sender:
         sender.await_acks(50)
         os.kill(zookeeper.pid, signal.SIGSTOP)
-        time.sleep(2 * SESSION_TIMEOUT_MS / 1000)  # nobody can be asked meanwhile
+        time.sleep(2 * SESSION_TIMEOUT_MS / 1000)  # no server is there to ask
         os.kill(zookeeper.pid, signal.SIGCONT)
         # Which sessions expire, and which come back in time, is ZooKeeper's choice.
         kafka.await_fact(lambda: kafka.zk.brokers().keys() == {1, 2, 3}, "three brokers")

@@ -68,36 +68,23 @@ def list_offsets(
     of tiered storage.
     Left out:  tiered storage, whose timestamps find the local log start or nothing.
     """
-    isolation = _isolation(request.replica_id, request.isolation_level)
     asked = Counter(
         TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     )
 
-    def begin(name: str, partition: ListOffsetsRequest.Topic.Partition) -> _Listed | OffsetSearch:
-        topic_partition = TopicPartition(name, partition.partition_index)
-        try:
-            if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is requested twice")
-            if not _is_supported(partition.timestamp, context.version):
-                raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-            if context.version == _BY_SEGMENTS:
-                return _segment_offsets(broker, topic_partition, partition, request.replica_id)
-            found = broker.replicas.hosted.require(topic_partition).search_offset(
-                partition.timestamp,
-                isolation=isolation,
-                current_leader_epoch=partition.current_leader_epoch,
-                only_leader=request.replica_id != _DEBUGGING,
-            )
-        except ApiError as error:
-            return _Listed(partition_index=partition.partition_index, error_code=error.code)
-        if isinstance(found, OffsetSearch):
-            return found
-        return _listed(partition.partition_index, found)
-
     begun = [
-        (topic.name, [(p.partition_index, begin(topic.name, p)) for p in topic.partitions])
+        (
+            topic.name,
+            [
+                (
+                    partition.partition_index,
+                    _begin(broker, request, context, topic.name, partition, asked),
+                )
+                for partition in topic.partitions
+            ],
+        )
         for topic in request.topics
     ]
 
@@ -123,6 +110,36 @@ def list_offsets(
         broker.conversions.once("search-by-time", 0, finish_and_reply)
         return LATER
     return finish()
+
+
+def _begin(
+    broker: "Broker",
+    request: ListOffsetsRequest,
+    context: "RequestContext",
+    name: str,
+    partition: ListOffsetsRequest.Topic.Partition,
+    asked: Mapping[TopicPartition, int],
+) -> _Listed | OffsetSearch:
+    """The answer for one partition, or the search that will find it."""
+    topic_partition = TopicPartition(name, partition.partition_index)
+    try:
+        if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is requested twice")
+        if not _is_supported(partition.timestamp, context.version):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if context.version == _BY_SEGMENTS:
+            return _segment_offsets(broker, topic_partition, partition, request.replica_id)
+        found = broker.replicas.hosted.require(topic_partition).search_offset(
+            partition.timestamp,
+            isolation=_isolation(request.replica_id, request.isolation_level),
+            current_leader_epoch=partition.current_leader_epoch,
+            only_leader=request.replica_id != _DEBUGGING,
+        )
+    except ApiError as error:
+        return _Listed(partition_index=partition.partition_index, error_code=error.code)
+    if isinstance(found, OffsetSearch):
+        return found
+    return _listed(partition.partition_index, found)
 
 
 def _finished(index: int, found: _Listed | OffsetSearch) -> _Listed:
