@@ -6,6 +6,7 @@ Every call is bounded. librdkafka sometimes hangs after a coordinator dies, for 
 
 import logging
 import queue
+import re
 import sys
 import threading
 import traceback
@@ -126,21 +127,35 @@ class _Client:
                     raise
         raise GaveUp(refusal.args[0])
 
-    def _check_commits(
-        self, group: str, topic: str, partition: int, offset: int, since: int
-    ) -> None:
-        """A group begins no partition before what it had committed by the tick `since`."""
+    def _begins_rightly(
+        self,
+        consumer: "GroupConsumer",
+        topic: str,
+        partition: int,
+        offset: int,
+        since: int,
+    ) -> bool:
+        """A group begins no partition before what it had committed by the tick `since`.
+
+        A former coordinator that is cut off does not know that it was replaced. It answers with
+        the offsets it knew, in Apache Kafka too, so only the elected coordinator is to blame.
+        """
+        group = consumer.group
         self._world.note(f"{self.name} begins {topic}-{partition} at {offset}")
         lineage = self._world.history.cluster
         for *where, committed, sent, acked in list(self._world.history.commits):
             if where != [group, topic, partition] or acked >= since or committed <= offset:
                 continue
             if lineage.fate(sent, acked) is Fate.KEPT and not self._ended.is_set():
-                self._world.complain(
+                asked = consumer.coordinator_asked()
+                is_former = self._world.cluster.is_former_coordinator(group, asked)
+                blame = self._world.note if is_former else self._world.complain
+                blame(
                     f"{self.name} of {group} begins {topic}-{partition} at {offset} though "
-                    f"{committed} is committed"
+                    f"{committed} is committed; it asked {asked}"
                 )
-                return
+                return False
+        return True
 
     def _let_go(self, consumer: Consumer) -> None:
         try:
@@ -169,10 +184,25 @@ recent_logs: list[RecentLog] = []
 """One for each consumer that was made, in that order."""
 
 
-def make_consumer(world: "World", group: str, protocol: str, **settings: Any) -> Consumer:
-    recent = RecentLog(f"{threading.current_thread().name} in {group}")
-    recent_logs.append(recent)
-    return Consumer(
+class GroupConsumer(Consumer):
+    """A consumer that knows its group and, from its log, which coordinator it asked last."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.group: str = settings["group.id"]
+        self._recent = RecentLog(f"{threading.current_thread().name} in {self.group}")
+        recent_logs.append(self._recent)
+        super().__init__(settings, logger=self._recent.logger)
+
+    def coordinator_asked(self) -> int | None:
+        """The broker of the last OffsetFetch, unless the log has lost it."""
+        for line in reversed(self._recent.lines.copy()):
+            if found := re.search(r"GroupCoordinator/(\d+): .* OffsetFetchRequest", line):
+                return int(found[1])
+        return None
+
+
+def make_consumer(world: "World", group: str, protocol: str, **settings: Any) -> GroupConsumer:
+    return GroupConsumer(
         {
             "debug": "cgrp,consumer",
             **SETTINGS,
@@ -189,8 +219,7 @@ def make_consumer(world: "World", group: str, protocol: str, **settings: Any) ->
                 else {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 200}
             ),
             **settings,
-        },
-        logger=recent.logger,
+        }
     )
 
 
@@ -215,7 +244,7 @@ class Member(_Client):
         self._seen = seen
         self._expected: dict[int, int | None] = {}
         self._taken: dict[int, int] = {}
-        self._consumer: Consumer | None = None
+        self._consumer: GroupConsumer | None = None
 
     def _take_turn(self) -> None:
         if self._consumer is None:
@@ -272,7 +301,7 @@ class Member(_Client):
                 )
             if expected is None:
                 since = self._assigned_at
-                self._check_commits(self._group, self._topic, partition, offset, since)
+                self._begins_rightly(self._consumer, self._topic, partition, offset, since)
         self._expected[partition] = offset + 1
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -286,7 +315,7 @@ class Member(_Client):
             self._expected.pop(place.partition, None)
             self._taken.pop(place.partition, None)
 
-    def _forget(self) -> Consumer | None:
+    def _forget(self) -> GroupConsumer | None:
         consumer, self._consumer = self._consumer, None
         self._expected.clear()
         self._taken.clear()
@@ -309,7 +338,7 @@ class Worker(_Client):
         super().__init__(world, name, rng)
         self._group_id, self._protocol = group, protocol
         self._producer: Producer | None = None
-        self._consumer: Consumer | None = None
+        self._consumer: GroupConsumer | None = None
         self._group: object = None  # what the client says of itself to the producer
         self._expected: dict[int, int] = {}
         self._begun_at = 0
@@ -495,7 +524,10 @@ class Worker(_Client):
                 if place.error is not None:
                     raise GaveUp(place.error)
                 place.offset = max(place.offset, 0)
-                self._check_commits(self._group_id, SOURCE, place.partition, place.offset, since)
+                if not self._begins_rightly(
+                    self._consumer, SOURCE, place.partition, place.offset, since
+                ):
+                    raise GaveUp("its coordinator knows less than was committed")
                 self._consumer.seek(place)
                 self._expected[place.partition] = place.offset
             self._behind = False

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from embedkafka import EmbeddedKafka, TopicSpec
 from embedkafka.cluster.admin import Admin
 from embedkafka.faults.session_link import SessionLink
+from embedkafka.runtime.hashing import coordinator_partition
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 from embedkafka.zk import paths
 from embedkafka.zk.store import ConnectionLoss, Op
 from tests.chaos.history import Timeline
@@ -27,6 +29,7 @@ from tests.chaos.plan import Plan
 T = TypeVar("T")
 
 START_S = 20.0
+OFFSETS_PARTITIONS = 3
 LOST_FOR_S = 0.05
 """How long a connection is away on which an answer was lost: a real client reconnects at once."""
 
@@ -65,7 +68,7 @@ def broker_settings(plan: Plan) -> dict[str, int]:
         "auto.create.topics.enable": False,
         "log.cleaner.backoff.ms": 100,
         "delete.topic.enable": True,
-        "offsets.topic.num.partitions": 3,
+        "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
         "transaction.state.log.num.partitions": 3,
         "group.consumer.session.timeout.ms": 1_000,
         "group.consumer.min.session.timeout.ms": 500,
@@ -110,6 +113,12 @@ class InProcess:
 
     def reachable(self) -> list[str]:
         return self.kafka._reachable_addresses()
+
+    def is_former_coordinator(self, group: str, broker: int | None) -> bool:
+        """Whether the group has another coordinator, whatever this broker believes."""
+        partition = coordinator_partition(group, OFFSETS_PARTITIONS)
+        elected = self.kafka.describe_partition(GROUP_METADATA_TOPIC, partition).leader
+        return broker is not None and broker != elected
 
     def check(self) -> None:
         self.kafka.check()
@@ -343,6 +352,10 @@ class Served:
 
     def reachable(self) -> list[str]:
         return self.bootstrap.split(",")
+
+    def is_former_coordinator(self, group: str, broker: int | None) -> bool:
+        """Never: this cluster runs as a whole or not at all."""
+        return False
 
     def recover(self) -> None:
         """It runs."""
