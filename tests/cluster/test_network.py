@@ -3,16 +3,23 @@
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.hashing import coordinator_partition
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 from tests.cluster.traffic import (
     assert_nothing_lost,
+    make_consumer,
     make_producer,
     produce_to,
     send,
     sending,
 )
+
+OFFSETS_PARTITIONS = 5
+"""The default of a cluster in a test."""
 
 
 def led_by(kafka: EmbeddedKafka, topic: str, broker_id: int, partitions: Any) -> Any:
@@ -52,6 +59,26 @@ def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka: EmbeddedKafka) -
     kafka.await_no_under_replicated()
     texts = [message.text for message in kafka.existing_topic("orders").read()]
     assert texts == ["before", "on the other side"]
+
+
+def test_a_coordinator_on_the_wrong_side_answers_what_it_knew(kafka: EmbeddedKafka) -> None:
+    """It has not heard of its successor, so it cannot refuse."""
+    kafka.topic("orders")
+    places = [TopicPartition("orders", 0, 5)]
+    there = make_consumer(kafka)
+    there.commit(offsets=places, asynchronous=False)
+    partition = coordinator_partition("readers", OFFSETS_PARTITIONS)
+    coordinator = kafka.leader_of(GROUP_METADATA_TOPIC, partition)
+
+    kafka.partition({coordinator}, {1, 2, 3} - {coordinator})
+    successor = kafka.await_leader(GROUP_METADATA_TOPIC, partition)
+    here = make_consumer(kafka, **{"bootstrap.servers": kafka.broker(successor).address})
+    here.commit(offsets=[TopicPartition("orders", 0, 9)], asynchronous=False)
+
+    assert there.committed(places, 10)[0].offset == 5
+    assert here.committed(places, 10)[0].offset == 9
+    there.close()
+    here.close()
 
 
 def test_the_side_that_keeps_zookeeper_can_be_chosen(kafka: EmbeddedKafka) -> None:
