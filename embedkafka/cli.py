@@ -275,7 +275,7 @@ def _dump_log(parsed: argparse.Namespace) -> int:
 
 
 def _spark_jars(parsed: argparse.Namespace) -> int:
-    from embedkafka.spark.jars import require_connector
+    from embedkafka.spark.connector.jars import require_connector
 
     for jar in require_connector().jars:
         print(jar)

@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.temporary import TemporaryDirectory
-from embedkafka.spark.installed import InstalledSpark, release_numbers, require_installed_spark
-from embedkafka.spark.jars import Connector, require_connector
-from embedkafka.spark.java import find_java, java_version
-from embedkafka.spark.progress import Progress, print_progress
+from embedkafka.spark.connector.installed import (
+    InstalledSpark,
+    release_numbers,
+    require_installed_spark,
+)
+from embedkafka.spark.connector.jars import Connector, require_connector
+from embedkafka.spark.connector.java import find_java, java_version
+from embedkafka.spark.connector.progress import Progress, print_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from embedkafka.spark.jars import require_connector
+from embedkafka.spark.connector.jars import require_connector
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

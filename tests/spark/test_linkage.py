@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka.spark.installed import InstalledSpark, require_installed_spark
-from embedkafka.spark.jar_cache import JarCache
-from embedkafka.spark.jars import require_connector
-from embedkafka.spark.linkage import find_missing_symbol
+from embedkafka.spark.connector.installed import InstalledSpark, require_installed_spark
+from embedkafka.spark.connector.jar_cache import JarCache
+from embedkafka.spark.connector.jars import require_connector
+from embedkafka.spark.connector.linkage import find_missing_symbol
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ def test_settings_that_the_cluster_refuses_are_misuse(
 def test_spark_jars_prints_one_path_in_each_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from embedkafka.spark import jars
+    from embedkafka.spark.connector import jars
 
     found = jars.Connector(release="4.0.0", jars=(tmp_path / "a", tmp_path / "b"), found_in="x")
     monkeypatch.setattr(jars, "require_connector", lambda: found)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka.spark.artifacts import Artifact, connector_artifacts
+from embedkafka.spark.connector.artifacts import Artifact, connector_artifacts
 from tests.doubles.class_files import JavaClass, write_jar
 
 CLIENTS = "3.9.0"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from embedkafka.spark import session
-from embedkafka.spark.installed import require_installed_spark
-from embedkafka.spark.jars import Connector
+from embedkafka.spark.connector.installed import require_installed_spark
+from embedkafka.spark.connector.jars import Connector
 from tests.unit.spark.conftest import Machine
 
 START = """

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from embedkafka.spark.artifacts import (
+from embedkafka.spark.connector.artifacts import (
     companion_releases,
     connector_artifact,
     lower_releases,
     nearest_releases,
 )
-from embedkafka.spark.installed import release_numbers
+from embedkafka.spark.connector.installed import release_numbers
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from embedkafka.spark.installed import InstalledSpark, release_numbers
+from embedkafka.spark.connector.installed import InstalledSpark, release_numbers
 
 #: The oldest supported minor release of each major line; a fallback goes no lower.
 FIRST_MINOR: Final[Mapping[int, int]] = {3: 5, 4: 0}

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedkafka.spark.installed import InstalledSpark
-from embedkafka.spark.progress import Progress
+from embedkafka.spark.connector.installed import InstalledSpark
+from embedkafka.spark.connector.progress import Progress
 
 
 def cache_home(environ: Mapping[str, str]) -> Path:

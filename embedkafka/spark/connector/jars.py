@@ -14,24 +14,33 @@ from pathlib import Path
 from typing import Final
 
 from embedkafka.runtime.failures import EmbedKafkaError
-from embedkafka.spark.artifacts import (
+from embedkafka.spark.connector.artifacts import (
     connector_artifact,
     connector_artifacts,
     is_lower_of_line,
     lower_releases,
 )
-from embedkafka.spark.installed import InstalledSpark, release_numbers, require_installed_spark
-from embedkafka.spark.jar_cache import JarCache, jar_cache
-from embedkafka.spark.jar_downloads import Downloader, DownloadFailed, Wanted, available_downloaders
-from embedkafka.spark.jar_stores import (
+from embedkafka.spark.connector.installed import (
+    InstalledSpark,
+    release_numbers,
+    require_installed_spark,
+)
+from embedkafka.spark.connector.jar_cache import JarCache, jar_cache
+from embedkafka.spark.connector.jar_downloads import (
+    Downloader,
+    DownloadFailed,
+    Wanted,
+    available_downloaders,
+)
+from embedkafka.spark.connector.jar_stores import (
     FlatFolder,
     JarStore,
     connector_releases,
     jar_sets,
     user_stores,
 )
-from embedkafka.spark.misfits import Misfit, find_misfit, stand_ins
-from embedkafka.spark.progress import Progress, print_progress
+from embedkafka.spark.connector.misfits import Misfit, find_misfit, stand_ins
+from embedkafka.spark.connector.progress import Progress, print_progress
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from embedkafka.spark.artifacts import connector_artifact, connector_artifacts, problems_with
-from embedkafka.spark.installed import InstalledSpark
-from embedkafka.spark.jar_cache import JarCache
+from embedkafka.spark.connector.artifacts import (
+    connector_artifact,
+    connector_artifacts,
+    problems_with,
+)
+from embedkafka.spark.connector.installed import InstalledSpark
+from embedkafka.spark.connector.jar_cache import JarCache
 
 #: The package of the token provider, which the connector uses too.
 _TOKEN_PROVIDER: Final = "org.apache.spark.kafka010."
@@ -35,8 +39,8 @@ def find_misfit(jars: Sequence[Path], spark: InstalledSpark, cache: JarCache) ->
     if not stand_ins(jars, spark):
         return None
     # Loaded only here: most machines have the exact release.
-    from embedkafka.spark.class_files import BadClassFile
-    from embedkafka.spark.linkage import find_missing_symbol
+    from embedkafka.spark.connector.class_files import BadClassFile
+    from embedkafka.spark.connector.linkage import find_missing_symbol
 
     own = _own_jars(jars, spark.scala)
     try:

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from embedkafka.spark.class_files import BadClassFile, ClassFile, Member, read_class_file
-from embedkafka.spark.installed import InstalledSpark
-from embedkafka.spark.jar_cache import JarCache
+from embedkafka.spark.connector.class_files import BadClassFile, ClassFile, Member, read_class_file
+from embedkafka.spark.connector.installed import InstalledSpark
+from embedkafka.spark.connector.jar_cache import JarCache
 
 #: Part of every verdict's key. A change of the rules increases it, so that old verdicts expire.
 _RULES: Final = 1

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from embedkafka.spark.artifacts import Artifact, connector_artifacts
-from embedkafka.spark.installed import InstalledSpark
-from embedkafka.spark.java import find_java
+from embedkafka.spark.connector.artifacts import Artifact, connector_artifacts
+from embedkafka.spark.connector.installed import InstalledSpark
+from embedkafka.spark.connector.java import find_java
 
 _TIMEOUT_SECONDS: Final = 300
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedkafka.spark.class_files import BadClassFile, Member, read_class_file
+from embedkafka.spark.connector.class_files import BadClassFile, Member, read_class_file
 from tests.doubles.class_files import JavaClass
 
 SOURCE = JavaClass(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from embedkafka.spark.artifacts import (
+from embedkafka.spark.connector.artifacts import (
     Artifact,
     companion_artifacts,
     companion_releases,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka.spark.installed import SparkNotFound, require_installed_spark
-from embedkafka.spark.jars import Connector, ConnectorNotFound, require_connector
+from embedkafka.spark.connector.installed import SparkNotFound, require_installed_spark
+from embedkafka.spark.connector.jars import Connector, ConnectorNotFound, require_connector
 from tests.unit.spark.conftest import Machine
 
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
@@ -374,7 +374,7 @@ def test_a_cache_that_cannot_be_written_is_told(machine: Machine, find: Find) ->
 def test_processes_that_race_fetch_once(machine: Machine) -> None:
     machine.install_maven(f"{CONNECTOR}-4.0.0", f"{TOKENS}-4.0.0")
     program = (
-        "import json, sys; from embedkafka.spark.jars import require_connector\n"
+        "import json, sys; from embedkafka.spark.connector.jars import require_connector\n"
         "found = require_connector(environ=json.loads(sys.argv[1]))\n"
         "print(*found.jars, sep='\\n')"
     )
@@ -392,8 +392,8 @@ def test_processes_that_race_fetch_once(machine: Machine) -> None:
 
 def test_looking_for_jars_does_not_import_pyspark_or_the_scan() -> None:
     program = (
-        "import sys; from embedkafka.spark import frames, jars, session\n"
+        "import sys; from embedkafka.spark import frames, session\n"
         "assert not any(name.startswith('pyspark') for name in sys.modules)\n"
-        "assert 'embedkafka.spark.linkage' not in sys.modules"
+        "assert 'embedkafka.spark.connector.linkage' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -6,10 +6,10 @@ from typing import Protocol
 
 import pytest
 
-from embedkafka.spark import linkage
-from embedkafka.spark.installed import InstalledSpark
-from embedkafka.spark.jar_cache import JarCache
-from embedkafka.spark.linkage import MissingSymbol, find_missing_symbol
+from embedkafka.spark.connector import linkage
+from embedkafka.spark.connector.installed import InstalledSpark
+from embedkafka.spark.connector.jar_cache import JarCache
+from embedkafka.spark.connector.linkage import MissingSymbol, find_missing_symbol
 from tests.doubles.class_files import JavaClass, write_jar
 
 CONNECTOR = "org/apache/spark/sql/kafka010/Source"
