@@ -108,7 +108,7 @@ class Leadership:
             for stop in accepted:
                 changes.touched.append(stop.topic_partition)
                 if stop.delete:
-                    self._delete(stop.topic_partition, changes)
+                    stops[stop] = self._delete(stop.topic_partition, changes)
         self._announce(changes)
         return StopReplicaResponse(
             partition_errors=[
@@ -152,10 +152,7 @@ class Leadership:
         for topic_partition in unwanted:
             _LOG.info("Broker %d no longer hosts %s", self._broker_id, topic_partition)
             changes.touched.append(topic_partition)
-            try:
-                self._delete(topic_partition, changes)
-            except ApiError as error:
-                _LOG.warning("%s cannot be deleted: %s", topic_partition, error)
+            self._delete(topic_partition, changes)
 
     def _is_of_another_topic(self, order: "_Order") -> bool:
         log = self._logs.find(order.topic_partition)
@@ -244,13 +241,18 @@ class Leadership:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH
 
-    def _delete(self, topic_partition: TopicPartition, changes: "_Changes") -> None:
+    def _delete(self, topic_partition: TopicPartition, changes: "_Changes") -> ErrorCode:
+        """Gives up a replica and its log; an error if the disk failed and keeps the files."""
         partition = self._hosted.remove(topic_partition)
         if partition is not None:
             changes.resign(partition)
             partition.stop()
-        if self._logs.find(topic_partition) is not None:
+        try:
             self._logs.delete_async(topic_partition)
+        except ApiError as error:
+            _LOG.warning("The log of %s cannot be deleted: %s", topic_partition, error)
+            return error.code
+        return ErrorCode.NONE
 
     # -- with the lock free
 

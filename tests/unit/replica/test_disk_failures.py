@@ -2,6 +2,7 @@
 
 import errno
 import os
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, StopReplicaRequest
 from embedkafka.replica.fetcher import FollowState
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import File, SystemFiles
@@ -42,6 +44,10 @@ class BreakableFiles(SystemFiles):
     def replace(self, path: Path, data: BytesLike) -> None:
         self.check(path)
         super().replace(path, data)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self.check(old)
+        super().rename(old, new)
 
 
 class BreakableFile:
@@ -211,3 +217,73 @@ def test_a_leader_whose_disk_breaks_as_it_is_read_does_not_stop_its_followers(
     files.broken.clear()
     cluster.pass_time(cluster.config.fetch_backoff_ms)
     assert cluster[3].values() == ["a"]
+
+
+@pytest.fixture
+def half_broken(
+    make_cluster: Callable[..., ReplicaCluster], files: BreakableFiles
+) -> ReplicaCluster:
+    """One broker with two disks; `TP` and its record are on the one that fails, `OTHER` is not."""
+    cluster = make_cluster(brokers=1, disks=2, files=files)
+    for tp in (TP, OTHER):
+        cluster.elect(1, of=tp, is_new=True)
+        cluster[1].produce("a", to=tp)
+    files.broken.add(cluster[1].log().directory.parent)
+    return cluster
+
+
+def test_replica_that_cannot_be_deleted_keeps_no_other_from_it(half_broken: ReplicaCluster) -> None:
+    waiting = half_broken[1].fetch(1, max_wait_ms=500)
+    response = half_broken[1].manager.leadership.stop_replicas(
+        StopReplicaRequest(
+            controller_id=1,
+            controller_epoch=1,
+            delete_partitions=True,
+            topics=[
+                StopReplicaRequest.Topic(name=tp.topic, partition_indexes=[tp.partition])
+                for tp in (TP, OTHER)
+            ],
+        )
+    )
+    assert [error.error_code for error in response.partition_errors] == [
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NONE,
+    ]
+    assert half_broken[1].manager.hosted.online() == []
+    _, following = half_broken[1].changes[-1]
+    assert [change.topic_partition for change in following] == [TP, OTHER]
+    assert waiting.data.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_old_log_that_cannot_be_deleted_keeps_no_new_topic_from_its_name(
+    half_broken: ReplicaCluster,
+) -> None:
+    """The broker has missed that both topics were deleted and created again."""
+    answer = half_broken[1].manager.leadership.become_leader_or_follower(
+        LeaderAndIsrRequest(
+            controller_id=1,
+            controller_epoch=1,
+            topic_states=[
+                LeaderAndIsrRequest.TopicState(
+                    topic_name=tp.topic,
+                    topic_id=uuid.UUID(int=77 + n),
+                    partition_states=[
+                        LeaderAndIsrRequest.TopicState.PartitionState(
+                            partition_index=tp.partition,
+                            controller_epoch=1,
+                            leader=1,
+                            leader_epoch=0,
+                            isr=[1],
+                            partition_epoch=0,
+                            replicas=[1],
+                            is_new=True,
+                        )
+                    ],
+                )
+                for n, tp in enumerate((TP, OTHER))
+            ],
+            live_leaders=[],
+        )
+    )
+    assert [topic.partition_errors[0].error_code for topic in answer.topics] == [0, 0]
+    assert (half_broken[1].values(), half_broken[1].values(OTHER)) == ([], [])
