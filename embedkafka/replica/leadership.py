@@ -123,12 +123,10 @@ class Leadership:
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Stops using partitions whose disk failed."""
-        changes = _Changes(touched=list(topic_partitions))
+        changes, lost = _Changes(), list(topic_partitions)
         with self._lock:
-            self._fetchers.unfollow(changes.touched)
-            for partition in self._hosted.take_offline(changes.touched):
-                changes.resign(partition)
-                partition.stop()
+            self._fetchers.unfollow(lost)
+            self._lose(lost, changes)
         self._announce(changes)
 
     # -- under the lock
@@ -188,8 +186,7 @@ class Leadership:
         except ApiError as error:
             _LOG.warning("%s cannot be used: %s", order.topic_partition, error)
             changes.errors[order.topic_partition] = error.code
-            for lost in self._hosted.take_offline([order.topic_partition]):
-                lost.stop()
+            self._lose([order.topic_partition], changes)
 
     def _change(self, order: "_Order", changes: "_Changes") -> None:
         topic_partition, state = order.topic_partition, order.state
@@ -253,6 +250,13 @@ class Leadership:
             _LOG.warning("The log of %s cannot be deleted: %s", topic_partition, error)
             return error.code
         return ErrorCode.NONE
+
+    def _lose(self, topic_partitions: Sequence[TopicPartition], changes: "_Changes") -> None:
+        """Marks partitions offline because their disk failed."""
+        changes.touched += topic_partitions
+        for partition in self._hosted.take_offline(topic_partitions):
+            changes.resign(partition)
+            partition.stop()
 
     # -- with the lock free
 

@@ -105,6 +105,18 @@ def test_waiting_requests_are_told(cluster: ReplicaCluster, files: BreakableFile
     assert fetched.data.error is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_coordinators_hear_which_partitions_the_disk_took(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
+    partition = cluster[1].partition()
+    break_disk(cluster, files, 1)
+    cluster[1].produce("a")
+    cluster.settle()
+    _, following = cluster[1].changes[-1]
+    assert {change.topic_partition for change in following} == {TP, OTHER}
+    assert not partition.is_leader, "a request that still holds it is refused"
+
+
 def test_followed_partitions_of_the_broken_disk_are_given_up(
     cluster: ReplicaCluster, files: BreakableFiles
 ) -> None:
@@ -156,6 +168,19 @@ def test_election_may_be_what_finds_the_disk_broken(
     cluster.settle()
     assert cluster[3].manager.hosted.is_offline(TP)
     assert cluster[3].manager.hosted.is_offline(OTHER)
+
+
+def test_coordinators_hear_of_the_partition_whose_election_finds_the_disk_broken(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
+    cluster[1].produce("a")
+    cluster.settle()
+    partition = cluster[1].partition()
+    break_disk(cluster, files, 1)
+    assert cluster.elect(1)[1] is ErrorCode.KAFKA_STORAGE_ERROR
+    _, following = cluster[1].changes[-1]
+    assert [change.topic_partition for change in following] == [TP]
+    assert not partition.is_leader
 
 
 def test_new_partition_finds_no_disk_to_live_on(
@@ -232,7 +257,7 @@ def half_broken(
     return cluster
 
 
-def test_replica_that_cannot_be_deleted_keeps_no_other_from_it(half_broken: ReplicaCluster) -> None:
+def test_others_are_deleted_when_the_disk_of_one_has_failed(half_broken: ReplicaCluster) -> None:
     waiting = half_broken[1].fetch(1, max_wait_ms=500)
     response = half_broken[1].manager.leadership.stop_replicas(
         StopReplicaRequest(
@@ -255,7 +280,7 @@ def test_replica_that_cannot_be_deleted_keeps_no_other_from_it(half_broken: Repl
     assert waiting.data.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_old_log_that_cannot_be_deleted_keeps_no_new_topic_from_its_name(
+def test_new_topic_is_empty_though_the_log_of_its_namesake_cannot_be_deleted(
     half_broken: ReplicaCluster,
 ) -> None:
     """The broker has missed that both topics were deleted and created again."""
