@@ -164,8 +164,6 @@ class Leadership:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         if self._hosted.is_offline(topic_partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if self._is_of_another_topic(order):
-            return ErrorCode.INCONSISTENT_TOPIC_ID  # the old log could not be deleted
         partition = self._hosted.find(topic_partition)
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
             _LOG.info(
