@@ -257,6 +257,18 @@ def half_broken(
     return cluster
 
 
+@pytest.mark.parametrize("delete", [True, False])
+def test_only_a_deletion_makes_room_for_a_new_topic_in_place_of_the_lost_one(
+    half_broken: ReplicaCluster, delete: bool
+) -> None:
+    half_broken[1].produce("b")
+    half_broken.settle()
+    lost = {1: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert half_broken.elect(1, is_new=True) == lost, "it is not begun again on the other disk"
+    half_broken.stop_replica(1, delete=delete, leader_epoch=-2)
+    assert half_broken.elect(1, is_new=True) == ({1: ErrorCode.NONE} if delete else lost)
+
+
 def test_others_are_deleted_when_the_disk_of_one_has_failed(half_broken: ReplicaCluster) -> None:
     waiting = half_broken[1].fetch(1, max_wait_ms=500)
     response = half_broken[1].manager.leadership.stop_replicas(

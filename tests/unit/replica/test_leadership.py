@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from embedkafka.log.config import LogConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     FULL,
@@ -14,6 +15,7 @@ from embedkafka.protocol.messages.brokers import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
+from embedkafka.replica.fetcher import FollowState
 from embedkafka.runtime.ids import TopicPartition
 from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster, leader_and_isr, partition_error
 
@@ -36,6 +38,13 @@ def test_request_of_an_older_controller_is_refused(cluster: ReplicaCluster) -> N
     cluster.controller_epoch = 4
     assert cluster.elect(2) == dict.fromkeys([1, 2, 3], ErrorCode.STALE_CONTROLLER_EPOCH)
     assert cluster[1].partition().is_leader
+
+
+def test_broker_that_has_just_started_takes_the_word_of_any_controller(
+    cluster: ReplicaCluster,
+) -> None:
+    cluster.controller_epoch = 0
+    assert cluster.elect(1) == dict.fromkeys([1, 2, 3], ErrorCode.NONE)
 
 
 def test_same_leader_epoch_is_not_applied_twice(cluster: ReplicaCluster) -> None:
@@ -76,6 +85,23 @@ def test_what_is_not_among_everything_hosted_goes(cluster: ReplicaCluster) -> No
     _, following = cluster[1].changes[-1]
     assert [c.topic_partition for c in following] == [TP], "coordinators hear of it"
     assert cluster[1].manager.hosted.find(other).is_leader
+
+
+def test_replica_that_goes_is_fetched_no_more_and_its_waiting_requests_are_answered(
+    cluster: ReplicaCluster,
+) -> None:
+    followed = TopicPartition("payments", 0)
+    cluster.elect(1, [1])
+    cluster.elect(2, of=followed)
+    cluster.settle()
+    fetchers, partition = cluster[1].manager.fetchers, cluster[1].partition()
+    assert fetchers.find_state(followed) is FollowState.FETCHING
+    fetched = cluster[1].fetch(0, max_wait_ms=500)
+    tell(cluster, 1, TopicPartition("kept", 0), type=FULL)
+    assert fetched.data.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not partition.is_leader
+    cluster.settle()
+    assert fetchers.find_state(followed) is None
 
 
 def test_a_change_says_nothing_of_other_partitions(cluster: ReplicaCluster) -> None:
@@ -191,6 +217,53 @@ def test_partition_without_a_leader_is_not_fetched(cluster: ReplicaCluster) -> N
     assert cluster[1].fetch(0).data.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_broker_0_is_fetched_like_any_other_leader(cluster: ReplicaCluster) -> None:
+    cluster.start(0)
+    cluster.elect(0, [0, 1])
+    cluster[0].produce("a", acks=1)
+    cluster.settle()
+    assert cluster[1].values() == ["a"]
+
+
+def test_follower_that_becomes_the_leader_fetches_no_more(cluster: ReplicaCluster) -> None:
+    cluster.elect(1)
+    cluster.settle()
+    assert cluster[2].manager.fetchers.find_state(TP) is FollowState.FETCHING
+    cluster.elect(2)
+    cluster.settle()
+    assert cluster[2].manager.fetchers.find_state(TP) is None
+
+
+def test_follower_does_not_copy_another_topic_of_the_same_name(cluster: ReplicaCluster) -> None:
+    """The leader has not heard that the topic was deleted and created again."""
+    cluster.elect(1, [1, 2], to=[1])
+    cluster[1].produce("old", acks=1)
+    cluster.elect(1, [1, 2], to=[1])
+    cluster[2].manager.leadership.become_leader_or_follower(
+        leader_and_isr(
+            TP,
+            leader=1,
+            leader_epoch=1,
+            partition_epoch=0,
+            isr=[1, 2],
+            replicas=[1, 2],
+            topic_id=uuid.UUID(int=77),
+            controller_epoch=1,
+            is_new=True,
+        )
+    )
+    cluster.settle()
+    assert cluster[2].values() == []
+
+
+def test_election_brings_the_settings_of_the_topic(cluster: ReplicaCluster) -> None:
+    """They may have changed while the broker was away."""
+    cluster.elect(1, [1, 2])
+    cluster.topic_config = LogConfig(min_insync_replicas=2)
+    cluster.elect(1, [1, 2], isr=[1])
+    assert cluster[1].produce("a").error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
 def test_leader_that_is_elected_again_keeps_what_it_knows_of_its_followers(
     cluster: ReplicaCluster,
 ) -> None:
@@ -212,9 +285,10 @@ def stop_error(response: StopReplicaResponse) -> ErrorCode:
 def test_deleted_replica_is_gone_with_its_log(cluster: ReplicaCluster) -> None:
     cluster.elect(1)
     cluster[1].produce("a", acks=1)
-    directory = cluster[1].log().directory
+    directory, partition = cluster[1].log().directory, cluster[1].partition()
     response = cluster.stop_replica(1, delete=True, leader_epoch=-2)
     assert stop_error(response) is ErrorCode.NONE
+    assert not partition.is_leader, "a request that still holds it is refused"
     assert cluster[1].manager.hosted.find(TP) is None
     assert not directory.exists()
     _, following = cluster[1].changes[-1]
