@@ -1,4 +1,4 @@
-"""Many histories of both simulations, each from its seed.
+"""Runs many histories of both simulations, one per seed.
 
 python -m tests.sim --seeds 10000 --seed 1 --workers 2
 python -m tests.sim --seed 7 --kind replicas         repeats one
@@ -19,7 +19,7 @@ SHOWN = 5
 
 
 def run_batch(kind: str, seeds: range) -> list[tuple[int, str]]:
-    """Those seeds of which a history broke a rule, and how."""
+    """Returns the seeds whose histories broke a rule, each with the traceback."""
     logging.disable(logging.CRITICAL)
     wrong = []
     for seed in seeds:
@@ -31,7 +31,7 @@ def run_batch(kind: str, seeds: range) -> list[tuple[int, str]]:
 
 
 def run_seeds(first: int, count: int, workers: int, kinds: list[str]) -> list[str]:
-    """The failures, printed as they come: kind and seed."""
+    """Runs the seeds, prints failures as they occur, and returns them as "kind seed"."""
     failed = []
     with ProcessPoolExecutor(workers) as pool:
         for kind in kinds:
@@ -50,10 +50,12 @@ def run_seeds(first: int, count: int, workers: int, kinds: list[str]) -> list[st
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--seed", type=int, default=None, help="the first; else random")
-    parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--kind", choices=[*KINDS], action="append", help="else both")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds")
+    parser.add_argument("--seed", type=int, default=None, help="first seed (default: random)")
+    parser.add_argument("--workers", type=int, default=2, help="worker processes")
+    parser.add_argument(
+        "--kind", choices=[*KINDS], action="append", help="kind of history (default: both)"
+    )
     asked = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
     print(f"seed {seed}", flush=True)

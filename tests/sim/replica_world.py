@@ -1,9 +1,9 @@
-"""A whole cluster but for its sockets and threads: controllers, replicas, their logs, one store.
+"""A whole cluster without sockets and threads: controllers, replicas, their logs, one store.
 
-`World` moves the controllers; here the brokers behind them are real ones as well. Records are
-appended wherever a broker takes itself for a leader, followers fetch one batch at a time, leaders
-change their in-sync sets in the store, and all of it is interleaved with elections, moves of
-replicas, kills, lost sessions, delayed requests and the passing of time, from one seed.
+`World` runs the controllers; here the brokers behind them are real as well. Clients append records
+to any broker that believes it leads, followers fetch one batch at a time, and leaders change their
+in-sync sets in the store. One seed interleaves all of this with elections, moves of replicas,
+kills, lost sessions, delayed requests and the passing of time.
 """
 
 import uuid
@@ -47,7 +47,7 @@ FOREVER_MS = 10_000_000_000
 
 
 class ReplicaNode(Node):
-    """A broker with its replicas. `cluster.cannot_reach` says whose logs it can read."""
+    """A broker with its replicas. `cluster.cannot_reach` decides whose logs it can read."""
 
     def __init__(self, cluster: "ReplicaCluster", info: BrokerInfo) -> None:
         self.replica_cluster = cluster
@@ -93,7 +93,7 @@ class ReplicaNode(Node):
         return modelled
 
     def die(self) -> None:
-        """What was written stays, what was in memory goes."""
+        """Keeps what was written and loses what was in memory."""
         self.manager.shutdown(checkpoint=False)
         self.logs.kill()
 
@@ -101,7 +101,7 @@ class ReplicaNode(Node):
         hosted = self.manager.hosted.find(partition)
         return None if hosted is None else hosted.log
 
-    # --- what replication needs ---
+    # --- ports of the replica manager ---
 
     def log_config(self, topic: str) -> LogConfig:
         return self.replica_cluster.topic_config
@@ -161,10 +161,10 @@ class ReplicaNode(Node):
 
 
 class ReplicaCluster(Cluster):
-    """Controllers with replicas; `topic_config` is every topic's.
+    """Controllers with replicas; all topics use `topic_config`.
 
-    Leaders that are `cut_from_store` cannot write their in-sync sets; those `losing_answers` write
-    them and do not hear of it.
+    Leaders in `cut_from_store` cannot write their in-sync sets. Leaders in `losing_answers` write
+    them, but the answer is lost.
     """
 
     def __init__(self, brokers: int, directory: Path, topic_config: LogConfig) -> None:
@@ -188,7 +188,7 @@ class ReplicaCluster(Cluster):
 
 
 class ReplicaWorld(World):
-    """The brokers' logs and what was acknowledged, in the hands of one `Random`."""
+    """The brokers' logs and the acknowledged records, driven by one `Random`."""
 
     def __init__(self, seed: int, directory: Path) -> None:
         self._min_isr = 1 + seed % 2
@@ -244,10 +244,10 @@ class ReplicaWorld(World):
         for broker in list(self.cluster.nodes):
             self.cluster.kill(broker)
 
-    # --- what clients and brokers do ---
+    # --- actions of clients and brokers ---
 
     def produce(self) -> None:
-        """One record to any broker that takes itself for the leader."""
+        """Sends one record to any broker that believes it leads."""
         leading = [
             (node, partition)
             for node in self._replicas()
@@ -271,13 +271,13 @@ class ReplicaWorld(World):
             self.waiting.append((partition, value.encode(), answer))
 
     def fetch(self) -> None:
-        """A follower asks its leaders once."""
+        """Lets a follower fetch from its leaders once."""
         node = self._pick_replicas()
         if node is not None and node.manager.fetchers.run_once():
             self._note(f"broker {node.info.id} fetches")
 
     def work(self) -> None:
-        """What a broker does in the background: in-sync sets, checkpoints, delays that are over."""
+        """Runs a broker's due background work: in-sync sets, checkpoints, expired delays."""
         node = self._pick_replicas()
         if node is not None and node.tasks.run_due():
             self._note(f"broker {node.info.id} works in the background")
@@ -288,7 +288,7 @@ class ReplicaWorld(World):
         self.cluster.clock.advance(ms)
 
     def cut(self) -> None:
-        """The brokers next to it cannot reach it, though ZooKeeper and the controller can."""
+        """Cuts a broker off from the other brokers, but not from ZooKeeper and the controller."""
         broker = self.random.choice(BROKERS)
         self._note(f"broker {broker} is cut off")
         self.cut_off.add(broker)
@@ -297,13 +297,13 @@ class ReplicaWorld(World):
         self.cut_off.clear()
 
     def cut_from_store(self) -> None:
-        """A leader cannot write its in-sync sets."""
+        """Keeps a leader from writing its in-sync sets."""
         broker = self.random.choice(BROKERS)
         self._note(f"broker {broker} is cut off from the store")
         self._replica_cluster.cut_from_store.add(broker)
 
     def lose_answers(self) -> None:
-        """A leader writes its in-sync sets, and the answers are lost."""
+        """Lets a leader write its in-sync sets and loses the answers."""
         broker = self.random.choice(BROKERS)
         self._note(f"broker {broker} loses the store's answers")
         self._replica_cluster.losing_answers.add(broker)
@@ -328,27 +328,27 @@ class ReplicaWorld(World):
         self._check_answers()
 
     def _check_answers(self) -> None:
-        """What is acknowledged is committed by then."""
+        """An acknowledged record is committed by the time of the answer."""
         for partition, value, answer in [waits for waits in self.waiting if waits[2].is_done]:
             self.waiting.remove((partition, value, answer))
             if answer.error is ErrorCode.NONE:
                 offset = answer.response.base_offset
                 committed = self.committed.get(partition, [])
                 assert committed[offset : offset + 1] == [value], (
-                    f"{partition}: {value!r} was acknowledged at {offset}, there is "
-                    f"{committed[offset : offset + 1]}"
+                    f"{partition}: {value!r} was acknowledged at {offset}, but "
+                    f"{committed[offset : offset + 1]} is committed there"
                 )
 
     def _check_isr_has_what_is_committed(self, partition: TopicPartition) -> None:
-        """Whoever the store calls in sync may be elected: it has all that is committed."""
+        """Every replica in the stored ISR may be elected, so it has all committed records."""
         committed = len(self.committed.get(partition, []))
         for broker in self._stored_isr(partition):
             node = self.cluster.nodes.get(broker)
             log = node.find_log(partition) if isinstance(node, ReplicaNode) else None
             if log is not None:
                 assert log.log_end_offset >= committed, (
-                    f"{partition}: {committed} records are committed, broker {broker} is in sync "
-                    f"and has {log.log_end_offset}"
+                    f"{partition}: {committed} records are committed, but in-sync broker "
+                    f"{broker} has {log.log_end_offset}"
                 )
 
     def _stored_isr(self, partition: TopicPartition) -> Sequence[int]:
@@ -356,26 +356,26 @@ class ReplicaWorld(World):
         return () if known is None else known[1].isr
 
     def _check_log(self, broker: int, partition: TopicPartition, log: Log) -> None:
-        """What a replica knows to be committed is the same on all of them, for ever."""
+        """Once a record is committed, every replica that knows it agrees on it, for good."""
         mark = log.high_watermark
         known_log, known_mark = self._marks.get((broker, partition), (log, 0))
         if known_log is not log:
-            known_mark = 0  # another life, or a replica that was moved away and came back
+            known_mark = 0  # the broker restarted, or the replica moved away and back
         if mark > known_mark:
             committed = self.committed.setdefault(partition, [])
             values = _values(log, known_mark, mark)
             expected = committed[known_mark:mark]
             assert values[: len(expected)] == expected, (
-                f"{partition} from {known_mark} on: broker {broker} has {values}, {expected} was "
-                "committed"
+                f"{partition} from {known_mark} on: broker {broker} has {values}, but {expected} "
+                "was committed"
             )
             committed += values[len(expected) :]
         self._marks[broker, partition] = log, mark
 
     def _check_told(self, partition: TopicPartition, hosted: Partition) -> None:
-        """The end that consumers are told never goes back (KIP-207).
+        """The end offset reported to consumers never goes back (KIP-207).
 
-        A follower's may: it takes its new leader's word, who may have been behind in hearing.
+        A follower's may: it adopts the mark of its new leader, which may have learned of it late.
         """
         if not hosted.is_leader:
             return
@@ -389,7 +389,7 @@ class ReplicaWorld(World):
         assert told is not None
         if told.leader_epoch >= epoch:
             assert told.offset >= end, (
-                f"{partition} was said to end at {end} in epoch {epoch}, now at {told.offset} in "
+                f"{partition} reported its end as {end} in epoch {epoch}, now as {told.offset} in "
                 f"epoch {told.leader_epoch}"
             )
             self._told[partition] = told.leader_epoch, told.offset
@@ -408,12 +408,12 @@ class ReplicaWorld(World):
                 assert log is not None
                 values = _values(log, 0, log.log_end_offset)
                 assert values == committed, f"{partition} differs on broker {broker}"
-            assert len(set(committed)) == len(committed), f"{partition} has a record twice"
+            assert len(set(committed)) == len(committed), f"{partition} has duplicate records"
 
-    # --- how ---
+    # --- helpers ---
 
     def _catch_up(self) -> None:
-        """Followers fetch and leaders review until nothing changes any more."""
+        """Lets followers fetch and leaders review their in-sync sets until nothing changes."""
         self.mend()
         self.reach_store()
         for _ in range(6):
@@ -441,7 +441,7 @@ class ReplicaWorld(World):
 
 
 def _values(log: Log, start: int, end: int) -> list[bytes]:
-    """The values from one offset to another."""
+    """Returns the values between two offsets."""
     values: list[bytes] = []
     while start < end:
         for batch in read_batches(bytes_of(log.read(start, max_bytes=1 << 20).records)):

@@ -1,4 +1,4 @@
-"""One history of each kind, from its seed."""
+"""Runs one history of either kind from its seed."""
 
 import tempfile
 from collections.abc import Callable
@@ -11,12 +11,12 @@ SHOWN = 80
 
 
 def run_controllers(seed: int) -> None:
-    """Controllers and modelled brokers."""
+    """Runs controllers with modelled brokers."""
     _run(World(seed), steps=150)
 
 
 def run_replicas(seed: int) -> None:
-    """Controllers, replicas and their logs."""
+    """Runs controllers with real replicas and logs."""
     with tempfile.TemporaryDirectory(dir=_memory()) as directory:
         world = ReplicaWorld(seed, Path(directory))
         try:
@@ -43,5 +43,5 @@ def _run(world: World, steps: int) -> None:
 
 
 def _memory() -> str | None:
-    """A directory in memory where there is one: logs are written by the thousand."""
+    """Returns an in-memory directory if there is one; the runs write thousands of logs."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -1,4 +1,4 @@
-"""No history breaks a rule or loses what was committed. The seeds are random, and printed.
+"""No history breaks a rule or loses a committed record. Seeds are random and printed.
 
 `python -m tests.sim --seeds 10000` runs more, `--seed S` repeats one.
 """
@@ -15,7 +15,7 @@ from tests.sim.runs import KINDS
 def test_no_history_breaks_a_rule(
     kind: Any, sim_seeds: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with capfd.disabled():  # the seeds are worth having, whatever happens
+    with capfd.disabled():  # show the seeds whatever happens
         print(f"\nsimulation of {kind}: seeds {sim_seeds.start} to {sim_seeds.stop - 1}")
     for seed in sim_seeds:
         KINDS[kind](seed)

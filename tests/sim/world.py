@@ -1,9 +1,9 @@
 """A cluster of controllers under a seeded scheduler, with checks after every step.
 
-What may happen is a list of actions; a `random.Random` chooses among them, so that a seed is a
-whole history. Brokers die, bounce, lose their sessions or get stuck; topics come, grow, move and
-go; leaders shrink and grow their ISRs from what they were last told, which may be old; requests
-and events are delayed for any time, but keep their order within a channel and a broker.
+A `random.Random` chooses from a list of actions, so a seed determines a whole history. Brokers die,
+bounce, lose their sessions or get stuck. Topics are created, expanded, reassigned and deleted.
+Leaders shrink and grow their ISRs by the state they last received, which may be stale. Requests and
+events are delayed arbitrarily but stay in order within a channel and a broker.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class World:
     # --- running ---
 
     def actions(self) -> list[tuple[Callable[[], None], int]]:
-        """All that may happen, and how often."""
+        """Lists every possible action with its weight."""
         return [
             (self.handle_event, 30),
             (self.deliver_request, 30),
@@ -90,16 +90,17 @@ class World:
             self.check_always()
 
     def come_to_rest(self) -> None:
-        """Everybody is back and everything is delivered."""
+        """Brings every broker back and delivers everything."""
         self.stuck.clear()
         for broker in BROKERS:
             if broker not in self.cluster.nodes:
                 self._start(broker)
         self.cluster.settle()
         self.check_always()
-        # Who asked for a shutdown and stayed, or has a broken disk, cannot lead: it restarts.
+        # A broker that asked to shut down and stayed, or has a broken disk, cannot lead: it
+        # restarts.
         broken = {broker for broker, node in self.cluster.nodes.items() if node.storage_errors}
-        # Not every controller knows of it: the one that stopped its replicas may be gone.
+        # Ask the nodes: the controller that stopped a broker's replicas may be gone.
         for broker in sorted(broken | self.leaving):
             self.cluster.kill(broker)
             self._start(broker)
@@ -109,7 +110,7 @@ class World:
         self.check_at_rest()
 
     def _catch_up(self) -> None:
-        """Every leader finds every replica in sync, so that reassignments complete."""
+        """Lets every leader find all its replicas in sync, so that reassignments complete."""
         for node in list(self.cluster.nodes.values()):
             for partition, told in list(node.leaders.items()):
                 while told.leader == node.info.id and partition in node.leaders:
@@ -120,7 +121,7 @@ class World:
                     if not unanswered and partition not in node.unanswered:
                         break
 
-    # --- what the machinery does ---
+    # --- actions of the machinery ---
 
     def handle_event(self) -> None:
         node = self._pick([n for n in self._running() if n.events])
@@ -147,7 +148,7 @@ class World:
             response = target.handle(outgoing.request)
             node.events.append(events.ResponseReceived(outgoing, response))
 
-    # --- what clients do ---
+    # --- actions of clients ---
 
     def create_topic(self) -> None:
         topic = self.random.choice(TOPICS)
@@ -159,7 +160,7 @@ class World:
         self.cluster.admin.create_topic(topic, assignment, topic_id=None, config={})
 
     def depose_controller(self) -> None:
-        """Somebody deletes `/controller`; its owner has a session still, and events to handle."""
+        """Deletes `/controller` while its owner still has a session and events to handle."""
         if self.cluster.admin.find_controller_id() is not None:
             self._note("the controller is deposed")
             self.cluster.admin.store.delete(paths.CONTROLLER)
@@ -198,7 +199,7 @@ class World:
             node.events.append(events.ReplicaLeaderElection(None, kind, trigger, _ignore))
 
     def shut_down(self) -> None:
-        """A broker asks to leave, and stays; its later lives have nothing to do with it."""
+        """Asks for a broker's shutdown, but keeps it running. Later incarnations are unaffected."""
         controller = self._controller()
         leaving = self._pick(self._running())
         if controller is None or leaving is None:
@@ -208,10 +209,10 @@ class World:
         self.leaving.add(broker)
         controller.events.append(events.ControlledShutdown(broker, epoch, _ignore))
 
-    # --- what brokers do ---
+    # --- actions of brokers ---
 
     def change_isr(self) -> None:
-        """A leader, real or only in its own mind, changes its ISR as far as it is let."""
+        """Lets a leader, or a broker that believes it leads, change its ISR."""
         node = self._pick(self._running())
         if node is None:
             return
@@ -224,11 +225,11 @@ class World:
         self._set_isr(node, partition, isr)
 
     def _set_isr(self, node: Node, partition: TopicPartition, isr: Sequence[int]) -> None:
-        """Writes an ISR with the versions the broker was told, and notifies the controller."""
+        """Writes an ISR with the versions the broker last received, and notifies the controller."""
         told = node.leaders[partition]
         found = self.cluster.admin.find_topic(partition.topic)
         if found is None or found.topic_id != node.topic_ids[partition]:
-            return  # it missed that the topic was deleted and made again
+            return  # it missed that the topic was deleted and re-created
         wanted = LeaderAndIsr(
             leader=told.leader,
             isr=tuple(isr),
@@ -237,7 +238,7 @@ class World:
             leader_recovery_state=told.leader_recovery_state,
             zk_version=told.partition_epoch,
         )
-        # What was proposed and may be written is proposed again, until the store has answered.
+        # A proposal that may have been written is repeated until the store answers.
         unanswered = node.unanswered.pop(partition, None)
         if unanswered is not None and unanswered.leader_epoch == told.leader_epoch:
             wanted = unanswered
@@ -255,7 +256,7 @@ class World:
         values = {name: getattr(told, name) for name in _STATE_FIELDS}
         changed = {"isr": wanted.isr, "partition_epoch": version}
         node.leaders[partition] = type(told)(**{**values, **changed})
-        with suppress(ConnectionLoss):  # the answer alone is lost: the controller hears of it
+        with suppress(ConnectionLoss):  # only the answer is lost: the controller is notified
             node.zk.notify_isr_changes([partition])
         self.check_always()
 
@@ -280,8 +281,8 @@ class World:
             self._start(node.info.id)
 
     def restart_all(self) -> None:
-        """Everybody dies; they come back in any order."""
-        self._note("everybody dies")
+        """Kills every broker and starts them in random order."""
+        self._note("all brokers die")
         self.stuck.clear()
         for broker in list(self.cluster.nodes):
             self.cluster.kill(broker)
@@ -289,11 +290,11 @@ class World:
             self._start(broker)
 
     def miss_messages(self) -> None:
-        """A broker stands still for so long that it is given up, and goes on none the wiser."""
+        """Stalls a broker until its session expires and it misses messages, then lets it run on."""
         node = self._pick(self._running())
         if node is None or len(self.stuck) >= len(self.cluster.nodes) - 1:
             return
-        self._note(f"broker {node.info.id} misses what happens")
+        self._note(f"broker {node.info.id} misses messages")
         self.stuck.add(node.info.id)
         node.session.expire()
         for _ in range(self.random.randint(5, 30)):
@@ -302,7 +303,7 @@ class World:
         self.stuck.discard(node.info.id)
 
     def lose_answers(self) -> None:
-        """The next writes of a broker to ZooKeeper are done, and it does not learn of it."""
+        """Carries out a broker's next writes to ZooKeeper but loses the answers."""
         node = self._pick(self._running())
         if node is not None:
             count = self.random.choice([1, 1, 2, 4])
@@ -316,7 +317,7 @@ class World:
             node.session.expire()
 
     def lose_log_dir(self) -> None:
-        """Some replicas of a broker are offline from now on, until it restarts."""
+        """Takes some of a broker's replicas offline until it restarts."""
         node = self._pick([n for n in self._running() if n.leaders])
         if node is not None:
             lost = [p for p in node.leaders if self.random.random() < 0.5]
@@ -327,10 +328,10 @@ class World:
             try:
                 node.zk.notify_log_dir_failure(node.info.id)
             except (SessionExpired, ConnectionLoss):
-                return  # it tells nobody, and fails again when it is told to lead or follow
+                return  # unreported: it fails again on the next order to lead or follow
 
     def get_stuck(self) -> None:
-        """A long pause: the broker does nothing, and may be a zombie when it goes on."""
+        """Pauses a broker for long; it may be a zombie when it resumes."""
         node = self._pick(self._running())
         if node is not None and len(self.stuck) < len(self.cluster.nodes) - 1:
             self._note(f"broker {node.info.id} gets stuck")
@@ -346,7 +347,7 @@ class World:
         self.cluster.failures.check()
         zxid = self.cluster.server._tree.zxid
         if zxid == self._checked_zxid:
-            return  # nobody has written since
+            return  # nothing was written since
         self._checked_zxid = zxid
         admin = self.cluster.admin
         epoch, _ = admin.controller_epoch()
@@ -383,7 +384,7 @@ class World:
         context = controller.core.context
         assert admin.find_controller_id() == controller.info.id
         assert (context.epoch, context.epoch_version) == admin.controller_epoch()
-        assert not admin.topic_deletions(), "with every broker up, deletions complete"
+        assert not admin.topic_deletions(), "deletions are unfinished although every broker is up"
         assert admin.isr_changes() == {}
         topics = admin.topic_assignments(sorted(admin.topics()))
         assert context.topics == set(topics)
@@ -392,8 +393,10 @@ class World:
             self._check_partition_at_rest(partition, assignment)
         for broker, node in cluster.nodes.items():
             hosted = {p for p, assignment in assigned.items() if broker in assignment.replicas}
-            assert set(node.leaders) == hosted, f"broker {broker} keeps what it lost"
-            assert set(node.metadata) == set(assigned), f"broker {broker} knows of ghosts"
+            assert set(node.leaders) == hosted, (
+                f"broker {broker} keeps partitions it no longer hosts"
+            )
+            assert set(node.metadata) == set(assigned), f"broker {broker} has stale metadata"
 
     def _check_partition_at_rest(
         self, partition: TopicPartition, assignment: ReplicaAssignment
@@ -416,14 +419,14 @@ class World:
             knows = cluster.nodes[broker].leaders[partition]
             assert (knows.leader, knows.leader_epoch) == (state.leader, state.leader_epoch)
 
-    # --- how ---
+    # --- helpers ---
 
     def _start(self, broker: int) -> None:
         self._note(f"start {broker}")
         self._observe(self.cluster.start(broker))
 
     def _observe(self, node: Node) -> None:
-        """Notes which broker made which controller's write."""
+        """Records which broker makes each controller write."""
         store: Any = node.zk.store
         real = store.multi
 
@@ -432,7 +435,7 @@ class World:
             check = ops[0]
             if isinstance(check, CheckOp) and check.path == paths.CONTROLLER_EPOCH:
                 _, current = self.cluster.admin.controller_epoch()
-                assert check.version == current, "a controller of the past has written"
+                assert check.version == current, "a deposed controller has written"
                 self.writers.setdefault(check.version, set()).add(node.info.id)
             return results
 
@@ -463,7 +466,7 @@ class World:
 
 
 def lose_answers(session: MemorySession, count: int) -> None:
-    """Lets the next writes of a session be done and raise `ConnectionLoss`."""
+    """Carries out a session's next writes, then raises `ConnectionLoss`."""
     store: Any = session
     left = [count]
 
@@ -497,4 +500,4 @@ _STATE_FIELDS = (
 
 
 def _ignore(answer: object) -> None:
-    """Nobody waits for it."""
+    """Discards the answer."""
