@@ -13,7 +13,7 @@ from tests.fuzz.broker import RunningBroker
 from tests.fuzz.decoders import Decoders
 from tests.fuzz.harness import Failed, Target, run
 
-#: What share of the inputs each target gets.
+#: Each target's share of the inputs.
 TARGETS: Final[Mapping[str, tuple[Callable[[Random], Target], float]]] = {
     "decoders": (Decoders, 0.6),
     "batches": (Batches, 0.2),
@@ -23,8 +23,8 @@ TARGETS: Final[Mapping[str, tuple[Callable[[Random], Target], float]]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    parser.add_argument("--inputs", type=int, default=20_000, help="in all, or for the only target")
-    parser.add_argument("--seed", type=int, default=None, help="random unless given")
+    parser.add_argument("--inputs", type=int, default=20_000, help="inputs in total")
+    parser.add_argument("--seed", type=int, default=None, help="seed (default: random)")
     parser.add_argument("--only", choices=TARGETS, default=None)
     asked = parser.parse_args()
     seed = secrets.randbits(32) if asked.seed is None else asked.seed

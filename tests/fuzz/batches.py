@@ -1,4 +1,4 @@
-"""Record batches through append, fetch, recovery and compaction."""
+"""Sends record batches through append, fetch, recovery and compaction."""
 
 import itertools
 import shutil
@@ -43,7 +43,7 @@ _CONFIG: Final = LogConfig(
     file_delete_delay_ms=0,
     delete_retention_ms=0,
 )
-# What a recovery checks or makes again; a damaged checkpoint costs the directory, as in Kafka.
+# Files that recovery verifies or rebuilds. A damaged checkpoint costs the directory, as in Kafka.
 _REPAIRED: Final = frozenset({".index", ".timeindex", ".txnindex", ".snapshot"})
 _FETCH_EVERY: Final = 3
 _RESTART_EVERY: Final = 250
@@ -52,7 +52,7 @@ _HEADER_V2: Final = 61
 
 
 class Sent(NamedTuple):
-    """Batches as a client or a leader sends them; a marker ends a transaction before them."""
+    """Batches as a client or a leader sends them; `marker` ends a transaction before them."""
 
     data: bytes
     marker: bytes | None
@@ -60,7 +60,7 @@ class Sent(NamedTuple):
 
 
 class Batches:
-    """What comes back is an offset or an `ApiError`; a log opens and compacts whatever it holds."""
+    """Each append returns an offset or an `ApiError`, and any log can be opened and compacted."""
 
     name = "batches"
 
@@ -144,7 +144,7 @@ class Batches:
         self._manager.kill()
 
     def _damage_disk(self, data: bytes) -> None:
-        """Leaves `data` on the disk as a crash would: behind, or in place of, what was there."""
+        """Leaves `data` on disk as a crash would: appended to a file, or in its place."""
         log = self._log(DAMAGED)
         for good in self._good[:5]:
             log.append_as_leader(bytearray(good), leader_epoch=0)
@@ -155,7 +155,7 @@ class Batches:
                     file.write(data)
 
     def _restart(self, *, fresh: bool) -> None:
-        """Compacts, dies, recovers, and compacts what was recovered."""
+        """Compacts, crashes, recovers, and compacts the recovered log."""
         self._compact()
         self._stop()
         self._tasks.pending.clear()
@@ -194,7 +194,7 @@ _MARKERS: Final = [
 
 
 def _fetch(log: Log) -> None:
-    """Reads the last batches, and converts them for an old consumer."""
+    """Reads the last batches and converts them for an old consumer."""
     start = max(log.log_start_offset, log.log_end_offset - 3)
     try:
         found = log.read(start, max_bytes=64 * 1024).records
@@ -209,7 +209,7 @@ def _fetch(log: Log) -> None:
 
 
 def _with_valid_checksum(data: bytes) -> bytes:
-    """Damage that a checksum would give away is the easy kind."""
+    """Repairs the checksum, so that the damage gets past it."""
     if len(data) < 17:
         return data
     fixed = bytearray(data)

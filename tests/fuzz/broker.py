@@ -1,7 +1,7 @@
-"""A running broker, its clients' own requests damaged, and a witness that must notice nothing.
+"""Sends damaged requests to a running broker while a witness client must notice nothing.
 
-The corpus is made when the run begins: what confluent-kafka sends through a tap, and one request of
-every API in every version.
+The corpus is built when the run begins: the requests that confluent-kafka sends through a tap, and
+one request of every API in every version.
 """
 
 import contextlib
@@ -34,13 +34,14 @@ from tests.fuzz.tap import Tap
 from tests.unit.protocol.samples import full, sparse
 
 _CONNECTIONS: Final = 100
-#: A request that is not answered by then waits for something; its connection is dropped.
+#: A request without an answer by then is waiting for something; its connection is dropped.
 _PATIENCE_S: Final = 0.1
 _WITNESS_EVERY: Final = 500
 _WAIT_S: Final = 60.0
-#: The share of requests that are well formed; the others are damaged ones of the corpus.
+#: The share of requests that are well formed but nonsensical; the others are damaged ones of the
+#: corpus.
 _NONSENSE: Final = 0.5
-#: More would be no hostile input but a load: every partition has its files.
+#: Every partition has files, so more topics would be load rather than hostile input.
 _MAX_PARTITIONS: Final = 20
 _MAX_TOPICS: Final = 60
 _CONFIG: Final = {
@@ -53,7 +54,7 @@ _WITNESS_CONFIG: Final = {"retention.ms": -1, "retention.bytes": -1, "cleanup.po
 
 
 class RunningBroker:
-    """Frames are answered or their connection is closed; the witness loses nothing."""
+    """Every frame is answered or its connection closed, and the witness loses nothing."""
 
     name = "broker"
 
@@ -81,7 +82,7 @@ class RunningBroker:
         self._kafka = self._stack.enter_context(EmbeddedKafka(config=_CONFIG))
         for topic in ("fuzz-orders", "fuzz-compacted"):
             self._kafka.topic(topic, partitions=2)
-        # A name that no damage hits upon: deleting it would be an honest request.
+        # An unguessable name: a request that names the topic could legitimately delete it.
         self._witness = self._kafka.topic(
             f"witness-{secrets.token_hex(16)}", config=_WITNESS_CONFIG
         )
@@ -115,7 +116,7 @@ class RunningBroker:
                 return frame
 
     def _nonsense(self) -> bytes:
-        """A whole request with values that hardly belong together."""
+        """A well-formed request whose values make little sense together."""
         key, version = self._rng.choice(_SERVED)
         message = self._messages.make(request_type(key), version)
         header = encode_request_header(key, version, 1, self._rng.choice((None, "", "fuzz")))
@@ -146,7 +147,7 @@ class RunningBroker:
         self._delete_topics()
 
     def _find_guilty(self) -> str:
-        """Sends what came since the last check once more, one by one."""
+        """Sends the inputs since the last check again, one at a time."""
         for frame in self._recent:
             with socket.create_connection(self._address, timeout=1.0) as connection:
                 try:
@@ -202,7 +203,7 @@ class RunningBroker:
     # -- the witness
 
     def _testify(self, number: int) -> None:
-        """Another client produces and consumes as if nothing was going on."""
+        """Produces and consumes as a separate, undisturbed client."""
         value = b"%d of %d" % (number, len(self._acknowledged))
         failed: list[object] = []
         self._producer.produce(
@@ -214,10 +215,12 @@ class RunningBroker:
         message = self._consumer.poll(_WAIT_S)
         assert message is not None, "the witness reads nothing"
         assert message.error() is None, f"the witness cannot read: {message.error()}"
-        assert message.value() == value, f"read {message.value()!r} instead of {value!r}"
+        assert message.value() == value, (
+            f"the witness read {message.value()!r} instead of {value!r}"
+        )
 
     def _delete_topics(self) -> None:
-        """Damaged requests make topics; those that are not needed go when there are many."""
+        """Deletes the topics that damaged requests created once there are many."""
         kept = {self._witness.name, "fuzz-orders", "fuzz-compacted"}
         admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap_servers})
         names = [name for name in admin.list_topics(timeout=_WAIT_S).topics if name[:2] != "__"]
@@ -227,7 +230,7 @@ class RunningBroker:
 
 
 def _is_a_load(frame: bytes) -> bool:
-    """Whether an honest answer to it would be to make very many partitions."""
+    """Whether a correct broker would create very many partitions for this request."""
     if frame[:2] not in _MAKES_PARTITIONS:
         return False
     try:
@@ -257,7 +260,7 @@ _SERVED: Final = [
 
 
 def _samples() -> list[bytes]:
-    """One request of every API and version that a client may send, with values and without."""
+    """One request of every client API and version, once with all fields and once with few."""
     return [
         encode_request_header(key, version, 1, "fuzz")
         + encode(sample(request_type(key), version), version)
@@ -267,7 +270,7 @@ def _samples() -> list[bytes]:
 
 
 def _use(bootstrap_servers: str) -> None:
-    """What a program does with Kafka: so that the tap hears it."""
+    """Uses Kafka as a program would, for the tap to record."""
     common: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
     admin = AdminClient(common)
     topics = [NewTopic(name, num_partitions=2) for name in ("fuzz-orders", "fuzz-compacted")]

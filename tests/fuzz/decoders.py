@@ -1,4 +1,4 @@
-"""Every decoder, of every message in every version, and those of headers."""
+"""Feeds every decoder: each message in each version, and the headers."""
 
 from random import Random
 from types import TracebackType
@@ -18,7 +18,7 @@ from tests.unit.protocol.values import ALL_MESSAGES
 
 
 class Encoded(NamedTuple):
-    """A message's bytes, good or not."""
+    """The bytes of a message, valid or damaged."""
 
     cls: type[Any]
     version: int
@@ -26,7 +26,7 @@ class Encoded(NamedTuple):
 
 
 class Decoders:
-    """What comes back is a message that survives a round trip, or a `ProtocolError`."""
+    """Decoding returns a message that survives a round trip, or raises `ProtocolError`."""
 
     name = "decoders"
 

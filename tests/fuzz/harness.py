@@ -1,4 +1,4 @@
-"""Feeds inputs to a target, and says which one failed, hung, or made the process grow."""
+"""Feeds inputs to a target and reports the one that failed, hung, or made the process grow."""
 
 import _thread
 import resource
@@ -17,7 +17,7 @@ _LOOK_EVERY: Final = 500
 
 
 class Target(Protocol):
-    """Something that takes hostile input."""
+    """Code that must withstand hostile input."""
 
     name: str
 
@@ -31,26 +31,26 @@ class Target(Protocol):
     ) -> None: ...
 
     def next_input(self) -> Any:
-        """Makes one; what `describe` can print and `feed` takes."""
+        """Makes an input for `feed`, which `describe` can print."""
         ...
 
     def feed(self, data: Any) -> None:
-        """Takes it; raises when it was not taken as it should be."""
+        """Feeds the input; raises if the target mishandles it."""
         ...
 
     def check(self) -> None:
-        """Looks at what does not belong to a single input; now and then, and at the end."""
+        """Checks the state behind all inputs; called now and then and at the end."""
         ...
 
     def describe(self, data: Any) -> str: ...
 
 
 class Failed(AssertionError):
-    """An input was not taken as it should be; the message has all that is needed to repeat it."""
+    """The target mishandled an input; the message has everything needed to repeat it."""
 
 
 class Grown(Exception):
-    """The process holds more memory than the inputs explain."""
+    """The process uses more memory than the inputs explain."""
 
 
 def run(
@@ -60,7 +60,7 @@ def run(
     seed: int,
     say: Callable[[str], None] | None = print,
 ) -> float:
-    """Feeds that many inputs; how many a second. The seed makes the same inputs again."""
+    """Feeds `inputs` inputs and returns the rate per second. A seed repeats its inputs."""
     say = say or (lambda line: None)
     rng = Random(seed)
     with make(rng) as target, Watchdog(target) as watchdog:
@@ -98,7 +98,7 @@ def _check_growth(before: int) -> None:
     grown = _resident_bytes() - before
     if grown > GROWTH_BYTES:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        raise Grown(f"by {grown >> 20} MiB; the peak was {peak >> 10} MiB")
+        raise Grown(f"memory grew by {grown >> 20} MiB; its peak was {peak >> 10} MiB")
 
 
 def _resident_bytes() -> int:
@@ -136,7 +136,7 @@ class Watchdog:
             if current is None or time.monotonic() - current[2] < HANG_S:
                 continue
             number, data, _ = current
-            print(f"hangs: input {number}: {self._target.describe(data)}", file=sys.stderr)
+            print(f"input {number} hangs: {self._target.describe(data)}", file=sys.stderr)
             self.has_barked = True
             _thread.interrupt_main()
             return

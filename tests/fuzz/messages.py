@@ -1,4 +1,4 @@
-"""Requests that are well formed and make no sense, or nearly some."""
+"""Makes well-formed requests that make little or no sense."""
 
 from collections.abc import Mapping, Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""Damages bytes as a broken or a hostile client would, from one generator of random numbers."""
+"""Damages bytes as a broken or hostile client would, driven by one random number generator."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _LONGEST_INSERT: Final = 64
 
 
 class Mutator:
-    """Turns a good input into a bad one, or into another good one."""
+    """Turns a valid input into an invalid one, or into another valid one."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -49,14 +49,14 @@ class Mutator:
         ]
 
     def damaged(self, good: bytes, others: Sequence[bytes]) -> bytes:
-        """`good` after one to four changes; `others` lend pieces of theirs."""
+        """Applies one to four changes to `good`, some with pieces of `others`."""
         data = bytearray(good)
         for _ in range(self._rng.choice((1, 1, 1, 2, 2, 4))):
             self._rng.choice(self._ways)(data, others)
         return bytes(data)
 
     def _position(self, data: bytearray) -> int:
-        # The front holds what the rest depends on.
+        # Favour the front: the rest depends on it.
         size = len(data)
         return self._rng.randrange(min(size, 64) if self._rng.random() < 0.5 else size)
 

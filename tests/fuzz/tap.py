@@ -1,4 +1,4 @@
-"""A tap on the wire: passes bytes between clients and a broker, and keeps the clients' frames."""
+"""A proxy between clients and a broker that records the clients' frames."""
 
 import select
 import socket
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Tap:
-    """Clients connect to `port`; `frames` is what they have sent so far, without the lengths."""
+    """Clients connect to `port`; `frames` has the frames they have sent, without the lengths."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -20,7 +20,7 @@ class Tap:
         self._thread = threading.Thread(target=self._run, name="fuzz-tap", daemon=True)
 
     def start(self, host: str, port: int) -> None:
-        """Passes on to that broker from now on."""
+        """Starts to forward to that broker."""
         self._target = (host, port)
         self._thread.start()
 

@@ -1,4 +1,4 @@
-"""A slice of what `make fuzz` does at length; the seed is new each time, and printed."""
+"""A short run of `make fuzz`, with a new seed each time, which is printed."""
 
 import secrets
 from typing import Any
@@ -20,12 +20,12 @@ def test_hostile_input_is_refused_and_harms_nobody(target: Any, inputs: int) -> 
 
 
 class Fragile(Decoders):
-    """Has a fault that some input meets."""
+    """Fails on some inputs."""
 
     name = "fragile"
 
     def feed(self, data: Any) -> None:
-        assert len(data.data) % 97, "a fault"
+        assert len(data.data) % 97, "fragile"
 
 
 def test_a_failure_names_the_seed_and_the_input() -> None:
@@ -40,7 +40,7 @@ def test_a_failure_names_the_seed_and_the_input() -> None:
 
 
 class Greedy(Decoders):
-    """Keeps what it is given, and more."""
+    """Leaks memory with each input."""
 
     def __init__(self, rng: Any) -> None:
         super().__init__(rng)
@@ -58,7 +58,7 @@ def test_a_process_that_grows_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Endless(Decoders):
-    """Never comes back."""
+    """Never returns."""
 
     def feed(self, data: Any) -> None:
         while True:
