@@ -4,8 +4,8 @@ from embedkafka.runtime.locks import check_lock_ranks
 
 check_lock_ranks(True)
 
-# A busy machine is not a fault of the code: how long an example takes says nothing here. And our
-# fixtures that last for a test hand out something fresh for each example.
+# Timing on a busy machine says nothing about the code, so examples have no deadline. Our
+# function-scoped fixtures hand out something fresh for each example.
 settings.register_profile(
     "unhurried",
     deadline=None,

@@ -1,4 +1,4 @@
-"""Writes Java class files and jars of them, as small as a JVM would take them."""
+"""Writes minimal Java class files, and jars of them."""
 
 import struct
 import zipfile
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-#: A name and a descriptor, of a field or a method.
+#: The name and the descriptor of a field or a method.
 NamedType = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JavaClass:
-    """A class to write; members have no code."""
+    """A class to write. Its methods have no code."""
 
     name: str
     superclass: str = "java/lang/Object"
@@ -20,10 +20,10 @@ class JavaClass:
     fields: Sequence[NamedType] = ()
     methods: Sequence[NamedType] = ()
     used_classes: Sequence[str] = ()
-    #: Each with its owner.
+    #: Owner, name and descriptor.
     used_fields: Sequence[tuple[str, *NamedType]] = ()
     used_methods: Sequence[tuple[str, *NamedType]] = ()
-    #: Constants before which a reader may lose its place: a long takes two slots.
+    #: Long constants take two slots of the pool, which a careless reader miscounts.
     longs: Sequence[int] = ()
 
     def content(self) -> bytes:
@@ -56,7 +56,7 @@ def write_jar(path: Path, classes: Iterable[JavaClass]) -> Path:
 
 
 class _Pool:
-    """The constant pool; each constant is in it once."""
+    """The constant pool. It holds each constant once."""
 
     def __init__(self) -> None:
         self._indexes: dict[bytes, int] = {}
@@ -79,7 +79,7 @@ class _Pool:
         return self.add(struct.pack(">BHH", tag, self.class_index(owner), self.add(named)))
 
     def declared(self, name: str, descriptor: str) -> bytes:
-        """A field or a method with one attribute, which a reader has to skip."""
+        """A field or method with one attribute, which a reader must skip."""
         attribute = struct.pack(">HI", self.text_index("Synthetic"), 3) + b"\x01\x02\x03"
         indexes = (self.text_index(name), self.text_index(descriptor))
         return struct.pack(">HHH", 1, *indexes) + _counted([attribute])

@@ -8,10 +8,10 @@ from embedkafka.runtime.files import File, SystemFiles
 
 
 class FaultyFiles(SystemFiles):
-    """A disk on which some files are full: a write to them gets half way, then fails.
+    """A disk on which some files are full: a write to them stops half-way and fails.
 
-    Files whose names end with one of `full_paths` are. Reading and truncating always work. For
-    faults as users inject them there is `embedkafka.faults.disk`.
+    These are the files whose names end with one of `full_paths`. Reads and truncations always work.
+    `embedkafka.faults.disk` has the faults that users inject.
     """
 
     def __init__(self) -> None:

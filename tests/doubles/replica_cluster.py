@@ -1,9 +1,8 @@
-"""The replicas of a few brokers, without the brokers: `ReplicaCluster`.
+"""`ReplicaCluster`: the replicas of a few brokers, without the brokers.
 
-Logs, partitions, followers and purgatories are real. A dictionary stands for ZooKeeper and the
+Logs, partitions, followers and purgatories are real. A dictionary stands in for ZooKeeper and the
 test for the controller. There are no sockets, no groups, no transactions, and no threads unless a
-test asks for them; time passes by hand (`pass_time`), and work is done when the test says so
-(`settle`).
+test starts them. The test moves the clock (`pass_time`) and decides when work is done (`settle`).
 """
 
 import itertools
@@ -54,9 +53,9 @@ TOPIC_ID = uuid.UUID(int=42)
 
 
 class FakeStore:
-    """Stands for ZooKeeper where leaders write their ISR: conditional writes, and outages.
+    """Stands in for ZooKeeper as leaders use it: conditional writes of the ISR, and outages.
 
-    It has no sessions and no watches. `notified` lists what the controller would hear.
+    It has no sessions and no watches. `notified` lists the changes the controller would hear of.
     """
 
     def __init__(self) -> None:
@@ -99,7 +98,7 @@ class FakeStore:
         return state.zk_version + 1
 
     def register(self, broker_id: int) -> None:
-        """A broker begins another life."""
+        """Registers the next incarnation of a broker."""
         self.broker_epochs[broker_id] = next(self._next_epoch)
 
     def notify_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
@@ -109,7 +108,7 @@ class FakeStore:
 
 
 class FakeMetadata:
-    """What a broker knows of the cluster, as sets that the test fills."""
+    """A broker's view of the cluster, as sets that the test fills."""
 
     def __init__(self) -> None:
         self.partitions: set[TopicPartition] = set()
@@ -127,7 +126,7 @@ class FakeMetadata:
 
 
 class Node:
-    """One broker's replicas and what they lean on."""
+    """One broker's replicas and the parts they depend on."""
 
     def __init__(self, cluster: "ReplicaCluster", broker_id: BrokerId, directory: Path) -> None:
         self.id = broker_id
@@ -184,7 +183,7 @@ class Node:
         return self.partition(topic_partition).require_log()
 
     def values(self, topic_partition: TopicPartition = TP) -> list[str]:
-        """Every value in the log of this replica, up to its end."""
+        """Every value in this replica's log, up to the log end offset."""
         return values_of(self.log(topic_partition))
 
     def produce(
@@ -246,7 +245,7 @@ class Node:
 
 
 class Produced:
-    """The answer to a produce, once there is one."""
+    """The answer to a produce request, once it arrives."""
 
     def __init__(self) -> None:
         self.answers: list[Mapping[TopicPartition, PartitionResponse]] = []
@@ -270,7 +269,7 @@ class Produced:
 
 
 class Fetched:
-    """The answer to a fetch, once there is one."""
+    """The answer to a fetch request, once it arrives."""
 
     def __init__(self) -> None:
         self.answers: list[list[PartitionData]] = []
@@ -356,7 +355,7 @@ class ReplicaCluster:
         to: Sequence[int] | None = None,
         is_new: bool = False,
     ) -> dict[int, ErrorCode]:
-        """Begins the next leader epoch, as a controller does; the brokers' errors."""
+        """Starts the next leader epoch as a controller does, and returns the brokers' errors."""
         replicas = sorted(self.nodes) if replicas is None else replicas
         epoch = self._epochs[of] = self._epochs.get(of, -1) + 1
         version = self.store.versions[of] = self.store.versions.get(of, -1) + 1
@@ -378,7 +377,7 @@ class ReplicaCluster:
         )
 
     def repeat_election(self, *, to: Sequence[int]) -> dict[int, ErrorCode]:
-        """Sends the last election to brokers that have not heard of it."""
+        """Sends the last election to brokers that missed it."""
         request = self._last_election
         return {
             broker: partition_error(

@@ -9,9 +9,9 @@ from embedkafka.runtime.clock import ManualClock
 
 
 class ManualScheduler:
-    """Scheduler and timer in one, on a `ManualClock`: what is due runs in `run_due`, on the caller.
+    """Scheduler and timer in one, on a `ManualClock`.
 
-    It has no thread and wakes for nothing: a task whose time has come waits for the test.
+    It has no thread: `run_due` runs due tasks on the caller's thread.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -31,7 +31,7 @@ class ManualScheduler:
         return self.once("timer", delay_ms, callback)
 
     def run_due(self) -> bool:
-        """Runs all tasks that are due, also those that they schedule; whether there was one."""
+        """Runs every due task, including those they schedule. Returns whether there was one."""
         ran = False
         while self._heap and self._heap[0][0] <= self._clock.monotonic_ms():
             _, _, task = heapq.heappop(self._heap)
@@ -64,7 +64,7 @@ class ManualTask:
 
 @dataclass
 class DueTask:
-    """A task of a `TaskList`, with all that was said about it."""
+    """A task of a `TaskList`, with its name and delay."""
 
     name: str
     delay_ms: float
@@ -77,7 +77,7 @@ class DueTask:
 
 @dataclass
 class TaskList:
-    """A scheduler without time: it keeps what it is given, and a test runs it or looks at it.
+    """A scheduler without time: it collects tasks, which a test inspects or runs.
 
     `run_pending` runs each task once, however long its delay. Periodic tasks never run by
     themselves.

@@ -1,4 +1,4 @@
-"""Kafka Streams with exactly_once_v2: killed and restarted, it counts each word once."""
+"""A Kafka Streams job with exactly_once_v2, killed and restarted, counts each word once."""
 
 import itertools
 import struct
@@ -25,7 +25,7 @@ DEADLINE_SECONDS: Final = 60.0
 
 
 class Counting:
-    """The word count as a process that may die, on topics that stay."""
+    """The word count as a process that can be killed; its topics stay."""
 
     def __init__(self, bootstrap_servers: str, directory: Path) -> None:
         self._bootstrap_servers = bootstrap_servers
@@ -38,7 +38,7 @@ class Counting:
             "bootstrap.servers": self._bootstrap_servers,
             "application.id": "word-count",
             "processing.guarantee": "exactly_once_v2",
-            # The same directory means the same process id, and so the same transactional ids.
+            # The same directory gives the same process id, and so the same transactional ids.
             "state.dir": str(self._directory / "state"),
             "commit.interval.ms": str(commit_interval_ms),
             "statestore.cache.max.bytes": "0",
@@ -59,7 +59,7 @@ class Counting:
         )
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed, no transaction is ended, nobody leaves the group."""
+        """SIGKILL: nothing is flushed, no transaction ends, no member leaves the group."""
         if self._process is not None:
             self._process.kill()
 
@@ -68,7 +68,7 @@ class Counting:
 
 
 class Counts:
-    """The records of the output topic, as a consumer with an isolation level sees them."""
+    """The records of the output topic, as a consumer with this isolation level sees them."""
 
     def __init__(self, bootstrap_servers: str, isolation_level: str) -> None:
         self._consumer = Consumer(
@@ -91,7 +91,9 @@ class Counts:
         """Reads until there are `total` counts."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while self.total < total:
-            assert time.monotonic() < deadline, f"{self.total} of {total}\n{counting.report()}"
+            assert time.monotonic() < deadline, (
+                f"read {self.total} of {total} counts\n{counting.report()}"
+            )
             self._take(timeout_s=0.1)
 
     def drain(self) -> None:
@@ -119,7 +121,7 @@ def word_count_classpath() -> str:
 
 
 def send(kafka: EmbeddedKafka, lines: range) -> Counter[str]:
-    """Sends numbered lines and tells which words they were made of."""
+    """Sends numbered lines and returns the words in them."""
     sent: Counter[str] = Counter()
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 0})
     for number in lines:
@@ -146,7 +148,7 @@ def test_a_word_count_that_is_killed_and_restarted_counts_every_word_once(
         counting.start(commit_interval_ms=3000)
         sent = send(kafka, range(100))
         committed.await_total(30, counting)
-        # The next commit is seconds away: whatever comes now is in an open transaction.
+        # The next commit is seconds away, so anything sent now is in an open transaction.
         sent += send(kafka, range(100, 300))
         written.await_total(committed.total + 60, counting)
         counting.kill()
@@ -160,4 +162,4 @@ def test_a_word_count_that_is_killed_and_restarted_counts_every_word_once(
         committed.close()
         written.close()
     assert committed.seen == {word: list(range(1, count + 1)) for word, count in sent.items()}
-    assert written.total > committed.total, "it was not killed within a transaction"
+    assert written.total > committed.total, "the kill did not hit an open transaction"
