@@ -1,4 +1,4 @@
-"""What the wire tests hold: a cluster's address, and confluent-kafka in a few straight calls."""
+"""Helpers of the wire tests: a cluster's address, and confluent-kafka in a few plain calls."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _POLL_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Any Kafka cluster, known by its address only."""
+    """Any Kafka cluster, known only by its address."""
 
     kind: str
     bootstrap_servers: str
@@ -35,7 +35,7 @@ class Cluster:
         return self.bootstrap_servers.count(",") + 1
 
     def connect(self, index: int = 0) -> RawClient:
-        """A bare connection to one of the brokers, counted from 0."""
+        """Opens a raw connection to the broker with this index, counted from 0."""
         host, port = parse_address(self.bootstrap_servers.split(",")[index])
         return RawClient(host, port)
 
@@ -59,7 +59,7 @@ def create_topic(
     replication: int = 1,
     config: Mapping[str, str] | None = None,
 ) -> str:
-    """Creates a topic and gives its name back, once its leaders serve and all brokers know it."""
+    """Creates a topic; returns its name once its leaders serve and all brokers know it."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     wanted = NewTopic(name, partitions, replication, config=dict(config or {}))
     admin.create_topics([wanted], operation_timeout=30)[name].result(WAIT_SECONDS)
@@ -68,9 +68,9 @@ def create_topic(
 
 
 def await_topic(cluster: Cluster, name: str, partitions: int) -> None:
-    """Waits until every broker knows the leaders of a topic, and every leader knows that it is one.
+    """Waits until every broker knows a topic's leaders, and every leader serves its partitions.
 
-    Apache Kafka announces a leader a moment before that broker has become one.
+    Apache Kafka announces a leader shortly before that broker takes up the role.
     """
     for index in range(cluster.broker_count):
         with cluster.connect(index) as client:
@@ -81,8 +81,8 @@ def await_topic(cluster: Cluster, name: str, partitions: int) -> None:
 def await_coordinators(cluster: Cluster) -> None:
     """Waits until groups and transactions work.
 
-    Asking for a coordinator makes the topic that coordinators need; twenty ids meet every partition
-    of a small `__consumer_offsets`.
+    A FindCoordinator request creates the internal topic. Twenty ids reach every partition of a
+    small `__consumer_offsets`.
     """
     with cluster.connect() as client:
         eventually(partial(client.knows_coordinator, "warm-up", kind=1), "coordinator of a txn")
@@ -96,7 +96,7 @@ def await_coordinators(cluster: Cluster) -> None:
 def produce(
     cluster: Cluster, topic: str, records: Iterable[Out], **settings: Any
 ) -> list[Message | KafkaError]:
-    """Sends all records and waits; per record the delivered message or the error it got."""
+    """Sends all records; returns the delivered message or the error of each."""
     outcomes: list[Message | KafkaError] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -114,12 +114,14 @@ def produce(
             headers=list(record.headers),
             on_delivery=delivered,
         )
-    assert producer.flush(WAIT_SECONDS) == 0, f"{topic}: records were neither acked nor refused"
+    assert producer.flush(WAIT_SECONDS) == 0, (
+        f"{topic}: some records were neither acked nor refused"
+    )
     return outcomes
 
 
 def produce_values(cluster: Cluster, topic: str, *values: bytes, partition: int = 0) -> None:
-    """Sends values to one partition, in order; every one must be acked."""
+    """Sends values to one partition in order. Each must be acked."""
     outcomes = produce(cluster, topic, [Out(value=value, partition=partition) for value in values])
     assert not [outcome for outcome in outcomes if isinstance(outcome, KafkaError)]
 
@@ -154,11 +156,11 @@ def consume(
 
 
 def poll(consumer: Consumer, count: int) -> list[Message]:
-    """Polls until `count` records came; an error of the consumer is raised."""
+    """Polls until it has `count` records. Raises the consumer's errors."""
     messages: list[Message] = []
     deadline = time.monotonic() + WAIT_SECONDS
     while len(messages) < count:
-        assert time.monotonic() < deadline, f"{len(messages)} of {count} records came"
+        assert time.monotonic() < deadline, f"got {len(messages)} of {count} records"
         for message in consumer.consume(count - len(messages), timeout=0.2):
             if message.error() is not None:
                 raise KafkaException(message.error())
@@ -171,7 +173,7 @@ def values(messages: Iterable[Message]) -> list[bytes | None]:
 
 
 def eventually(fact: Callable[[], T | None], what: str, *, timeout_s: float = WAIT_SECONDS) -> T:
-    """Asks until the answer is true-ish; a fact of a distributed system may take a moment."""
+    """Repeats a call until its result is truthy: in a distributed system, facts take a moment."""
     deadline = time.monotonic() + timeout_s
     while not (answer := fact()):
         assert time.monotonic() < deadline, f"never true: {what}; last answer: {answer!r}"

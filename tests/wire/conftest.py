@@ -1,8 +1,8 @@
-"""One body, many brokers: wire tests run on embedkafka, and with `--oracle` on Apache Kafka too.
+"""Runs each wire test on embedkafka, and with `--oracle` on Apache Kafka too.
 
-A test asks for `cluster` (one broker, topics are created on demand) or `three_brokers` (they are
-not). Tests marked `both_io_modes` also meet an embedded cluster whose requests run in a handler
-pool instead of on the network threads.
+A test uses `cluster` (one broker, which creates topics on demand) or `three_brokers` (which do
+not). Tests marked `both_io_modes` also run on an embedded cluster that handles requests in a
+handler pool instead of on the network threads.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from tests.wire.clients import Cluster, await_coordinators, create_topic, eventu
 from tests.wire.kafka_3_9 import find_difference
 from tests.wire.raw_client import RawClient
 
-#: Where Kafka's defaults make a test wait for nothing, both kinds of cluster get other values.
+#: Settings for both kinds of cluster, where Kafka's defaults only make tests wait.
 SHARED_CONFIG: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 100,
@@ -48,8 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--oracle-version",
         default=VERSIONS[0],
-        help="which Apache Kafka; 3.9.2 still speaks the versions that 4.x has dropped, and fails"
-        " the tests named in kafka_3_9.py",
+        help="version of Apache Kafka; 3.9.2 still speaks the request versions that 4.x dropped,"
+        " and fails the tests named in kafka_3_9.py",
     )
 
 
@@ -86,7 +86,7 @@ def _runs_on_apache(item: pytest.Function) -> bool:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A test that fails on Apache Kafka shows what the brokers logged last."""
+    """Adds the tail of the brokers' log to the report of a test that fails on Apache Kafka."""
     outcome: Any = yield
     report = outcome.get_result()
     if report.failed and "apache" in item.nodeid:
@@ -102,13 +102,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def three_brokers(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Brokers 1, 2 and 3, which create no topic unasked."""
+    """Brokers 1, 2 and 3, which do not create topics on demand."""
     yield from _running(request, brokers=3, config=THREE_BROKERS)
 
 
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """Names that no other test uses: topics and groups outlive the test that made them."""
+    """Makes names that no other test uses: topics and groups outlive their test."""
     return lambda stem: f"{stem}-{next(_serial)}"
 
 
@@ -121,14 +121,14 @@ def topic(request: pytest.FixtureRequest, cluster: Cluster, unique: Callable[[st
 
 @pytest.fixture
 def raw(cluster: Cluster) -> Iterator[RawClient]:
-    """A bare connection to the broker of `cluster`."""
+    """A raw connection to the broker of `cluster`."""
     with cluster.connect() as client:
         yield client
 
 
 @pytest.fixture(scope="session", params=["3.9", "4"], ids=["java-3.9", "java-4"])
 def java(request: pytest.FixtureRequest) -> Iterator[JavaClient]:
-    """The stock Java clients of both lines in use."""
+    """The stock Java clients of both release lines in use."""
     with JavaClient(request.param) as client:
         yield client
 
@@ -162,7 +162,7 @@ def _running(
 def _shown_in_reports(
     config: pytest.Config, started: ApacheKafka | EmbeddedKafka
 ) -> Iterator[None]:
-    """While Apache Kafka runs, failed tests show its log; one that never got ready shows it too."""
+    """Shows Apache Kafka's log in the reports of failed tests, or if it never became ready."""
     if not isinstance(started, ApacheKafka):
         yield
         return

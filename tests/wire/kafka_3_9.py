@@ -1,7 +1,7 @@
-"""The wire tests that Apache Kafka 3.9 cannot pass, because they show what Kafka 4 has changed.
+"""The wire tests that fail on Apache Kafka 3.9 because they show what Kafka 4 changed.
 
-3.9 is the oracle of the requests and record formats that 4.0 dropped (KIP-896), and of everything
-both lines have in common. What is named here must fail there: a test that passes fails the run.
+3.9 is the oracle for the requests and record formats that 4.0 dropped (KIP-896), and for everything
+both lines have in common. The tests listed here must fail on 3.9: one that passes fails the run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Final
 
 EVERY_TEST: Final = ("test_",)
 
-#: Reason -> module -> how the names of its tests begin, with their parameters where those matter.
+#: Reason -> module -> prefixes of test names, with parameters where they matter.
 DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "KIP-848: the consumer protocol is a preview in 3.9, and switched off": {
         "test_consumer_group_topics.py": EVERY_TEST,
@@ -114,7 +114,7 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
 
 
 def find_difference(module: str, test: str) -> str | None:
-    """Why this test, named with its parameters, must fail on 3.9."""
+    """Why this test, named with its parameters, must fail on 3.9; None if it must pass."""
     for why, modules in DIFFERENCES.items():
         if test.startswith(tuple(modules.get(module, ()))):
             return why

@@ -1,4 +1,4 @@
-"""Requests about a single partition, in a line each: what most raw tests send."""
+"""Requests about a single partition in one line each, as most raw tests need them."""
 
 import time
 import uuid
@@ -21,11 +21,11 @@ from tests.wire.raw_client import RawClient
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
-#: The last version of Produce and Fetch that names topics instead of giving their ids.
+#: The last version of Produce and Fetch that identifies topics by name instead of id.
 PRODUCE_BY_NAME: Final = 12
 FETCH_BY_NAME: Final = 12
 
-#: A time that retention does not reach, for everything in one run.
+#: The base timestamp of a run, recent enough to escape retention.
 T0: Final = int(time.time() * 1000) - 3_600_000
 
 Answer = Any  # the partition part of a response class
@@ -47,7 +47,7 @@ def produce(
     transactional_id: str | None = None,
     version: int = 9,
 ) -> Answer:
-    """Appends to one partition and gives what that partition answered."""
+    """Appends to one partition and returns that partition's answer."""
     request = produce_request(
         topic,
         records,
@@ -110,14 +110,14 @@ def fetch_request(
 def fetch(
     client: RawClient, topic: str, offset: int, *, version: int = FETCH_BY_NAME, **fields: Any
 ) -> Answer:
-    """Fetches one partition without a session and gives what that partition answered."""
+    """Fetches one partition without a session and returns that partition's answer."""
     response = client.call(fetch_request(topic, offset, **fields), version)
     assert response.error_code == 0
     return the_partition(response.responses, "partitions")
 
 
 def records_of(partition: Answer) -> list[Record]:
-    """The records in a fetched partition, from the first whole batch to the last."""
+    """The records of a fetched partition, in whole batches."""
     if partition.records is None:
         return []
     return [
@@ -152,7 +152,7 @@ def list_offset(
 
 
 def describe(client: RawClient, topic: str) -> Answer:
-    """The topic as Metadata has it."""
+    """The topic's entry in a Metadata response."""
     wanted = MetadataRequest.Topic(name=topic)
     request = MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
     (found,) = client.call(request).topics
@@ -169,7 +169,7 @@ def the_partition(topics: Any, attribute: str) -> Answer:
 def each_version(
     client: RawClient, request: type[Any], use: Callable[[int], None], *, first: int = 0
 ) -> None:
-    """Runs a body for every version of a request that the broker speaks, from `first` on."""
+    """Calls `use` with every version of a request that the broker speaks, from `first` on."""
     api_key = schema_of(request).api
     assert api_key is not None
     versions = client.supported_versions(api_key)

@@ -1,4 +1,4 @@
-"""A bare connection that speaks whole messages, for what stock clients hide, retry or avoid."""
+"""A raw connection that speaks whole messages, for what stock clients hide, retry or avoid."""
 
 import itertools
 import socket
@@ -25,7 +25,7 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class RawClient:
-    """One connection; requests are answered in order, as Kafka promises."""
+    """One connection. The broker answers requests in order, as Kafka promises."""
 
     def __init__(self, host: str, port: int, *, client_id: str = "raw") -> None:
         self._client_id = client_id
@@ -49,12 +49,12 @@ class RawClient:
         self._socket.close()
 
     def call(self, request: object, version: int | None = None) -> Any:  # Any: its response class
-        """Sends a request and gives its response; the highest common version unless told."""
+        """Sends a request and returns its response; the default is the highest common version."""
         version = self.highest_version(request) if version is None else version
         return self.receive(request, version, self.send(request, version))
 
     def send(self, request: object, version: int) -> int:
-        """Sends a request and gives its correlation id, without waiting."""
+        """Sends a request without waiting and returns its correlation id."""
         correlation_id = next(self._ids)
         api_key = _api_key(request)
         header = encode_request_header(api_key, version, correlation_id, self._client_id)
@@ -62,17 +62,17 @@ class RawClient:
         return correlation_id
 
     def receive(self, request: object, version: int, correlation_id: int) -> Any:
-        """The response to a request sent before; Any as in `call`."""
+        """Receives the response to an earlier request; Any as in `call`."""
         api_key = _api_key(request)
         answered, body = decode_response_header(api_key, version, self.receive_frame())
-        assert answered == correlation_id, f"answered {answered} instead of {correlation_id}"
+        assert answered == correlation_id, f"got answer {answered} instead of {correlation_id}"
         return decode(response_type(api_key), version, body)
 
     def send_frame(self, frame: bytes) -> None:
         self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
 
     def receive_frame(self) -> bytes:
-        """The next frame; `ConnectionError` when the broker hangs up instead."""
+        """Receives the next frame; raises `ConnectionError` if the broker hangs up instead."""
         (size,) = _LENGTH.unpack(self._receive(_LENGTH.size))
         return self._receive(size)
 
@@ -85,7 +85,8 @@ class RawClient:
             }
         theirs = self._supported.get(api_key, range(0))
         if api_key == ApiKey.PRODUCE:
-            # Apache Kafka 4 advertises 0 to 2 for an old librdkafka, and hangs up when they come.
+            # Apache Kafka 4 advertises 0 to 2 for the sake of an old librdkafka, but hangs up on
+            # them.
             theirs = theirs[theirs.index(3) :]
         first, last = schema_of(response_type(api_key)).versions
         return range(max(theirs.start, first), min(theirs.stop, last + 1))
@@ -94,7 +95,7 @@ class RawClient:
         return self.supported_versions(_api_key(request))[-1]
 
     def knows_leaders(self, topic: str, partitions: int) -> bool:
-        """Whether this broker knows the topic with that many partitions, each with a leader."""
+        """Whether this broker lists that many partitions of the topic, each with a leader."""
         wanted = MetadataRequest.Topic(name=topic)
         answer = self.call(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False), 4)
         (found,) = answer.topics
@@ -102,7 +103,7 @@ class RawClient:
         return found.error_code == ErrorCode.NONE and len(led) == partitions
 
     def leads(self, topic: str) -> bool:
-        """Whether this broker serves every partition that it is said to lead."""
+        """Whether this broker serves every partition it leads according to Metadata."""
         metadata = self.call(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)]), 4)
         port = self._socket.getpeername()[1]
         (me,) = (broker.node_id for broker in metadata.brokers if broker.port == port)
@@ -116,7 +117,7 @@ class RawClient:
         return not any(p.error_code for found in answer.topics for p in found.partitions)
 
     def knows_coordinator(self, key: str, *, kind: int = 0) -> bool:
-        """Whether a group (kind 0) or a transactional id (kind 1) has a coordinator by now."""
+        """Whether a group (kind 0) or a transactional id (kind 1) has a coordinator yet."""
         request = FindCoordinatorRequest(key=key, key_type=kind)
         return bool(self.call(request, 2).error_code == ErrorCode.NONE)
 
@@ -124,7 +125,7 @@ class RawClient:
         return int(self.call(FindCoordinatorRequest(key=group), 2).node_id)
 
     def coordinates(self, group: str) -> bool:
-        """Whether this broker has loaded what it must know to coordinate the group."""
+        """Whether this broker has loaded the state it needs to coordinate the group."""
         (answer,) = self.call(DescribeGroupsRequest(groups=[group]), 5).groups
         return bool(answer.error_code == ErrorCode.NONE)
 

@@ -1,7 +1,7 @@
-"""A transactional producer, request by request: in both ways that producers have (KIP-890).
+"""A transactional producer, request by request, in both versions of the protocol (KIP-890).
 
 Version 1 adds partitions to its transaction before it writes to them, and keeps its epoch. Version
-2 just writes, for leaders add the partition, and every end of a transaction gives a new epoch.
+2 just writes: leaders add the partition, and every end of a transaction starts a new epoch.
 """
 
 from typing import Any, Final
@@ -20,11 +20,11 @@ from tests.wire.clients import eventually
 from tests.wire.one_partition import Answer, batch, produce
 from tests.wire.raw_client import RawClient
 
-#: Produce: knows INVALID_TXN_STATE only; knows TRANSACTION_ABORTABLE; leaves adding to the leader.
+#: Produce: only INVALID_TXN_STATE; also TRANSACTION_ABORTABLE; the leader adds the partition.
 PRODUCE_V1: Final = 9
 PRODUCE_WITH_ABORTABLE: Final = 11
 PRODUCE_V2: Final = 12
-#: EndTxn: keeps the epoch; gives the next one.
+#: EndTxn: keeps the epoch; returns the next one.
 END_V1: Final = 3
 END_V2: Final = 5
 #: TxnOffsetCommit: as Produce above.
@@ -38,12 +38,12 @@ _Transaction = AddPartitionsToTxnRequest.Transaction
 
 
 class RawTransaction:
-    """One transactional id, and the producer that has it."""
+    """One transactional id and the producer that owns it."""
 
     def __init__(
         self, raw: RawClient, transactional_id: str, topic: str, *, timeout_ms: int = 30_000
     ) -> None:
-        """`raw` is connected to the coordinator, and to the leader unless `send` is told of one."""
+        """`raw` is connected to the coordinator. `send` uses it unless given a `leader`."""
         self._raw = raw
         self.id = transactional_id
         self.topic = topic
@@ -71,7 +71,7 @@ class RawTransaction:
         partition: int = 0,
         leader: RawClient | None = None,
     ) -> Answer:
-        """Writes one record; the next one has the next sequence number if this is taken."""
+        """Writes one record. The sequence number advances only if the record is accepted."""
         records = batch(
             value,
             producer_id=self.producer_id,
@@ -97,7 +97,7 @@ class RawTransaction:
         return described
 
     def await_state(self, state: str) -> Answer:
-        """Waits for a state such as CompleteCommit: then all markers are written."""
+        """Waits for a state such as CompleteCommit, in which all markers are written."""
         return eventually(
             lambda: next((d for d in [self.describe()] if d.transaction_state == state), None),
             f"{self.id} is {state}",
@@ -156,7 +156,7 @@ class RawTransaction:
     # Version 2
 
     def finish(self, *, commit: bool, epoch: int | None = None) -> Answer:
-        """Ends the transaction and goes on with the epoch that the answer gives."""
+        """Ends the transaction and adopts the epoch from the answer."""
         answer = self._end(commit, epoch, END_V2)
         if answer.error_code == ErrorCode.NONE:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -172,12 +172,12 @@ class RawTransaction:
         )
         return self._raw.call(request, version)
 
-    # What leaders ask
+    # Requests of leaders
 
     def verify(
         self, *, topic: str | None = None, verify_only: bool = True, epoch: int | None = None
     ) -> ErrorCode:
-        """Asks whether partition 0 is in the transaction, or puts it there."""
+        """Asks whether partition 0 is in the transaction, or adds it."""
         transaction = _Transaction(
             transactional_id=self.id,
             producer_id=self.producer_id,

@@ -1,4 +1,4 @@
-"""ApiVersions: the first request of every client, and the one that must work between strangers."""
+"""ApiVersions: every client's first request, which must work with any peer."""
 
 import struct
 
@@ -12,7 +12,7 @@ from tests.wire.clients import Cluster
 from tests.wire.one_partition import each_version
 from tests.wire.raw_client import RawClient
 
-#: What librdkafka, the Java clients and Spark send, with a version that some of them insist on.
+#: The versions that librdkafka, the Java clients and Spark send; some of them insist on one.
 NEEDED = {
     ApiKey.PRODUCE: range(3, 12),
     ApiKey.FETCH: range(4, 18),
@@ -68,7 +68,7 @@ def test_versions_that_stock_clients_send_are_supported(raw: RawClient, api_key:
 
 
 def test_produce_is_advertised_from_version_0_for_old_librdkafka(raw: RawClient) -> None:
-    # KAFKA-18659: librdkafka that finds no version 0 sends its batches uncompressed.
+    # KAFKA-18659: without version 0, librdkafka sends its batches uncompressed.
     answer = raw.call(ApiVersionsRequest(), 0)
     (produce,) = (api for api in answer.api_keys if api.api_key == ApiKey.PRODUCE)
     assert produce.min_version == 0

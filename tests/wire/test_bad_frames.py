@@ -1,6 +1,6 @@
-"""Clients that do not speak the protocol lose their own connection, and nobody else notices.
+"""A client that does not speak the protocol loses its own connection; others notice nothing.
 
-Every test ends by asking a good client, connected before, and a new one.
+Every test ends with requests from two good clients: one connected before, and a new one.
 """
 
 import random
@@ -45,7 +45,7 @@ def framed(body: bytes) -> bytes:
 
 
 def assert_hung_up(bad: socket.socket) -> None:
-    """The broker closed, gently or not, without having sent anything."""
+    """The broker closed the connection, gently or not, and sent nothing."""
     try:
         assert bad.recv(1) == b""
     except ConnectionResetError:
@@ -103,7 +103,7 @@ def test_random_frames_never_stop_the_broker(address: tuple[str, int]) -> None:
 
 
 def bad_answers(bad: socket.socket) -> bool:
-    """Whether there is more to read; random bytes may well be a request now and then."""
+    """Whether there is more to read. Random bytes may well form a valid request now and then."""
     try:
         return bad.recv(65536) != b""
     except ConnectionResetError:
@@ -157,7 +157,7 @@ def test_answers_before_the_nonsense_are_sent(address: tuple[str, int]) -> None:
 def test_clients_that_connect_and_leave_are_served_no_worse_than_others(
     address: tuple[str, int],
 ) -> None:
-    """Whether they are forgotten too, `tests/unit/net/test_socket_server.py` counts."""
+    """`tests/unit/net/test_socket_server.py` checks that the broker also forgets them."""
     with connected(address) as patient:
         for number in range(500):
             leave_at_once(address, reset=number % 2 == 1)
@@ -191,6 +191,6 @@ def test_a_client_that_never_reads_its_answers_holds_up_nobody(address: tuple[st
             for _ in range(2000):
                 bad.sendall(requests)
         except TimeoutError:
-            pass  # its answers fill the socket, so its requests are not read any more
+            pass  # unread answers fill the socket, so the broker stops reading requests
         else:
             pytest.fail("the broker reads without bound")

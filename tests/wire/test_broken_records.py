@@ -1,4 +1,4 @@
-"""Batches with the right checksum and something wrong inside: what Kafka says, codec by codec."""
+"""Batches with a valid checksum and faulty records inside: Kafka's errors, codec by codec."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ TOO_LONG = b"\xff" * 10 + b"\x01"
 
 
 def batch_of(payload: bytes, codec: Compression, *, count: int = COUNT) -> bytes:
-    """A batch that holds `payload`, whatever it is, as it would `count` records."""
+    """A batch that claims to hold `count` records but holds `payload`."""
     return stamped(bytes(compress(codec, payload)), codec, count=count)
 
 
@@ -45,14 +45,14 @@ def record(
     headers: bytes = b"\0",
     longer: int = 0,
 ) -> bytes:
-    """A record with the given bytes for its parts; it says that it is `longer` than it is."""
+    """A record made of the given bytes, whose length field is `longer` bytes too large."""
     delta = encode_varint(number) if offset is None else offset
     body = attributes + timestamp + delta + key + value + headers
     return encode_varint(len(body) + longer) + body
 
 
 def records(*, last: bytes | None = None) -> bytes:
-    """Three good records, or two and another one."""
+    """Three good records, or two and `last`."""
     good = [record(number) for number in range(COUNT)]
     if last is not None:
         good[-1] = last
@@ -61,7 +61,7 @@ def records(*, last: bytes | None = None) -> bytes:
 
 OK, INVALID, UNKNOWN = ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR
 
-#: What is in the batch, and what Kafka says of it uncompressed and compressed.
+#: The content of the batch, and Kafka's answers to it uncompressed and compressed.
 PAYLOADS = {
     "good": (records(), OK, OK),
     "garbage": (b"these are no records, but they are long enough to be some", INVALID, INVALID),
@@ -144,7 +144,7 @@ def packed_bodies(codec: Compression) -> dict[str, bytes]:
     }
 
 
-#: What Kafka says of a body, by codec; UNKNOWN where there is nothing here.
+#: Kafka's answer to a body by codec; UNKNOWN for those not listed.
 PACKED = {
     "nothing": {Compression.ZSTD: INVALID},
     "surplus bytes": {Compression.GZIP: OK, Compression.SNAPPY: OK, Compression.LZ4: OK},
@@ -164,7 +164,7 @@ PACKED = {
 }
 
 
-#: What Kafka's third reader sees otherwise, of compressed records that are to be rebuilt.
+#: Answers that differ when Kafka must rebuild compressed records, which takes a third reader.
 REBUILT = {
     "ones": INVALID,
     "a length that never ends": INVALID,
@@ -214,7 +214,7 @@ def test_a_topic_with_another_codec_reads_every_record(
     found, wanted = {}, {}
     for what, (payload, plain, _) in PAYLOADS.items():
         if what == "a huge record":
-            continue  # for which Kafka tries to find two gigabytes
+            continue  # Kafka would try to allocate two gigabytes for it
         answer = produce(raw, name, batch_of(payload, codec))
         found[what] = ErrorCode(answer.error_code)
         wanted[what] = plain if codec is Compression.NONE else REBUILT.get(what, plain)

@@ -1,4 +1,4 @@
-"""DescribeCluster, DescribeTopicPartitions, DescribeLogDirs and FindCoordinator: who has what."""
+"""DescribeCluster, DescribeTopicPartitions, DescribeLogDirs and FindCoordinator."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -86,7 +86,7 @@ def test_partitions_are_described_with_replicas_and_eligible_leaders(
         assert list(partition.replica_nodes) == [1]
         assert list(partition.isr_nodes) == [1]
         assert list(partition.offline_replicas) == []
-        # The Java client dies of a null here, though the format allows one.
+        # The Java client crashes on a null here, though the format allows it.
         assert list(partition.eligible_leader_replicas) == []
         assert list(partition.last_known_elr) == []
 
@@ -169,7 +169,7 @@ def find(raw: RawClient, kind: int, *keys: str, version: int) -> Any:
 
 
 def await_coordinator(raw: RawClient, kind: int, key: str) -> None:
-    """The first question about a coordinator makes the broker create the topic it needs."""
+    """The first FindCoordinator request makes the broker create the internal topic."""
     eventually(
         lambda: find(raw, kind, key, version=3).error_code == ErrorCode.NONE,
         f"coordinator of {key}",

@@ -1,4 +1,4 @@
-"""DescribeConfigs and the two ways to alter: values, sources, synonyms, types and refusals."""
+"""DescribeConfigs and both ways to alter configs: values, sources, synonyms, types and refusals."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -26,9 +26,9 @@ BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16
 GROUP: Final = 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-# Where a value comes from, as on the wire.
+# The source of a value, as on the wire.
 TOPIC_CONFIG, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = range(1, 6)
-# What a value is, as on the wire.
+# The type of a value, as on the wire.
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
 
 #: Every topic config of Apache Kafka 4 with its default and type.
@@ -133,7 +133,7 @@ def replace(
 
 
 def await_value(raw: RawClient, kind: int, name: str, key: str, value: str) -> Answer:
-    """Waits until the broker has applied a change; gives the whole entry."""
+    """Waits until the broker has applied a change and returns the whole entry."""
 
     def current() -> Answer | None:
         entry = describe(raw, kind, name, keys=[key], synonyms=True)[key]
@@ -176,7 +176,7 @@ def test_synonyms_show_the_values_that_a_topic_hides(raw: RawClient, topic: str)
         name: [(s.name, s.value, s.source) for s in config.synonyms]
         for name, config in configs.items()
     }
-    # log.retention.hours, in another unit and under another name, is no synonym.
+    # log.retention.hours has another unit and another name, so it is no synonym.
     assert synonyms["retention.ms"] == [("retention.ms", "1234", TOPIC_CONFIG)]
     assert synonyms["max.message.bytes"] == [("message.max.bytes", "1048588", DEFAULT)]
 

@@ -1,4 +1,4 @@
-"""What members of consumer groups (KIP-848) subscribe, and who gets which partitions of it."""
+"""The topics that members of consumer groups (KIP-848) subscribe to, and how they share them."""
 
 import uuid
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ class Team:
         self.members: list[Member] = []
 
     def join(self, *topics: str, instance: str | None = None) -> None:
-        """Takes one more in, and lets everybody heartbeat until each has what it should."""
+        """Adds a member and lets all members heartbeat until the group is stable."""
         member = Member(self._raw, self._group, *topics, instance=instance)
         member.id = str(uuid.UUID(int=len(self.members) + 1))
         self.members.append(member)
@@ -103,7 +103,7 @@ class Team:
 
 @pytest.fixture
 def topics(cluster: Cluster, unique: Unique) -> list[str]:
-    """Two with five partitions each."""
+    """Two topics with five partitions each."""
     return [create_topic(cluster, unique("shared"), partitions=5) for _ in range(2)]
 
 
@@ -152,7 +152,7 @@ def test_uniform_is_even_and_moves_little(
         ]
         assert sorted(map(len, after)) == shares
         for kept, had in zip(after, before, strict=False):
-            assert kept <= had, "partitions move to the newcomer only"
+            assert kept <= had, "partitions moved between old members"
         before = after
 
 

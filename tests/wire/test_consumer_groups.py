@@ -29,7 +29,7 @@ JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
 
 
 class Member:
-    """A member that sends the whole of what it knows when it joins, and owns what it is told."""
+    """A member that sends its full state when it joins and owns what it is assigned."""
 
     def __init__(
         self, raw: RawClient, group: str, *topics: str, instance: str | None = None
@@ -52,7 +52,7 @@ class Member:
         )
 
     def beat(self, *, version: int = 1, **fields: Any) -> Answer:
-        """One heartbeat; epoch and assignment of a good answer are taken over."""
+        """Sends a heartbeat; adopts the epoch and the assignment of a successful answer."""
         known = {
             "group_id": self.group,
             "member_id": self.id,
@@ -70,7 +70,7 @@ class Member:
         return answer
 
     def beat_with_owned(self) -> Answer:
-        """A heartbeat that tells which partitions the member now owns."""
+        """Sends a heartbeat that lists the partitions the member owns."""
         owned = [
             ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic, partitions=partitions)
             for topic, partitions in self.owned.items()
@@ -86,7 +86,7 @@ class Member:
 
 
 def settle(members: Sequence[Member], shares: Sequence[int]) -> None:
-    """Lets the members heartbeat until each has as many partitions as it should."""
+    """Lets the members heartbeat until each has its share of the partitions."""
 
     def shared() -> bool:
         for member in members:

@@ -1,4 +1,4 @@
-"""librdkafka's consumer: groups that share partitions, positions, resets and topics that vanish."""
+"""librdkafka's consumer: shared partitions, positions, resets, and topics that disappear."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ Unique = Callable[[str], str]
 
 @contextmanager
 def consumers(cluster: Cluster, count: int, **settings: object) -> Iterator[list[Consumer]]:
-    """Open consumers with the same settings; closed in the end, whoever is left."""
+    """Opens consumers with the same settings and closes them all at the end."""
     opened = [open_consumer(cluster, **settings) for _ in range(count)]
     try:
         yield opened
@@ -38,7 +38,7 @@ def consumers(cluster: Cluster, count: int, **settings: object) -> Iterator[list
 
 
 def await_shares(members: list[Consumer], partitions: int) -> list[set[int]]:
-    """Polls all members until together they have every partition once; gives who has which."""
+    """Polls all members until they own each partition exactly once, and returns their shares."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         for member in members:
@@ -136,13 +136,13 @@ def test_a_new_group_starts_where_it_is_told(cluster: Cluster, unique: Unique) -
     with consumers(cluster, 1, group_id=unique("group"), auto_offset_reset="latest") as (late,):
         late.subscribe([name])
         await_shares([late], 1)
-        late.poll(0.2)  # the position is known once a fetch has gone out
+        late.poll(0.2)  # the position is known once a fetch was sent
         assert late.get_watermark_offsets(TopicPartition(name, 0), timeout=10) == (0, 1)
         eventually_receives_only_new(cluster, late, name)
 
 
 def eventually_receives_only_new(cluster: Cluster, consumer: Consumer, topic: str) -> None:
-    """Produces until the consumer, which starts at the end, sees something: never the old."""
+    """Produces until the consumer, which starts at the end, reads a record: always a new one."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         produce_values(cluster, topic, b"new")
@@ -151,7 +151,7 @@ def eventually_receives_only_new(cluster: Cluster, consumer: Consumer, topic: st
             assert message.error() is None
             assert message.value() == b"new"
             return
-    raise AssertionError("nothing new came")
+    raise AssertionError("the consumer read nothing new")
 
 
 def test_without_a_reset_a_lost_position_is_an_error(
@@ -239,7 +239,7 @@ def test_a_topic_deleted_under_a_consumer_is_an_error_and_not_a_hang(
         deadline = time.monotonic() + WAIT_SECONDS
         error = None
         while error is None:
-            assert time.monotonic() < deadline, "the consumer never noticed"
+            assert time.monotonic() < deadline, "the consumer never noticed the deletion"
             message = consumer.poll(0.5)
             error = message.error() if message is not None else None
         assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART

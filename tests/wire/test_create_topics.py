@@ -1,4 +1,4 @@
-"""CreateTopics: by count, by assignment, with configs, on trial, and every way to be refused."""
+"""CreateTopics: by count, by assignment, with configs, as validation only, and every refusal."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -279,7 +279,7 @@ TOO_LARGE = "Unable to perform excessively large batch operation."
         ([2**31 - 1], TOO_MANY),
         ([33_000_000], TOO_MANY),
         ([10_001], TOO_MANY),
-        ([10_000], TOO_LARGE),  # the topic itself counts as well
+        ([10_000], TOO_LARGE),  # the topic counts as well
         ([1, 10_000], TOO_MANY),
         ([-5, 10_001], TOO_MANY),
         ([-1, 10_000], TOO_MANY),
@@ -296,7 +296,7 @@ def test_a_request_for_too_many_partitions_is_refused(
 
 
 def test_a_request_with_too_many_assignments_is_refused(raw: RawClient, unique: Unique) -> None:
-    """Before anything else is found to be the matter with them."""
+    """The limit is checked before anything else."""
     answer = create_one(raw, unique("large"), assignments={n: [77] for n in range(10_001)})
     assert (answer.error_code, answer.error_message) == (ErrorCode.POLICY_VIOLATION, TOO_MANY)
 

@@ -1,4 +1,4 @@
-"""Log files are the same as Apache Kafka's: its tools read ours, and we open its directories."""
+"""Our log files equal Apache Kafka's: its tools read ours, and we open its directories."""
 
 import contextlib
 import re
@@ -35,8 +35,8 @@ from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
 
 RECORDS_PER_BATCH = 5
 ROUNDS = 6
-# The tool counts from offset -1 in each file, so "-1 is followed by" is said of every segment but
-# the first, of Kafka's own as of ours.
+# The tool counts from offset -1 in each file, so it prints "-1 is followed by" for every segment
+# but the first, in Kafka's own logs too.
 COMPLAINTS = re.compile(
     r"mismatch|isvalid: false|corrupt|(?<!-)\b\d+ is followed by|not found|out of order"
     r"|invalid bytes|exception",
@@ -59,7 +59,7 @@ def open_log(directory: Path, clock: ManualClock) -> Log:
 
 
 def write_log(directory: Path) -> Log:
-    """Several segments with every codec, a committed and an aborted transaction in each round."""
+    """Writes several segments with every codec; each round commits and aborts a transaction."""
     clock = ManualClock()
     log = open_log(directory, clock)
     log.create()
@@ -106,7 +106,7 @@ def data_batch(codec: Compression, round_number: int, clock: ManualClock) -> byt
 
 
 def main_class(classpath: str) -> str:
-    """The tool, which has moved from the broker's jar to that of the tools."""
+    """The tool's main class, which has moved from the broker's jar to the tools' jar."""
     moved = "org/apache/kafka/tools/DumpLogSegments.class"
     for jar in classpath.split(":"):
         if "kafka-tools" in jar and moved in zipfile.ZipFile(jar).namelist():
@@ -222,7 +222,7 @@ def test_kafkas_tool_has_no_complaint_about_a_compacted_log(tmp_path: Path) -> N
     assert cleaner.clean_filthiest()
     log.close()
     text = dump(*sorted(path for path in directory.glob("0*") if path.suffix != ".deleted"))
-    # Gaps in the offsets are what compaction leaves.
+    # Compaction leaves gaps in the offsets.
     assert [line for line in complaints_in(text) if "is followed by" not in line] == []
     assert all("isvalid: true" in line for line in batches_in(text))
     keys = [match[1] for line in records_in(text) if (match := re.search(r" key: (\S+)", line))]
@@ -254,7 +254,7 @@ def test_a_directory_that_kafka_left_is_opened(tmp_path: Path) -> None:
 
 
 def produce(bootstrap_servers: str, codec: str, sent: dict[TopicPartition, list[bytes]]) -> None:
-    """Records to both partitions in a transaction that is aborted and one that is committed."""
+    """Writes records to both partitions in an aborted and in a committed transaction."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -296,7 +296,7 @@ def open_directory(data: Path) -> Iterator[LogManager]:
 
 
 def read_values(log: Log) -> list[bytes]:
-    """What a consumer of committed records would see."""
+    """The values that a read-committed consumer would see."""
     values: list[bytes] = []
     offset = log.log_start_offset
     log.update_high_watermark(log.log_end_offset)

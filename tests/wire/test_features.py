@@ -1,4 +1,4 @@
-"""UpdateFeatures: levels that do not fit are refused as Kafka does it."""
+"""UpdateFeatures: refuses unsuitable levels as Kafka does."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fetch: what comes back, how much of it, and how long the broker waits for more."""
+"""Fetch: the records returned, their limits, and how long the broker waits for more."""
 
 import threading
 import time
@@ -134,7 +134,7 @@ def test_a_fetch_ends_where_a_segment_ends(
 ) -> None:
     name = create_topic(cluster, unique("segments"), config={"segment.ms": "60000"})
     produce(raw, name, batch(b"old", timestamp=T0))
-    # A record this much later than the first of the segment opens a new one.
+    # A record this much later than the segment's first one starts a new segment.
     produce(raw, name, batch(b"new", timestamp=T0 + 120_000))
     assert values_of(fetch(raw, name, 0)) == [b"old"]
     assert values_of(fetch(raw, name, 1)) == [b"new"]

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): after the first fetch only changes travel, in both directions."""
+"""Fetch sessions (KIP-227): after the first fetch, only changes travel in either direction."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ class Session:
         forget: Sequence[int] = (),
         version: int = BY_ID,
     ) -> Any:
-        """One request in the session; gives the whole response."""
+        """Sends one request in the session and returns the whole response."""
         partitions = [
             FetchRequest.Topic.Partition(partition=p, fetch_offset=o, partition_max_bytes=1 << 20)
             for p, o in (offsets or {}).items()

@@ -1,4 +1,4 @@
-"""Kafka's own ConsumerGroupCommand on groups of both protocols: what it prints is what is so."""
+"""Kafka's own ConsumerGroupCommand shows groups of both protocols as they are."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class Groups:
             member.close()
 
     def run(self, *arguments: str) -> str:
-        """What the command prints, about both groups unless it names some."""
+        """Runs the command, on both groups unless it names some, and returns its output."""
         groups = [] if {"--group", "--list"} & set(arguments) else self._both
         done = subprocess.run(
             [
@@ -78,9 +78,10 @@ def groups(cluster: Cluster, unique: Unique) -> Iterator[Groups]:
 
 
 def rows(printed: str) -> Iterator[Row]:
-    """The tables of an output, row by row.
+    """The rows of the tables in an output.
 
-    Read from the right: a coordinator is two cells, its address and its id, under one heading.
+    Cells are matched from the right: a coordinator takes two cells, its address and its id, under
+    one heading.
     """
     heading: list[str] = []
     for line in printed.splitlines():

@@ -1,4 +1,4 @@
-"""Settings of single groups: shown, changed and obeyed."""
+"""Settings of individual groups: described, altered, and in effect."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ Unique = Callable[[str], str]
 
 GROUP: Final = 32
 SET, DELETE, APPEND = range(3)
-# Where a value comes from, as on the wire.
+# The source of a value, as on the wire.
 STATIC_BROKER, DEFAULT, GROUP_CONFIG = 4, 5, 8
 SESSION: Final = "consumer.session.timeout.ms"
 HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
@@ -35,7 +35,7 @@ def described(raw: RawClient, group: str, keys: Sequence[str] = (SESSION, HEARTB
 
 
 def shown(raw: RawClient, group: str) -> dict[str, tuple[str, int]]:
-    """Values and where they come from."""
+    """Values and their sources."""
     return {c.name: (c.value, c.config_source) for c in described(raw, group).configs}
 
 

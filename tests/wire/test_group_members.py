@@ -1,4 +1,4 @@
-"""Who is a member of a classic group, and under which name: pending, static, one too many."""
+"""Membership of classic groups: pending members, static members, and one member too many."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ def group(unique: Unique) -> str:
 
 @pytest.fixture
 def static(cluster: Cluster, group: str) -> Iterator[Member]:
-    """A static member in a stable group of its own."""
+    """The only, static member of a stable group."""
     with Member(cluster, group, instance="i") as member:
         member.join()
         member.sync({member.id: b"mine"})
@@ -32,7 +32,7 @@ def static(cluster: Cluster, group: str) -> Iterator[Member]:
 
 
 def expect(member: Member) -> None:
-    """Has the coordinator give the member its id, and wait for it to come back."""
+    """Lets the coordinator give the member an id and wait for it to rejoin."""
     member.start_join_request(9)
     answer = member.receive_join()
     assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -64,7 +64,7 @@ def test_who_is_expected_and_does_not_come_is_forgotten(
         expect(late)
         silent.join()
         silent.sync({silent.id: b"all"})
-        # A session that began later and is longer has ended, so the first one has too.
+        # This session began later and is longer. Once it has ended, the first one has too.
         eventually(lambda: describe(raw, silent.group).group_state == "Empty", "it has ended")
         assert join_again(late) == ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -1,7 +1,7 @@
-"""Groups that move from the classic protocol to the consumer protocol and back, members and all.
+"""Groups that migrate between the classic and the consumer protocol with all their members.
 
-Request by request, and with stock clients. Apache Kafka assigns at most once a second, so facts
-about assignments may take a moment.
+The tests go request by request, and with stock clients. Apache Kafka assigns at most once a second,
+so facts about assignments may take a moment.
 """
 
 import uuid
@@ -41,7 +41,7 @@ SESSION_MS = 20_000
 
 
 class OldMember:
-    """A consumer with the classic protocol, cooperative: it keeps what it has while it joins."""
+    """A cooperative classic consumer: it keeps its partitions while it rejoins."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class OldMember:
         return encode_versioned(subscription, 1)
 
     def join(self, **fields: Any) -> Answer:
-        """Joins, with the second try that dynamic members need."""
+        """Joins, with the second attempt that dynamic members need."""
         answer = self.raw.call(self.join_request(**fields), 9)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.id = answer.member_id
@@ -104,7 +104,7 @@ class OldMember:
         return answer
 
     def sync(self, mine: Sequence[int] | None = None, **fields: Any) -> Answer:
-        """Syncs; a leader hands in its own assignment, and what comes back is taken over."""
+        """Syncs and adopts the assignment. A leader hands in its own."""
         known = {
             "group_id": self.group,
             "generation_id": self.generation,
@@ -138,14 +138,14 @@ class OldMember:
         return ErrorCode(self.raw.call(HeartbeatRequest(**{**known, **fields}), 4).error_code)
 
     def follow(self) -> None:
-        """One round of a client: heartbeat, and join and sync when that says so."""
+        """One round of a client: heartbeat, then join and sync if the coordinator demands it."""
         if self.heartbeat() != ErrorCode.NONE:
             joined = self.join()
             assert joined.error_code == ErrorCode.NONE
             self.sync()
 
     def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode]:
-        """Removes members, itself unless told, by id and instance."""
+        """Removes members by id and instance; by default, itself."""
         leaving = [
             LeaveGroupRequest.Member(member_id=member, group_instance_id=instance)
             for member, instance in members or ((self.id, self._instance),)
@@ -180,7 +180,7 @@ def listed(raw: RawClient, group: str) -> tuple[str, str]:
 
 
 def settle(new: NewMember, old: OldMember) -> None:
-    """Lets both live until each has two of the four partitions and nobody is asked to move."""
+    """Runs both until each has two of the four partitions and no rebalance is pending."""
 
     def shared() -> bool:
         assert new.beat_with_owned().error_code == ErrorCode.NONE
@@ -417,7 +417,7 @@ def test_a_static_member_that_has_not_left_is_not_replaced_not_even_by_itself(
 
 
 def test_a_member_may_join_again_at_any_time(raw: RawClient, new: NewMember, topic: str) -> None:
-    """A dynamic member's epoch 0 is never stale: it has lost everything and starts over."""
+    """A dynamic member's epoch 0 is never stale: the member has lost its state and starts over."""
     new.join()
     other = NewMember(raw, new.group, topic)
     other.join()
@@ -443,7 +443,7 @@ def test_a_member_may_join_again_at_any_time(raw: RawClient, new: NewMember, top
 def test_stock_consumers_of_both_protocols_share_a_topic(
     cluster: Cluster, topic: str, group: str
 ) -> None:
-    """A rolling upgrade: old, then old and new, then new; and every step shares all partitions."""
+    """A rolling upgrade: old, then old and new, then new. Every step shares all partitions."""
 
     def member(protocol: str) -> Consumer:
         settings: dict[str, Any] = {"group_protocol": protocol}
@@ -481,7 +481,7 @@ def test_stock_consumers_of_both_protocols_share_a_topic(
 
 
 def test_two_groups_of_one_name_never_meet(raw: RawClient, new: NewMember, old: OldMember) -> None:
-    """An empty group is of no kind: whoever comes first decides."""
+    """An empty group has no type: the next member to join decides."""
     assert new.join().error_code == ErrorCode.NONE
     assert new.leave().error_code == ErrorCode.NONE
     assert old.join().leader == old.id

@@ -64,7 +64,7 @@ def commit(
 
 
 def fetch_all(raw: RawClient, group: str) -> Answer:
-    """Everything that a group has committed."""
+    """Every offset that a group has committed."""
     wanted = OffsetFetchRequest.Group(group_id=group, topics=None)
     (answer,) = raw.call(OffsetFetchRequest(groups=[wanted]), 9).groups
     return answer

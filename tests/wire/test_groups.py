@@ -1,4 +1,4 @@
-"""Classic groups, request by request: joining, syncing, heartbeats, leaving and being left out."""
+"""Classic groups, request by request: joining, syncing, heartbeats, leaving and expiry."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ SESSION_MS = 20_000
 
 
 class Member:
-    """One member with a connection of its own, for a join waits until the others have joined."""
+    """One member with a separate connection, because a join waits for the other members."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Member:
         self.raw.close()
 
     def join(self, *, version: int = 9) -> Answer:
-        """Joins, with the second try that dynamic members need, and remembers what it got."""
+        """Joins, with the second attempt that dynamic members need, and keeps the answer."""
         self.start_joining(version=version)
         return self.finish_joining()
 
@@ -157,7 +157,7 @@ def second(cluster: Cluster, group: str) -> Iterator[Member]:
 
 
 def join_together(leader: Member, follower: Member) -> None:
-    """Brings a second member into the leader's group; both are synced in one generation."""
+    """Adds a second member to the leader's group and syncs both in one generation."""
     leader.join()
     leader.sync({leader.id: b"all"})
     follower.start_joining()

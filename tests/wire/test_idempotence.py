@@ -24,7 +24,7 @@ Unique = Callable[[str], str]
 
 
 class Sender:
-    """A producer that counts sequences only when told to."""
+    """A producer whose sequence numbers the test chooses."""
 
     def __init__(self, raw: RawClient, topic: str) -> None:
         self._raw = raw

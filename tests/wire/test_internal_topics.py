@@ -1,4 +1,4 @@
-"""The internal topics hold Kafka's own records: its DumpLogSegments decodes every one of them."""
+"""The internal topics hold Kafka's own records: its DumpLogSegments decodes every one."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tests.wire.test_dump_log_segments import complaints_in, main_class
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
-Record = tuple[dict[str, Any], dict[str, Any] | None]  # Any: JSON, which the tests know
+Record = tuple[dict[str, Any], dict[str, Any] | None]  # Any: JSON whose shape the tests know
 
 OFFSET, CLASSIC_GROUP = "1", "2"
 GROUP_EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT = "3", "5", "6", "7", "8"
@@ -26,7 +26,7 @@ RECORD: Final = re.compile(r"^\| offset: .* key: (\{.*\}) payload: (.*)$", re.MU
 
 
 def dump(directory: Path, decoder: str) -> list[Record]:
-    """All records of a partition as Kafka's decoder shows them; None stands for a tombstone."""
+    """Every record of a partition as Kafka's decoder prints it; None stands for a tombstone."""
     classpath = kafka_classpath(kafka_version())
     files = ",".join(map(str, sorted(directory.glob("*.log"))))
     done = subprocess.run(
@@ -48,12 +48,12 @@ def dump(directory: Path, decoder: str) -> list[Record]:
     ]
     lines = [line for line in done.stdout.splitlines() if line.startswith("| offset: ")]
     markers = [line for line in lines if "endTxnMarker" in line]
-    assert len(records) == len(lines) - len(markers), "the decoder understood every record"
+    assert len(records) == len(lines) - len(markers), "the decoder skipped some records"
     return records
 
 
 def of(records: list[Record], kind: str, **key: object) -> list[dict[str, Any] | None]:
-    """Values of the records of one kind whose key has these fields."""
+    """The values of one kind of record whose keys have these fields."""
     return [
         None if value is None else value["data"]
         for found, value in records
@@ -63,7 +63,7 @@ def of(records: list[Record], kind: str, **key: object) -> list[dict[str, Any] |
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a broker leaves after groups of both protocols and a transaction."""
+    """The data directory of a broker that hosted groups of both protocols and transactions."""
     data = tmp_path_factory.mktemp("internal")
     settings = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
     with EmbeddedKafka(data_dir=data, config=settings, topics={"orders": 2}) as kafka:
@@ -81,7 +81,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reader(cluster: Cluster, group: str, protocol: str) -> Consumer:
-    """A member that has read everything and committed what it read."""
+    """A member that has read everything and committed its position."""
     member = open_consumer(cluster, group_id=group, group_protocol=protocol, client_id=group)
     member.subscribe(["orders"])
     poll(member, 3)
@@ -90,7 +90,7 @@ def reader(cluster: Cluster, group: str, protocol: str) -> Consumer:
 
 
 def transact(cluster: Cluster, member: Consumer) -> None:
-    """One transaction that commits offsets of the group, and one that is aborted."""
+    """Commits offsets of the group in one transaction, and aborts another."""
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "payments"}
     )
@@ -111,7 +111,7 @@ def test_kafka_decodes_the_offsets_topic(directory: Path) -> None:
     key = {"group": "classic-group", "topic": "orders", "partition": 0}
     offsets = of(records, OFFSET, **key)
     assert [offset and (offset["offset"], offset["leaderEpoch"]) for offset in offsets] == [
-        (3, 0),  # committed by the member, then in both transactions
+        (3, 0),  # from the member, then from both transactions
         (3, 0),
         (3, 0),
     ]

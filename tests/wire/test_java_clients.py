@@ -1,4 +1,4 @@
-"""The stock Java clients, 3.9 as Spark has it and 4.x: they die of what librdkafka forgives."""
+"""The stock Java clients, 3.9 (Spark's) and 4.x: they crash on faults that librdkafka forgives."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def test_the_admin_describes_and_changes_configs(admin: JavaAdmin, topic: str) -
     assert refused.value.kind == "InvalidConfigurationException"
 
 
-@pytest.mark.parametrize("java", ["3.9"], indirect=True)  # those of 4.x have no alterConfigs
+@pytest.mark.parametrize("java", ["3.9"], indirect=True)  # clients of 4.x have no alterConfigs
 def test_the_older_admin_replaces_configs(admin: JavaAdmin, topic: str) -> None:
     resource = f"TOPIC:{topic}"
     assert admin.one("alterConfigs", configs={resource: {"segment.ms": "5000"}}) is None
@@ -252,7 +252,7 @@ def test_a_group_shares_reads_commits_and_goes_on(
 
 
 def share_evenly(members: list[JavaConsumer], partitions: list[str]) -> bool:
-    """Lets all members poll at the same time for a moment; whether each then has its share."""
+    """Lets all members poll at the same time briefly; returns whether each then has its share."""
     each = len(partitions) // len(members)
     polling = [member.start_awaiting_assignment(each, timeout_ms=200) for member in members]
     shares = [share.result(60) for share in polling]

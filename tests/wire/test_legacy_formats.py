@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1, for clients from before 0.11. Their oracle is Kafka 3.9."""
+"""Message sets of magic 0 and 1, for clients older than 0.11. The oracle is Kafka 3.9."""
 
 import struct
 import zlib
@@ -29,10 +29,10 @@ from tests.wire.raw_client import RawClient
 
 Unique = Callable[[str], str]
 NewTopic = Callable[..., str]
-#: By version of Produce, the magic that it carries.
+#: Version of Produce -> the magic it carries.
 MAGIC: Final = {0: 0, 1: 0, 2: 1}
 CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
-#: What Kafka puts behind the last message when the answer was announced longer than that.
+#: Kafka's padding after the last message when it has announced a larger response.
 FILLER: Final = struct.pack(">qi", -1, 61)
 
 
@@ -64,12 +64,12 @@ def message_set(
 
 
 def message(offset: int, body: bytes) -> bytes:
-    """A message by its bytes from the magic on."""
+    """A message with `body`, the bytes from the magic on."""
     return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
 
 
 def wrapper(inner: bytes, *, offset: int = 0) -> bytes:
-    """A compressed message of magic 1 around any bytes at all."""
+    """A compressed message of magic 1 that wraps any bytes."""
     value = bytes(compress(Compression.GZIP, inner, magic=1))
     return message(offset, struct.pack(">bbqii", 1, 1, T0, -1, len(value)) + value)
 
@@ -80,7 +80,7 @@ def old_fetch(raw: RawClient, topic: str, version: int, offset: int = 0, **limit
 
 
 def read_all(raw: RawClient, topic: str, version: int, count: int) -> list[Record]:
-    """Fetches as a consumer does: conversion may cut off what the next fetch then brings."""
+    """Fetches as a consumer does: a converted response may end early, so it fetches again."""
     found: list[Record] = []
     while len(found) < count:
         fetched = records_of(old_fetch(raw, topic, version, len(found)))
@@ -147,7 +147,9 @@ def test_a_fetch_from_within_a_batch_begins_there(raw: RawClient, topic: str) ->
     produce(raw, topic, batch(b"a", b"b", b"c"))
     produce(raw, topic, batch(b"d", b"e", compression=Compression.GZIP))
     assert values_of(old_fetch(raw, topic, 3, 1))[:2] == [b"b", b"c"]
-    assert values_of(old_fetch(raw, topic, 3, 4)) == [b"d", b"e"], "compressed ones come whole"
+    assert values_of(old_fetch(raw, topic, 3, 4)) == [b"d", b"e"], (
+        "compressed batches are returned whole"
+    )
 
 
 def test_the_first_batch_comes_whole_only_from_v3_on(raw: RawClient, topic: str) -> None:
@@ -184,7 +186,7 @@ def test_control_batches_are_left_out_for_old_consumers(
     producer.commit_transaction(30)
     assert values_of(old_fetch(raw, topic, 3)) == [b"in a transaction"]
     marker_only = old_fetch(raw, topic, 3, 1, max_wait_ms=10_000)
-    assert bytes(marker_only.records) == FILLER, "a consumer shall know that there is something"
+    assert bytes(marker_only.records) == FILLER, "the consumer must see that there is data"
 
 
 def test_zstd_cannot_be_converted(raw: RawClient, new_topic: NewTopic) -> None:

@@ -28,7 +28,7 @@ Unique = Callable[[str], str]
 
 
 def produce_at(raw: RawClient, topic: str, *timestamps: int, **fields: Any) -> None:
-    """One batch, one record per timestamp."""
+    """Produces one batch with one record per timestamp."""
     records = build_batch([(ts, None, b"v", ()) for ts in timestamps], **fields)
     assert produce(raw, topic, records).error_code == ErrorCode.NONE
 
@@ -109,7 +109,9 @@ def test_a_negative_timestamp_without_a_meaning_is_refused(raw: RawClient, topic
         for timestamp in (*later, -7, -100, -(2**63)):
             found = list_offset(raw, topic, timestamp, version=version)
             answer = (found.error_code, found.offset)
-            assert answer == (ErrorCode.UNSUPPORTED_VERSION, -1), f"{timestamp} in v{version}"
+            assert answer == (ErrorCode.UNSUPPORTED_VERSION, -1), (
+                f"timestamp {timestamp} in v{version}"
+            )
 
     each_version(raw, ListOffsetsRequest, check, first=1)
 

@@ -1,4 +1,4 @@
-"""Moving replicas between log directories: what can be said of it with one directory."""
+"""Moving replicas between log directories, as far as one directory can show it."""
 
 from collections.abc import Callable
 

@@ -79,7 +79,7 @@ def test_every_broker_of_the_cluster_is_listed_by_every_broker(three_brokers: Cl
 
 
 def test_bytes_after_the_end_of_a_request_are_ignored(raw: RawClient, unique: Unique) -> None:
-    # librdkafka writes the null list of a pattern subscription in four bytes where one is due.
+    # librdkafka encodes the null list of a pattern subscription in four bytes instead of one.
     header = encode_request_header(ApiKey.METADATA, 12, 1, "raw")
     raw.send_frame(header + encode(MetadataRequest(topics=[]), 12) + b"\0\0\0")
     _, body = decode_response_header(ApiKey.METADATA, 12, raw.receive_frame())

@@ -1,4 +1,4 @@
-"""kafka-python told to speak as it did to the Kafka of a given time, the oldest of them 0.8."""
+"""kafka-python, set to speak the protocol of old Kafka versions, from 0.8 on."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.wire.raw_client import RawClient
 kafka = pytest.importorskip("kafka")
 
 pytestmark = [
-    # It leaves sockets to the garbage collector.
+    # kafka-python leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -1,6 +1,6 @@
-"""Versions of requests that Kafka 4 has dropped (KIP-896), but for Produce and Fetch.
+"""Request versions that Kafka 4 dropped (KIP-896), other than those of Produce and Fetch.
 
-Their oracle is Kafka 3.9; only the first questions about offsets of groups need its ZooKeeper mode.
+The oracle is Kafka 3.9; only the first versions of the offset requests need its ZooKeeper mode.
 """
 
 import time
@@ -109,7 +109,7 @@ def test_the_first_groups_kept_their_offsets_in_zookeeper(
         assert commit(raw, 0, group, topic, offset) == [ErrorCode.NONE]
         answer = committed(raw, 0, group, topic)
         assert (answer.error_code, answer.committed_offset, answer.metadata) == (0, offset, "")
-    assert committed(raw, 1, group, topic).committed_offset == -1, "Kafka keeps others"
+    assert committed(raw, 1, group, topic).committed_offset == -1, "version 1 has a separate store"
 
 
 def test_the_first_groups_cannot_commit_what_is_not_there(raw: RawClient, unique: Unique) -> None:

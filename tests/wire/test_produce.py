@@ -1,4 +1,4 @@
-"""Produce: what is written, what is refused, and what the answer says."""
+"""Produce: writes, refusals, and the answers to both."""
 
 import time
 import uuid
@@ -202,7 +202,7 @@ def test_an_internal_topic_refuses_clients(raw: RawClient) -> None:
     answer = produce(raw, "__transaction_state", batch(b"a"))
     assert answer.error_code in {
         ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # nobody has used a transaction so far
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # no transaction so far
     }
 
 

@@ -1,4 +1,4 @@
-"""Client quotas, SCRAM credentials, and what a cluster without security answers about it."""
+"""Client quotas, SCRAM credentials, and the answers of a cluster without security."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What followers answer, and what a replicated topic promises on the wire."""
+"""The answers of followers, and the guarantees of a replicated topic on the wire."""
 
 from collections.abc import Callable
 

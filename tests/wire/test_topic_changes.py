@@ -1,4 +1,4 @@
-"""DeleteTopics, CreatePartitions, DeleteRecords: what happens to topics after their creation."""
+"""DeleteTopics, CreatePartitions and DeleteRecords: changes to existing topics."""
 
 import time
 import uuid
@@ -237,7 +237,7 @@ def produce_ten(raw: RawClient, name: str) -> str:
 
 @pytest.fixture
 def ten(cluster: Cluster, raw: RawClient, unique: Unique) -> str:
-    """A topic with the records 0 to 9, each in a batch of its own."""
+    """A topic with the records 0 to 9, each in a separate batch."""
     return produce_ten(raw, create_topic(cluster, unique("ten")))
 
 

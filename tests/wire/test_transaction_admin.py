@@ -1,4 +1,4 @@
-"""Transactions from outside: listed, described, verified, aborted by hand, taken over."""
+"""Administration of transactions: list, describe, verify, abort, take over."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def transaction(raw: RawClient, unique: Unique, topic: str) -> RawTransaction:
 
 
 class Three:
-    """Transactional ids with one prefix: one in a transaction, one after it, one before."""
+    """Transactional ids with one prefix: in a transaction, after one, and before the first."""
 
     def __init__(self, raw: RawClient, prefix: str, topic: str) -> None:
         self._raw = raw
@@ -79,7 +79,7 @@ def test_a_state_that_is_not_known_is_told_of(three: Three) -> None:
 def test_transactions_are_listed_by_how_long_they_run(three: Three) -> None:
     everybody = {"open", "ended", "unused"}
     assert three.listed(duration_filter=-1) == everybody
-    # Whoever has never begun has run since the beginning of time.
+    # An id that never began a transaction counts as running since the epoch.
     assert three.listed(duration_filter=AN_HOUR_MS) == {"unused"}
 
 
@@ -212,7 +212,7 @@ def test_whoever_starts_with_an_id_ends_its_open_transaction(
     assert answer.producer_id == transaction.producer_id
     assert answer.producer_epoch > transaction.epoch
 
-    # The old producer is told so, each time in the words of the one it asks.
+    # Every request fences the old producer; the error code depends on the API.
     group = unique("group")
     assert transaction.add() == ErrorCode.PRODUCER_FENCED
     assert transaction.add_offsets(group) == ErrorCode.PRODUCER_FENCED
@@ -258,7 +258,7 @@ def test_a_producer_goes_on_with_its_own_epoch_only(
         return raw.call(request, version)
 
     assert recover(epoch=0).producer_epoch == 1
-    assert recover(epoch=0).producer_epoch == 1, "the answer was lost, and it asks again"
+    assert recover(epoch=0).producer_epoch == 1, "a retry after a lost answer gets the same epoch"
     assert recover(epoch=1).producer_epoch == 2
     assert recover(epoch=0).error_code == ErrorCode.PRODUCER_FENCED
     assert recover(epoch=99).error_code == ErrorCode.PRODUCER_FENCED

@@ -1,4 +1,4 @@
-"""Transactions as producers and consumers see them, and the requests below."""
+"""Transactions as producers and consumers see them, and the requests beneath."""
 
 from collections.abc import Callable
 
@@ -65,7 +65,7 @@ def test_committed_records_are_read_and_aborted_ones_are_not(
     for value, commit in ((b"a", True), (b"b", False), (b"c", True)):
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
-        assert producer.flush(30) == 0  # what has not left the client cannot be aborted
+        assert producer.flush(30) == 0  # only records that have left the client can be aborted
         if commit:
             producer.commit_transaction(30)
         else:
@@ -123,10 +123,10 @@ def test_aborted_transactions_are_listed_for_committed_readers(
 
 
 def stable_fetch(raw: RawClient, topic: str, *, until: int) -> Answer | None:
-    """What a committed reader gets once the last stable offset is there; None before.
+    """The answer to a read-committed fetch once the last stable offset is `until`; None before.
 
-    A fetch that meets the marker half written may tell the new offset with the old records, so the
-    answer is that of the next one.
+    A fetch during the marker's append may return the new offset with the old records, so the next
+    fetch provides the answer.
     """
     answer = fetch(raw, topic, 0, isolation_level=READ_COMMITTED)
     if answer.last_stable_offset != until:
@@ -207,7 +207,7 @@ def test_transactional_batches_need_a_transactional_id(
     transaction.add()
     refused = produce(raw, topic, transactional_batch(transaction))
     assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    # One batch of a transaction costs all others of its request.
+    # One transactional batch fails all others in its request.
     wide = create_topic(cluster, unique("wide"), partitions=2)
     mixed = produce_two(raw, wide, batch(b"plain"), transactional_batch(transaction))
     assert mixed == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
@@ -240,7 +240,7 @@ def transactional_batch(transaction: RawTransaction) -> bytes:
 def produce_two(
     raw: RawClient, topic: str, *batches: bytes, transactional_id: str | None = None
 ) -> list[ErrorCode]:
-    """One request for partitions 0 and 1."""
+    """Produces to partitions 0 and 1 in one request."""
     partitions = [
         ProduceRequest.Topic.Partition(index=index, records=memoryview(records))
         for index, records in enumerate(batches)
@@ -295,7 +295,7 @@ def test_a_transaction_whose_first_request_was_lost_begins_with_what_came(
     assert transaction.send(b"fourth", sequence=3).error_code == ErrorCode.NONE
     assert transaction.end(commit=True) == ErrorCode.NONE
     transaction.await_state("CompleteCommit")
-    # The next transaction goes on with the numbers of the last one.
+    # The next transaction continues the sequence numbers.
     transaction.add()
     refused = transaction.send(b"sixth", sequence=5)
     assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

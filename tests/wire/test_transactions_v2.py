@@ -1,4 +1,4 @@
-"""Transactions of version 2 (KIP-890): leaders add partitions, and every end gives a new epoch."""
+"""Version 2 of transactions (KIP-890): leaders add partitions, every end starts a new epoch."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -27,7 +27,7 @@ def transaction(raw: RawClient, unique: Unique, topic: str) -> RawTransaction:
 
 
 def write(transaction: RawTransaction, value: bytes) -> int:
-    """Writes one record, whose offset is given; the former transaction may be ending still."""
+    """Writes one record and returns its offset; the previous transaction may still be ending."""
 
     def send() -> Answer | None:
         answer = transaction.send(value, version=PRODUCE_V2)
@@ -42,7 +42,7 @@ def refusal(transaction: RawTransaction, **how: Any) -> ErrorCode:
     return ErrorCode(transaction.send(b"refused", version=PRODUCE_V2, **how).error_code)
 
 
-# What is said of it
+# Feature level
 
 
 def test_the_broker_says_that_it_has_version_2(raw: RawClient) -> None:
@@ -95,7 +95,7 @@ def test_every_end_gives_the_next_epoch(
         assert (answer.producer_id, answer.producer_epoch) == (producer_id, epoch + number)
     transaction.await_state("CompleteCommit")
     batches = read_batches(memoryview(fetch(raw, topic, 0).records))
-    # Data has the epoch of its transaction, and its marker the next one.
+    # Data carries the epoch of its transaction, and the marker the next one.
     assert [b.producer_epoch - epoch for b in batches] == [0, 1, 1, 2, 2, 3]
 
 
@@ -126,7 +126,7 @@ def test_batches_of_an_ended_transaction_are_refused(
     transaction.await_state("CompleteCommit")
     old_epoch = transaction.epoch - 1
     assert refusal(transaction, epoch=old_epoch, sequence=1) == ErrorCode.INVALID_PRODUCER_EPOCH
-    # A batch that was taken is known no more either, for its epoch is over.
+    # Not even as a duplicate, because its epoch is over.
     assert refusal(transaction, epoch=old_epoch, sequence=0) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert fetch(raw, topic, 0, isolation_level=READ_COMMITTED).last_stable_offset == 2
 
@@ -213,7 +213,7 @@ def test_a_new_producer_with_the_same_id_fences_the_old(
 ) -> None:
     write(transaction, b"zombie")
     successor = RawTransaction(raw, transaction.id, topic)
-    # One epoch for the abort of what the old one left open, one for the successor.
+    # One epoch for the abort of the old producer's transaction, one for the successor.
     assert successor.epoch == transaction.epoch + 2
     assert refusal(transaction) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert transaction.finish(commit=True).error_code == ErrorCode.PRODUCER_FENCED
@@ -233,7 +233,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     assert described.producer_epoch == transaction.epoch + 1
     assert refusal(transaction) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert transaction.finish(commit=True).error_code == ErrorCode.INVALID_TXN_STATE
-    # To abort is what has happened already, and tells the producer its new epoch.
+    # An abort only repeats what has happened, and returns the new epoch to the producer.
     assert transaction.finish(commit=False).producer_epoch == described.producer_epoch
     assert write(transaction, b"next") == 2
 
@@ -296,7 +296,7 @@ def test_the_coordinator_may_be_another_broker(three_brokers: Cluster, unique: U
 
 
 def find_id_of(coordinator: RawClient, unique: Unique) -> str | None:
-    """A transactional id, unless this broker is not the one that coordinates it."""
+    """A transactional id that this broker coordinates, or None if it coordinates another."""
     transactional_id = unique("txn-id")
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=30_000
@@ -366,7 +366,7 @@ def test_a_java_producer_whose_transaction_timed_out_learns_of_it(
         )
         with pytest.raises(JavaError) as told:
             producer.call("commitTransaction")
-        # The epoch that the abort has taken makes a commit of version 2 look like a repeated end.
+        # The abort raised the epoch, so a commit of version 2 looks like a repeated end.
         is_version_2 = java.version.startswith("4.")
         expected = "InvalidTxnStateException" if is_version_2 else "ProducerFencedException"
         assert told.value.kind == expected
