@@ -17,7 +17,7 @@ from embedkafka.replica.partition import Partition
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from tests.doubles.replica_cluster import ReplicaCluster
+from tests.doubles.replica_cluster import ReplicaCluster, values_in
 
 BAD = TopicPartition("bad", 0)
 GOOD = TopicPartition("good", 0)
@@ -126,6 +126,16 @@ def test_a_bug_in_a_leaders_read_is_recorded_and_the_read_repeated(
     names.clear()
     cluster.pass_time(BACKOFF_MS)
     assert cluster[2].values(BAD) == ["a"]
+
+
+def test_partition_that_the_leader_refuses_hides_no_other(cluster: ReplicaCluster) -> None:
+    cluster[1].produce("a", to=GOOD, acks=1)
+    unknown = TopicPartition("unknown", 0)
+    refused, read = cluster[1].manager.reads.read_as_follower(
+        BrokerId(2), -1, [PartitionFetch(tp, 0, 1 << 20) for tp in (unknown, GOOD)]
+    )
+    assert refused.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert values_in(read) == ["a"]
 
 
 def test_a_bug_in_a_read_leaves_a_consumer_its_other_partitions(

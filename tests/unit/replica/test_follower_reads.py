@@ -55,7 +55,15 @@ def test_replica_that_lacks_the_offset_is_not_named(racks: ReplicaCluster) -> No
 def test_replica_at_the_offset_is_named_though_it_has_nothing_there_yet(
     racks: ReplicaCluster,
 ) -> None:
-    assert racks[1].fetch(1, rack="b").data.preferred_read_replica == 2
+    assert racks[1].fetch(1, rack="b", max_wait_ms=500).data.preferred_read_replica == 2
+
+
+def test_broker_0_is_named_like_any_other_replica(racks: ReplicaCluster) -> None:
+    racks.metadata.racks[0] = "d"
+    racks.start(0)
+    racks.elect(1, [0, 1])
+    racks.settle()
+    assert racks[1].fetch(1, rack="d", max_wait_ms=500).data.preferred_read_replica == 0
 
 
 def test_replica_is_behind_since_it_was_at_the_end(racks: ReplicaCluster) -> None:

@@ -121,11 +121,10 @@ def test_fetch_at_the_end_waits_for_the_next_append(single: Node) -> None:
     assert fetched.values == ["b"]
 
 
-def test_fetch_waits_no_longer_than_it_said(
-    single: Node, make_cluster: Callable[..., ReplicaCluster]
-) -> None:
-    fetched = single.fetch(0, max_wait_ms=500)
-    single.cluster.pass_time(499)
+@pytest.mark.parametrize("max_wait_ms", [1, 500])
+def test_fetch_waits_no_longer_than_it_said(single: Node, max_wait_ms: int) -> None:
+    fetched = single.fetch(0, max_wait_ms=max_wait_ms)
+    single.cluster.pass_time(max_wait_ms - 1)
     assert not fetched.is_done
     single.cluster.pass_time(1)
     assert fetched.values == []
@@ -188,7 +187,11 @@ def test_fetch_before_the_last_segment_does_not_wait_for_its_minimum(
     assert len(fetched.values) == 1
 
 
-def test_fetch_is_answered_when_one_partition_has_an_error(single: Node) -> None:
+@pytest.mark.parametrize("order", [(TP, OTHER), (OTHER, TP)])
+def test_fetch_is_answered_when_one_partition_has_an_error(
+    single: Node, order: tuple[TopicPartition, ...]
+) -> None:
+    single.produce("a")
     answers = []
     single.manager.reads.fetch_messages(
         FetchParams(
@@ -197,13 +200,13 @@ def test_fetch_is_answered_when_one_partition_has_an_error(single: Node) -> None
             max_bytes=1 << 20,
             isolation=FetchIsolation.HIGH_WATERMARK,
         ),
-        [PartitionFetch(TP, 0, 1 << 20), PartitionFetch(OTHER, 0, 1 << 20)],
+        [PartitionFetch(topic_partition, 0, 1 << 20) for topic_partition in order],
         answers.append,
     )
-    assert [data.error for data in answers[0]] == [
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ]
+    assert {data.topic_partition: (data.error, data.size > 0) for data in answers[0]} == {
+        TP: (ErrorCode.NONE, True),
+        OTHER: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+    }
 
 
 def test_waiting_fetch_is_answered_when_its_partition_is_deleted(single: Node) -> None:
@@ -273,8 +276,8 @@ def test_waiting_fetch_is_fenced_by_a_new_leader_epoch(single: Node) -> None:
     assert fetched.data.error is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_fetch_by_the_id_of_another_topic_is_refused(single: Node) -> None:
-    fetched = single.fetch(0, topic_id=uuid.UUID(int=1))
+def test_fetch_by_the_id_of_another_topic_is_refused_at_once(single: Node) -> None:
+    fetched = single.fetch(0, topic_id=uuid.UUID(int=1), max_wait_ms=500)
     assert fetched.data.error is ErrorCode.INCONSISTENT_TOPIC_ID
 
 

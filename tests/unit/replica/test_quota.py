@@ -5,12 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from embedkafka.log.config import LogConfig
+from embedkafka.log.log import FetchIsolation
 from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.quota import ReplicationQuota, is_throttled
 from embedkafka.runtime.clock import ManualClock
-from embedkafka.runtime.ids import BrokerId
-from tests.doubles.replica_cluster import ReplicaCluster
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from tests.doubles.replica_cluster import Fetched, ReplicaCluster, values_in
 
+TP = TopicPartition("orders", 0)
+FOLLOWER = BrokerId(0)  # not to be taken for a consumer, whose id is -1
 BATCH = "x" * 1000
 BATCHES = 10
 
@@ -52,6 +56,27 @@ def test_a_burst_is_forgotten_in_the_end(quota: ReplicationQuota, clock: ManualC
     clock.advance(10_999)
     assert quota.is_exceeded()
     clock.advance(1)
+    assert not quota.is_exceeded()
+
+
+def test_all_bytes_of_a_second_count(quota: ReplicationQuota, clock: ManualClock) -> None:
+    clock.advance(seconds=1_000)
+    quota.set_rate(150)
+    for _ in range(20):
+        quota.record(10)
+    assert quota.is_exceeded()
+
+
+def test_each_second_is_forgotten_at_its_own_time(
+    quota: ReplicationQuota, clock: ManualClock
+) -> None:
+    quota.set_rate(100)
+    quota.record(1)
+    clock.advance(1_000)
+    quota.record(10_000)
+    clock.advance(10_000)
+    assert quota.is_exceeded()
+    clock.advance(1_000)
     assert not quota.is_exceeded()
 
 
@@ -127,6 +152,73 @@ def test_a_replica_in_sync_is_not_held_back(
         produced = cluster[1].produce(BATCH)
         cluster.settle()
         assert produced.is_done
+
+
+def read_in_process(cluster: ReplicaCluster) -> PartitionData:
+    reads = cluster[1].manager.reads
+    (data,) = reads.read_as_follower(FOLLOWER, -1, [PartitionFetch(TP, 0, 1 << 20)])
+    return data
+
+
+def read_on_the_wire(cluster: ReplicaCluster) -> PartitionData:
+    return fetch_on_the_wire(cluster, max_wait_ms=0).data
+
+
+def fetch_on_the_wire(cluster: ReplicaCluster, *, max_wait_ms: int) -> Fetched:
+    fetched = Fetched()
+    params = FetchParams(
+        replica_id=FOLLOWER,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation=FetchIsolation.LOG_END,
+    )
+    cluster[1].manager.reads.fetch_messages(params, [PartitionFetch(TP, 0, 1 << 20)], fetched.take)
+    return fetched
+
+
+@pytest.fixture
+def leader(make_cluster: Callable[..., ReplicaCluster]) -> ReplicaCluster:
+    """Broker 1 has two batches for its follower, and may send one byte a second."""
+    cluster = make_cluster(
+        brokers=1,
+        topic_config=LogConfig.of({"leader.replication.throttled.replicas": ("*",)}),
+    )
+    cluster.elect(1, [1, FOLLOWER], isr=[1])
+    for value in ("a", "b"):
+        cluster[1].produce(value, acks=1)
+    cluster[1].manager.leader_quota.set_rate(1)
+    return cluster
+
+
+@pytest.mark.parametrize("read", [read_in_process, read_on_the_wire])
+def test_a_leader_sends_all_it_has_and_then_nothing_until_the_rate_allows_it(
+    leader: ReplicaCluster, read: Callable[[ReplicaCluster], PartitionData]
+) -> None:
+    assert values_in(read(leader)) == ["a", "b"]
+    assert read(leader).size == 0
+    leader.clock.advance(seconds=60)
+    assert values_in(read(leader)) == ["a", "b"]
+
+
+def test_a_fetch_that_waits_for_the_throttle_gets_nothing_at_its_end(
+    leader: ReplicaCluster,
+) -> None:
+    leader[1].manager.leader_quota.record(1 << 20)
+    fetched = fetch_on_the_wire(leader, max_wait_ms=500)
+    assert not fetched.is_done
+    leader.pass_time(500)
+    assert fetched.data.size == 0
+
+
+def test_what_a_waiting_fetch_gets_counts_for_the_throttle(leader: ReplicaCluster) -> None:
+    quota = leader[1].manager.leader_quota
+    quota.record(1 << 20)
+    fetched = fetch_on_the_wire(leader, max_wait_ms=20_000)
+    leader.clock.advance(seconds=11)
+    leader[1].produce("c", acks=1)
+    assert values_in(fetched.data) == ["a", "b", "c"]
+    assert quota.is_exceeded()
 
 
 @pytest.mark.parametrize("throttled", [(), ("7:1", "7:2")])
