@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from itertools import permutations
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.doubles.replica_cluster import Node, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
+OFFSETS = TopicPartition("__consumer_offsets", 0)
 
 
 def batch(*values: str) -> memoryview:
@@ -54,33 +56,48 @@ def test_partition_of_another_broker_is_not_led_here(
 def test_internal_topics_are_for_coordinators_only(
     make_cluster: Callable[..., ReplicaCluster],
 ) -> None:
-    offsets = TopicPartition("__consumer_offsets", 0)
     cluster = make_cluster(brokers=1)
-    cluster.elect(1, of=offsets)
-    assert cluster[1].produce("a", to=offsets).error is ErrorCode.INVALID_TOPIC_EXCEPTION
+    cluster.elect(1, of=OFFSETS)
+    assert cluster[1].produce("a", to=OFFSETS).error is ErrorCode.INVALID_TOPIC_EXCEPTION
     answers = []
     cluster[1].manager.writes.append_records(
         timeout_ms=1_000,
         required_acks=-1,
-        entries={offsets: batch("a")},
+        entries={OFFSETS: batch("a")},
         on_done=answers.append,
         internal_topics_allowed=True,
     )
-    assert answers[0][offsets].error is ErrorCode.NONE
+    assert answers[0][OFFSETS].error is ErrorCode.NONE
+    deleted = []
+    cluster[1].manager.writes.delete_records({OFFSETS: 1}, deleted.append, timeout_ms=1_000)
+    assert deleted[0][OFFSETS].error is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert cluster[1].log(OFFSETS).log_start_offset == 0
 
 
-def test_each_partition_of_a_request_has_its_own_error(single: Node) -> None:
+OWN_ERRORS = {
+    OFFSETS: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    OTHER: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    TP: ErrorCode.NONE,
+}
+
+
+@pytest.mark.parametrize("order", list(permutations(OWN_ERRORS)))
+def test_each_partition_of_a_request_has_its_own_error(
+    single: Node, order: tuple[TopicPartition, ...]
+) -> None:
     answers = []
     single.manager.writes.append_records(
         timeout_ms=1_000,
         required_acks=-1,
-        entries={TP: batch("a"), OTHER: batch("b")},
+        entries={topic_partition: batch("a") for topic_partition in order},
         on_done=answers.append,
     )
-    assert {tp: answer.error for tp, answer in answers[0].items()} == {
-        TP: ErrorCode.NONE,
-        OTHER: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
+    assert {tp: answer.error for tp, answer in answers[0].items()} == OWN_ERRORS
+    assert single.values() == ["a"]
+    deleted = []
+    single.manager.writes.delete_records(dict.fromkeys(order, 1), deleted.append, timeout_ms=1_000)
+    assert {tp: result.error for tp, result in deleted[0].items()} == OWN_ERRORS
+    assert single.values() == []
 
 
 def test_refused_batch_tells_where_the_log_starts(single: Node) -> None:
@@ -90,6 +107,15 @@ def test_refused_batch_tells_where_the_log_starts(single: Node) -> None:
     assert refused.error is ErrorCode.NONE
     assert again.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert again.response.log_start_offset == 0
+
+
+def test_batch_that_never_reached_the_log_is_not_told_where_it_starts(single: Node) -> None:
+    """As in Kafka: -1 for these errors, and the log start for the others."""
+    single.produce("a")
+    delete(single, 1)
+    single.log().update_config(LogConfig(max_message_bytes=100))
+    refused = single.produce("x" * 100).response
+    assert (refused.error, refused.log_start_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
 
 
 def test_only_refused_records_are_explained(make_cluster: Callable[..., ReplicaCluster]) -> None:

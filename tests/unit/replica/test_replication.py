@@ -10,11 +10,12 @@ from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.builder import build_batch
 from embedkafka.replica.config import ReplicaConfig
+from embedkafka.replica.fetch import FetchParams, PartitionFetch
 from embedkafka.replica.fetcher import FollowState
 from embedkafka.replica.isr_updates import NOTIFY_DELAY_MS
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from tests.doubles.replica_cluster import ReplicaCluster
+from tests.doubles.replica_cluster import Fetched, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
@@ -86,6 +87,29 @@ def test_consumers_do_not_see_what_followers_lack(cluster: ReplicaCluster) -> No
     assert not fetched.is_done
     cluster.settle()
     assert fetched.values == ["a"]
+
+
+def test_follower_that_waits_at_the_leader_is_answered_by_the_append(
+    cluster: ReplicaCluster,
+) -> None:
+    """Over the wire; consumers do not see the record before the follower has it."""
+    cluster.elect(1, [1, 2])
+    fetched = Fetched()
+    cluster[1].manager.reads.fetch_messages(
+        FetchParams(
+            replica_id=BrokerId(2),
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation=FetchIsolation.LOG_END,
+        ),
+        [PartitionFetch(TP, 0, 1 << 20)],
+        fetched.take,
+    )
+    assert not fetched.is_done
+    cluster[1].produce("a", acks=1)
+    assert fetched.values == ["a"]
+    assert cluster[1].log().high_watermark == 0
 
 
 def test_follower_that_starts_before_its_leader_is_woken_when_the_leader_is_ready(
@@ -165,6 +189,20 @@ def test_set_that_shrinks_below_the_minimum_after_the_append_is_told(
     cluster.unreachable.clear()
     cluster.pass_time(1_000)
     assert produced.error is ErrorCode.NONE
+
+
+def test_lowered_minimum_acknowledges_waiting_records_with_the_next_append(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=2))
+    cluster.elect(1)
+    cluster.settle()
+    waiting = cluster[1].produce("a", timeout_ms=120_000)
+    cluster.unreachable.add(1)
+    cluster.pass_time(LAG_MS * 2)
+    cluster[1].log().update_config(LogConfig(min_insync_replicas=1))
+    assert cluster[1].produce("b", acks=1).error is ErrorCode.NONE
+    assert waiting.error is ErrorCode.NONE
 
 
 def test_acknowledgement_tells_when_the_set_shrank_after_the_append(
@@ -685,6 +723,17 @@ def test_deletion_is_answered_when_its_partition_is_deleted(cluster: ReplicaClus
     cluster.pass_time(cluster.config.fetch_backoff_ms)
     errors = {topic_partition: answer.error for topic_partition, answer in answers[0].items()}
     assert errors == {TP: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, OTHER: ErrorCode.NONE}
+
+
+def test_waiting_deletion_is_refused_when_the_leader_changes(cluster: ReplicaCluster) -> None:
+    cluster.elect(1)
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.unreachable.add(1)
+    answers = []
+    cluster[1].manager.writes.delete_records({TP: 1}, answers.append, timeout_ms=1_000)
+    cluster.elect(2)
+    assert answers[0][TP].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_deletion_does_not_wait_for_a_dead_replica(cluster: ReplicaCluster) -> None:
