@@ -1,8 +1,8 @@
 """Finds stray logs, which became obsolete while this broker was down.
 
 Their partitions moved to other brokers, or their topics were deleted and perhaps created again.
-A log of the earlier topic would block the new one (INCONSISTENT_TOPIC_ID), so a starting broker
-sets strays aside, as Kafka does since KRaft.
+A starting broker sets them aside, as Kafka does since KRaft: the controller's first request would
+delete their files.
 """
 
 from collections.abc import Callable, Iterable

@@ -13,6 +13,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.ids import BrokerId
 from tests.doubles.replica_cluster import ReplicaCluster
 
+LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -106,6 +107,17 @@ def test_most_caught_up_replica_of_a_rack_is_chosen() -> None:
         for n, end, behind in [(1, 9, 0.0), (2, 5, 0.0), (3, 7, 9.0), (4, 7, 2.0)]
     ]
     assert selector.select(client, replicas).broker_id == 4
+
+
+def test_selector_of_leaders_sends_nobody_elsewhere(
+    make_cluster: Callable[..., ReplicaCluster],
+) -> None:
+    cluster = make_cluster(config=ReplicaConfig(selector_class=LEADER))
+    cluster.metadata.racks.update({1: "a", 2: "b", 3: "c"})
+    cluster.elect(1)
+    cluster[1].produce("x")
+    cluster.settle()
+    assert cluster[1].fetch(0, rack="b").values == ["x"]
 
 
 def test_unknown_selector_is_refused() -> None:

@@ -15,7 +15,7 @@ from embedkafka.replica.fetcher import FollowState
 from embedkafka.replica.isr_updates import NOTIFY_DELAY_MS
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from tests.doubles.replica_cluster import Fetched, ReplicaCluster
+from tests.doubles.replica_cluster import Fetched, Produced, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
@@ -745,3 +745,39 @@ def test_deletion_does_not_wait_for_a_dead_replica(cluster: ReplicaCluster) -> N
     cluster[1].manager.writes.delete_records({TP: 1}, answers.append, timeout_ms=1_000)
     cluster.settle()
     assert answers[0][TP].error is ErrorCode.NONE
+
+
+# -- shutting down
+
+
+def wait_at(cluster: ReplicaCluster) -> tuple[Fetched, Produced, list[ErrorCode]]:
+    """A fetch, a produce and a deletion that wait at broker 1."""
+    cluster.elect(1)
+    cluster[1].produce("a")
+    cluster.settle()
+    cluster.unreachable.update({2, 3})
+    errors: list[ErrorCode] = []
+    cluster[1].manager.writes.delete_records(
+        {TP: 1}, lambda results: errors.append(results[TP].error), timeout_ms=60_000
+    )
+    fetched = cluster[1].fetch(1, max_wait_ms=60_000)
+    produced = cluster[1].produce("b", timeout_ms=60_000)
+    assert [fetched.answers, produced.answers, errors] == [[], [], []]
+    return fetched, produced, errors
+
+
+def test_broker_that_stops_answers_the_requests_that_wait(cluster: ReplicaCluster) -> None:
+    fetched, produced, errors = wait_at(cluster)
+    cluster[1].manager.shutdown()
+    assert fetched.values == []
+    assert produced.error is ErrorCode.REQUEST_TIMED_OUT
+    assert errors == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_broker_that_crashes_answers_nothing(cluster: ReplicaCluster) -> None:
+    fetched, produced, errors = wait_at(cluster)
+    node = cluster[1]
+    cluster.kill(1)
+    cluster.clock.advance(60_000)
+    node.tasks.run_due()
+    assert [fetched.answers, produced.answers, errors] == [[], [], []]
