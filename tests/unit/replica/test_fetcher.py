@@ -68,11 +68,12 @@ class Follower:
         self.partition = cluster[2].partition()
         self.quota = ReplicationQuota(cluster.clock, windows=11, window_ms=1_000)
         self.leader = Leader()
+        self.progress: list[TopicPartition] = []
         self.failures: list[Exception] = []
         self.fetcher = ReplicaFetcher(
             self.leader,
             max_bytes=1 << 20,
-            on_progress=lambda topic_partition: None,
+            on_progress=self.progress.append,
             on_failure=lambda topic_partition, error: self.failures.append(error),
             truncates_on_fetch=truncates_on_fetch,
             quota=self.quota,
@@ -104,6 +105,16 @@ def test_follower_fetches_from_its_log_end_and_names_its_last_epoch(follower: Fo
 
 def test_partition_that_the_answer_omits_is_fetched_again(follower: Follower) -> None:
     assert follower.fetcher.run_round([TP]).again == [TP]
+
+
+@pytest.mark.parametrize(("high_watermark", "progress"), [(0, []), (3, [TP])])
+def test_consumers_of_a_follower_are_woken_only_by_news(
+    follower: Follower, high_watermark: int, progress: list[TopicPartition]
+) -> None:
+    follower.partition.require_log().update_high_watermark(0)
+    follower.leader.answers = [PartitionData(TP, high_watermark=high_watermark, log_start_offset=0)]
+    follower.fetcher.run_round([TP])
+    assert follower.progress == progress
 
 
 def test_partition_that_is_not_followed_holds_up_no_other(follower: Follower) -> None:

@@ -4,15 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import ClientMetadata
+from embedkafka.replica.fetch import ClientMetadata, PartitionFetch
 from embedkafka.replica.partition_values import ReplicaView
 from embedkafka.replica.replica_selector import RackAwareReplicaSelector, replica_selector
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.doubles.replica_cluster import ReplicaCluster
 
+TP = TopicPartition("orders", 0)
 LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -65,6 +66,13 @@ def test_broker_0_is_named_like_any_other_replica(racks: ReplicaCluster) -> None
     racks.elect(1, [0, 1])
     racks.settle()
     assert racks[1].fetch(1, rack="d", max_wait_ms=500).data.preferred_read_replica == 0
+
+
+def test_only_a_leader_sends_consumers_elsewhere(racks: ReplicaCluster) -> None:
+    """It may have lost its role while the replica was chosen."""
+    with pytest.raises(ApiError) as raised:
+        racks[2].partition().redirect(PartitionFetch(TP, 0, 1 << 20), BrokerId(3))
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_replica_is_behind_since_it_was_at_the_end(racks: ReplicaCluster) -> None:

@@ -1,5 +1,6 @@
 """One broker alone: appends, fetches with and without waiting, offsets, deleted records."""
 
+import random
 import uuid
 from collections.abc import Callable
 from itertools import permutations
@@ -10,9 +11,10 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.builder import build_batch
+from embedkafka.records.compression import Compression
 from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import FetchParams, PartitionFetch
-from embedkafka.replica.partition_values import OffsetAnswer
+from embedkafka.replica.partition_values import OffsetAnswer, OffsetSearch
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, TopicPartition
 from tests.doubles.replica_cluster import Node, ReplicaCluster
 
@@ -344,6 +346,23 @@ def test_offset_by_time_is_the_first_record_not_older(single: Node) -> None:
     found = find(single, 1_001)
     assert (found.offset, found.timestamp, found.leader_epoch) == (1, 1_001, 0)
     assert find(single, 1_003) is None
+
+
+@pytest.mark.parametrize(
+    ("codec", "is_slow"), [(Compression.GZIP, True), (Compression.NONE, False)]
+)
+def test_search_in_a_large_compressed_batch_is_slow(
+    single: Node, codec: Compression, is_slow: bool
+) -> None:
+    """It does not belong on a network thread."""
+    single.produce(random.Random(0).randbytes(10_000).hex(), compression=codec)
+    search = single.partition().search_offset(1_000, isolation=FetchIsolation.HIGH_WATERMARK)
+    assert isinstance(search, OffsetSearch)
+    assert search.is_slow is is_slow
+
+
+def test_search_for_the_largest_time_finds_nothing_in_an_empty_log(single: Node) -> None:
+    assert find(single, -3) is None
 
 
 def test_readers_of_committed_records_see_the_last_stable_offset(single: Node) -> None:
