@@ -15,7 +15,7 @@ from embedkafka.records.compression import Compression
 from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import FetchParams, PartitionFetch
 from embedkafka.replica.partition_values import OffsetAnswer, OffsetSearch
-from embedkafka.runtime.ids import NO_LEADER_EPOCH, TopicPartition
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, BrokerId, TopicPartition
 from tests.doubles.replica_cluster import Node, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
@@ -296,6 +296,19 @@ def test_leader_epoch_of_a_fetch_must_be_the_leaders(
 ) -> None:
     single.cluster.elect(1)
     assert single.fetch(0, current_leader_epoch=epoch).data.error is error
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(0, ErrorCode.UNKNOWN_LEADER_EPOCH), (NO_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)],
+)
+def test_follower_that_the_leader_does_not_know_is_refused(
+    single: Node, epoch: int, error: ErrorCode
+) -> None:
+    """In the same epoch the leader may yet hear of it, so it should ask again."""
+    request = PartitionFetch(TP, 0, 1 << 20, current_leader_epoch=epoch)
+    (answer,) = single.manager.reads.read_as_follower(BrokerId(2), -1, [request])
+    assert answer.error is error
 
 
 def test_waiting_fetch_is_fenced_by_a_new_leader_epoch(single: Node) -> None:
