@@ -1,7 +1,7 @@
-"""Stock clients that copy a topic so that every record is copied once.
+"""Stock clients that copy a topic, each record exactly once.
 
-Whatever may be tried again is; a transaction that cannot go on is aborted and its records are read
-again; a producer that has died is replaced.
+They retry every retriable call, abort a transaction that cannot go on and read its records again,
+and replace a producer that has failed.
 """
 
 import threading
@@ -20,12 +20,12 @@ CALL_S = 20.0
 
 
 class Copier:
-    """Copies in transactions of up to `size` records, from a thread of its own, with librdkafka.
+    """Copies with librdkafka in transactions of up to `size` records, on a separate thread.
 
-    `aborts_every` n-th transaction is aborted on purpose. It ends when it is fenced.
+    Every `aborts_every`-th transaction is aborted on purpose. The copier ends when it is fenced.
 
-    librdkafka 2.16 waits forever for the coordinator of a group if that broker has vanished from
-    the metadata: tests kill others.
+    librdkafka 2.16 waits forever for a group coordinator that has vanished from the metadata, so
+    tests kill other brokers.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Copier:
             raise self._failure
 
     def await_commits(self, count: int = 1, timeout_s: float = 60.0) -> None:
-        """Waits for `count` commits from now on."""
+        """Waits for `count` further commits."""
         wanted = self.committed + count
         self._await(lambda: self.committed >= wanted, f"{count} commits", timeout_s)
 
@@ -82,7 +82,9 @@ class Copier:
             reached = self._moved.wait_for(lambda: fact() or self._failure, timeout_s)
         if self._failure is not None:
             raise self._failure
-        assert reached, f"{what} did not come; {self.committed} commits, {self.aborted} aborts"
+        assert reached, (
+            f"timed out waiting for {what}; {self.committed} commits, {self.aborted} aborts"
+        )
 
     # The thread
 
@@ -90,9 +92,9 @@ class Copier:
         try:
             while not self._ended.is_set() and not self.is_fenced:
                 self._copy_some()
-        except BaseException as failure:  # whoever waits is told of it
+        except BaseException as failure:  # `_await` raises it
             self._failure = failure
-        self._consumer.close()  # its partitions go to others, if there are any
+        self._consumer.close()  # frees its partitions for other members
         with self._moved:
             self._moved.notify_all()
 
@@ -147,7 +149,7 @@ class Copier:
         self._rewind()
 
     def _rewind(self) -> None:
-        """Goes back to what is committed; partitions that were taken away start there anyway."""
+        """Seeks to the committed offsets. Revoked partitions resume there anyway."""
         assignment = self._consumer.assignment()
         if not assignment:
             return
@@ -161,7 +163,7 @@ class Copier:
 
 
 def _insist(call: Any) -> Any:
-    """Calls until it works, or fails for another reason than that it should be tried again."""
+    """Repeats a call until it succeeds or fails with an error that is not retriable."""
     while True:
         try:
             return call(CALL_S)
@@ -224,7 +226,7 @@ class JavaCopier:
         self._consumer.close()
 
     def copy_some(self, between: Any = lambda: None, *, end: str = "commitTransaction") -> None:
-        """One transaction, committed in the end; `between` runs when its records are written."""
+        """Commits one transaction, with retries; `between` runs once its records are written."""
         while not self._try(between, end):
             self._rewind()
             between = _nothing
@@ -232,7 +234,7 @@ class JavaCopier:
     def _try(self, between: Any, end: Any) -> bool:
         try:
             records = self._consumer.poll(1)
-            assert records, f"nothing came after offset {self.position}"
+            assert records, f"no records after offset {self.position}"
             self._producer.call("beginTransaction")
             messages = [Message(topic=self._sink, partition=0, value=r.value) for r in records]
             sent = self._producer.send(*messages)

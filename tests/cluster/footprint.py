@@ -1,7 +1,7 @@
-"""Runs a cluster and compares what the process holds before and after: threads, files, descriptors.
+"""Runs a cluster and compares the process before and after: threads, files, descriptors.
 
-A process of its own, because a client that another test left behind opens and closes descriptors
-whenever it likes: `python -m tests.cluster.footprint`.
+It runs in a separate process, `python -m tests.cluster.footprint`, because a client left over from
+another test opens and closes descriptors at any time.
 """
 
 import os
@@ -19,7 +19,7 @@ def our_threads() -> set[str]:
 
 
 def open_descriptors() -> Any:
-    """What the descriptors of this process refer to; a pipe or socket counts by its number."""
+    """The targets of this process's descriptors; a pipe or socket counts by its number."""
     links = []
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -43,7 +43,7 @@ def refuses(address: str) -> bool:
 
 
 def main() -> None:
-    with EmbeddedKafka(brokers=3):  # imports, and whatever they open, are not the cluster's
+    with EmbeddedKafka(brokers=3):  # do the imports, which open files too
         pass
     threads, files, descriptors = our_threads(), our_directories(), open_descriptors()
     with EmbeddedKafka(brokers=3, topics={"orders": 3}) as kafka:

@@ -1,4 +1,4 @@
-"""Brokers in processes of their own, as a test holds them: started, signalled, looked at."""
+"""Brokers in separate processes, which a test starts, signals and inspects."""
 
 import signal
 import subprocess
@@ -30,14 +30,14 @@ SESSION_TIMEOUT_MS = 2_000
 
 CONFIG = {
     "zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS,
-    "replica.lag.time.max.ms": 20_000,  # no pause in these tests is as long
+    "replica.lag.time.max.ms": 20_000,  # longer than any pause in these tests
 }
 
 PATIENCE_S = 40.0
 
 
 class Processes:
-    """A cluster of `embedkafka broker` processes that meet in a real ZooKeeper."""
+    """A cluster of `embedkafka broker` processes on a real ZooKeeper."""
 
     def __init__(self, zookeeper: str, directory: Path) -> None:
         self.zookeeper = zookeeper
@@ -51,7 +51,7 @@ class Processes:
     # -- processes
 
     def spawn(self, *broker_ids: Any) -> None:
-        """Starts brokers, and returns when all of them have joined."""
+        """Starts brokers and returns when all of them have joined."""
         for broker_id in broker_ids:
             self._running[broker_id] = self._spawn(broker_id)
         for broker_id in broker_ids:
@@ -80,13 +80,13 @@ class Processes:
         self._running[broker_id].send_signal(number)
 
     def kill(self, broker_id: int) -> None:
-        """SIGKILL: nothing is flushed, nobody is told."""
+        """SIGKILL: nothing is flushed, no other broker is notified."""
         process = self._running.pop(broker_id)
         process.kill()
         self._wait(process)
 
     def terminate(self, broker_id: int) -> Any:
-        """SIGTERM: the exit code of an orderly end."""
+        """Sends SIGTERM and returns the exit code."""
         process = self._running.pop(broker_id)
         process.send_signal(signal.SIGTERM)
         return self._wait(process)
@@ -98,7 +98,7 @@ class Processes:
         return code
 
     def close(self) -> None:
-        """Ends all, and makes sure that nothing failed where nobody was looking."""
+        """Ends all brokers and checks that nothing failed in the background."""
         for broker_id in list(self._running):
             self.kill(broker_id)
         self._session.close()
@@ -107,14 +107,14 @@ class Processes:
             assert "ERROR" not in log.read_text(), log.read_text()
 
     def heal(self) -> None:
-        """Every broker runs, and every partition is fully replicated."""
+        """Waits until every broker runs and every partition is fully replicated."""
         for broker_id in self._running:
             self.signal(broker_id, signal.SIGCONT)
         self.spawn(*({1, 2, 3} - self._running.keys()))
         self.await_fact(lambda: self.zk.brokers().keys() == {1, 2, 3}, "three brokers")
         self.await_fact(self._is_fully_replicated, "every partition fully replicated")
 
-    # -- what a client needs
+    # -- for clients
 
     @property
     def bootstrap_servers(self) -> str:
@@ -129,7 +129,7 @@ class Processes:
         return Topic(name, self.bootstrap_servers, Clients(self.bootstrap_servers))
 
     def produce_to(self, broker_id: int, topic: str, value: Any) -> ErrorCode:
-        """Writes one record to exactly this broker, for which that is enough; its answer."""
+        """Writes one record with acks=1 to exactly this broker; returns the error code."""
         data = ProduceRequest.Topic.Partition(
             index=0, records=memoryview(build_batch([(0, None, value, ())]))
         )
@@ -147,15 +147,15 @@ class Processes:
             client.close()
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
-    # -- looking
+    # -- inspection
 
     def status(self, topic: Any, partition: Any = 0) -> Any:
-        """Leader, epoch and in-sync replicas, as ZooKeeper has them."""
+        """Leader, epoch and in-sync replicas according to ZooKeeper."""
         partition = TopicPartition(topic, partition)
         return self.zk.partition_states([partition])[partition]
 
     def await_leader(self, topic: str, *, other_than: Any) -> Any:
-        """The leader, once it is another one."""
+        """Waits for another leader and returns it."""
 
         def new_leader() -> Any:
             leader = self.status(topic).leader
@@ -170,7 +170,7 @@ class Processes:
         def fact_if_zookeeper_answers() -> Any:
             try:
                 return fact()
-            except (ConnectionLoss, SessionExpired):  # our own session may suffer too
+            except (ConnectionLoss, SessionExpired):  # the test's session may be affected too
                 return None
 
         try:

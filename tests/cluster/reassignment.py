@@ -1,4 +1,4 @@
-"""Moving replicas between brokers, as an administrator does."""
+"""Moves replicas between brokers as an administrator does."""
 
 from typing import Any
 

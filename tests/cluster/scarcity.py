@@ -1,8 +1,9 @@
-"""A cluster in a process that runs out of descriptors, of disk, or of the right to write.
+"""A cluster in a process that runs out of descriptors, of disk space, or of write permission.
 
-Each in a process of its own, because limits and mounts hold for all of it:
-`python -m tests.cluster.scarcity descriptors`. A limit is real, set by the kernel; what is seen of
-it is what clients see: Kafka's error codes, a broker that goes on, and nothing lost.
+Each case runs in a separate process, for example `python -m tests.cluster.scarcity descriptors`,
+because limits and mounts apply to the whole process. The limits are real ones, set by the kernel.
+The tests observe what clients observe: Kafka's error codes, a broker that keeps running, and no
+loss.
 """
 
 import itertools
@@ -48,7 +49,7 @@ def error_of(answer: Any) -> ErrorCode:
 
 @contextmanager
 def no_descriptors_left(*, but: int = 0) -> Iterator[None]:
-    """Lets this process open `but` more files and sockets, and no others."""
+    """Lets this process open only `but` more files and sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     fillers = [os.dup(0)]
     limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
@@ -69,7 +70,7 @@ def no_descriptors_left(*, but: int = 0) -> Iterator[None]:
 
 
 class Warnings(logging.Handler):
-    """Counts what the acceptors complain of: one that spins would complain for ever."""
+    """Collects the acceptors' warnings: an acceptor that spins would warn without end."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -80,7 +81,7 @@ class Warnings(logging.Handler):
 
 
 def without_descriptors(data_dir: Path) -> None:
-    """Clients are refused what needs a file or a socket, and get it when there are some again."""
+    """Requests that need a file or a socket fail, and succeed once descriptors are free again."""
     warnings = Warnings()
     logging.getLogger("embedkafka.net.acceptor").addHandler(warnings)
     one_batch_each = {"segment.bytes": 1000}
@@ -89,9 +90,9 @@ def without_descriptors(data_dir: Path) -> None:
         with connect(kafka.broker(kafka.leader_of("orders"))) as client:
             for number in range(8):
                 assert error_of(produce(client, "orders", batch(b"%d" % number * 700))) == 0
-            fetch(client, "orders", 7)  # an API is imported with its first request
+            fetch(client, "orders", 7)  # imports the API, which opens files
             with no_descriptors_left():
-                # Neither a new segment nor an old one that is not open can be had.
+                # The broker can neither create a segment nor open a closed one.
                 refused = error_of(produce(client, "orders", batch(b"8" * 700)))
                 assert refused is ErrorCode.KAFKA_STORAGE_ERROR, refused
                 assert error_of(fetch(client, "orders", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -115,7 +116,7 @@ def assert_turns_connections_away(
         for _ in range(tried):
             with socket.create_connection((host, int(port)), timeout=30) as unlucky:
                 assert unlucky.recv(1) == b""
-        assert error_of(fetch(client, "orders", 7)) is ErrorCode.NONE  # those who are in stay in
+        assert error_of(fetch(client, "orders", 7)) is ErrorCode.NONE  # open connections still work
     assert len(warnings.texts) == tried, warnings.texts
     with RawClient(host, int(port)) as lucky:
         assert error_of(fetch(lucky, "orders", 7)) is ErrorCode.NONE
@@ -125,7 +126,7 @@ def assert_turns_connections_away(
 
 
 def full_disk(data_dir: Path) -> None:
-    """The only disk of a broker is full: it dies, as Kafka does, and comes back with more room."""
+    """Fills a broker's only disk: it dies, as Kafka does, and restarts with more space."""
     mount(data_dir / "broker-2", SMALL_DISK)
     with EmbeddedKafka(brokers=3, data_dir=data_dir) as kafka:
         kafka.topic("orders", partitions=3, replication=3)
@@ -147,7 +148,7 @@ def full_disk(data_dir: Path) -> None:
 
 
 def full_second_disk(data_dir: Path) -> None:
-    """One of two disks is full: its replicas are offline, and the broker goes on with the rest."""
+    """Fills one of two disks: its replicas go offline, and the broker keeps serving the rest."""
     mount(data_dir / "broker-2-2", SMALL_DISK)
     with EmbeddedKafka(brokers=3, log_dirs=2, data_dir=data_dir) as kafka:
         kafka.topic("orders", partitions=6, replication=3)
@@ -172,7 +173,7 @@ def full_second_disk(data_dir: Path) -> None:
 
 
 def read_only_disk(data_dir: Path) -> None:
-    """A disk that is read-only at the start is left out; without another there is no start."""
+    """A disk that is read-only at start is left out; with no other disk, the start fails."""
     mount(data_dir, 100 * SMALL_DISK)
     mount(data_dir / "broker-1-2", SMALL_DISK)
     with EmbeddedKafka(log_dirs=2, data_dir=data_dir, topics={"a": 1, "b": 1}) as kafka:
@@ -192,7 +193,7 @@ def read_only_disk(data_dir: Path) -> None:
 
 
 def small_files(data_dir: Path) -> None:
-    """No file may grow any more: a write fails half way, and what was acknowledged stays."""
+    """Limits the size of files: a write fails half-way, and acknowledged records stay."""
     with EmbeddedKafka(log_dirs=2, data_dir=data_dir) as kafka:
         kafka.topic("ballast", partitions=2)
         with connect(kafka.broker(1)) as client:
@@ -221,7 +222,7 @@ def lost_directories(handle: BrokerHandle) -> list[Path]:
 
 
 def mount(path: Path, size: int, *options: str) -> None:
-    """A file system of its own; the process has a name space of its own, so it ends with it."""
+    """Mounts a file system in the process's mount namespace, so it disappears with the process."""
     path.mkdir(parents=True, exist_ok=True)
     chosen = ",".join([f"size={size}", *options])
     subprocess.run(["mount", "-t", "tmpfs", "-o", chosen, "tmpfs", path], check=True)
@@ -229,7 +230,7 @@ def mount(path: Path, size: int, *options: str) -> None:
 
 @contextmanager
 def pouring(kafka: EmbeddedKafka, topic: str, *, partitions: int) -> Iterator[None]:
-    """Sends large records meanwhile, whatever becomes of them."""
+    """Sends large records in the background and ignores their outcome."""
     ended = threading.Event()
     producer = make_producer(kafka)
 

@@ -1,4 +1,4 @@
-"""Brokers that were away while partitions moved and topics went, and what they know afterwards."""
+"""Brokers that return after partitions have moved and topics have been deleted."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ AWAY = ["pause", "cut"]
 
 
 def leave(kafka: EmbeddedKafka, broker_id: int, how: str) -> None:
-    """Until its session has expired."""
+    """Takes a broker away until its session has expired."""
     if how == "pause":
         kafka.broker(broker_id).pause()
     else:
@@ -42,7 +42,7 @@ def hosted_by(kafka: EmbeddedKafka, broker_id: int, topic: str = "orders") -> li
 
 
 def lose_leader(kafka: EmbeddedKafka, topic: str, how: str) -> Any:
-    """Moves a partition away from its leader, which does not hear of it; that leader."""
+    """Moves a partition away from its leader without its knowledge; returns that leader."""
     old = kafka.leader_of(topic)
     new = min({1, 2, 3} - {old})
     leave(kafka, old, how)
@@ -69,7 +69,7 @@ def test_a_leader_that_missed_its_reassignment_drops_its_replica(
 def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(
     controller_changes: bool,
 ) -> None:
-    """Its session lasts, so it is told what was queued; a new controller has no such queue."""
+    """Its session survives, so it gets the queued requests; a new controller has no such queue."""
     with EmbeddedKafka(brokers=3, config={"zookeeper.session.timeout.ms": 600_000}) as kafka:
         kafka.topic("orders", replication=3).send("a")
         controller, leader = kafka.controller, kafka.leader_of("orders")
@@ -77,7 +77,7 @@ def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(
         kafka.broker(away).pause()
         reassign(kafka, "orders", [leader])
         eventually(lambda: replicas_of(kafka, "orders") == {leader}, "the replica is gone")
-        assert hosted_by(kafka, away), "it cannot know yet"
+        assert hosted_by(kafka, away), "the absent broker already knows"
         if controller_changes:
             kafka.broker(controller).restart()
         kafka.broker(away).resume()
@@ -86,7 +86,7 @@ def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(
 
 
 def test_what_is_acknowledged_after_its_return_is_kept(kafka: EmbeddedKafka) -> None:
-    """The producer knows no other leader, and asks for one when the old one refuses."""
+    """The producer knows no other leader and looks for one when the old one refuses."""
     topic = kafka.topic("orders", replication=3)
     quiet = {"topic.metadata.refresh.interval.ms": -1, "metadata.max.age.ms": 900_000}
     producer = make_producer(kafka, **{"acks": 1, "enable.idempotence": False}, **quiet)
@@ -138,7 +138,7 @@ def test_reset_leaves_nothing_on_a_leader_that_missed_its_reassignment(how: str)
 
 
 class Transaction:
-    """An open one with a record in it; its producer."""
+    """An open transaction with one record. Entering it returns the producer."""
 
     def __init__(self, kafka: EmbeddedKafka) -> None:
         self._producer = make_producer(kafka, **{"transactional.id": "t"})
@@ -151,7 +151,7 @@ class Transaction:
         return self._producer
 
     def __exit__(self, *failure: Any) -> None:
-        """Whatever becomes of it."""
+        """Leaves the transaction open."""
 
 
 def test_reset_gives_a_broker_back_a_disk_that_failed() -> None:
@@ -188,7 +188,7 @@ def test_a_broker_that_missed_a_deletion_does_not_list_the_topic(
 
 
 def test_the_name_of_a_deleted_topic_is_free_though_a_replica_is_dead() -> None:
-    """As on KRaft: the dead broker's log is settled when that broker is back."""
+    """As on KRaft: the dead broker settles its log when it returns."""
     with EmbeddedKafka(brokers=3, config={"auto.create.topics.enable": False}) as kafka:
         kafka.topic("orders", replication=3).send("old")
         kafka.broker(3).kill()

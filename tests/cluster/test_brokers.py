@@ -1,4 +1,4 @@
-"""Brokers come and go: what their handles do, what survives, what is refused."""
+"""Brokers come and go: their handles, the data that survives, the calls that are refused."""
 
 import itertools
 import socket
@@ -238,7 +238,7 @@ def test_time_moves_when_the_test_says_so(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it() -> None:
-    """librdkafka forgets every broker when it is told of none, and never asks again."""
+    """librdkafka forgets every broker when a response lists none, and never asks again."""
     with EmbeddedKafka() as kafka:
         handle = kafka.broker(1)
         handle.stop()
@@ -250,17 +250,17 @@ def test_a_broker_that_has_just_started_tells_of_the_cluster_once_it_knows_it() 
         )
         early.sendall(len(frame).to_bytes(4, "big") + frame)
         later = BrokerClient(host, int(port), SystemClock(), "later")
-        later.call(ApiVersionsRequest(), 0)  # one thread serves both, in this order
+        later.call(ApiVersionsRequest(), 0)  # one thread serves both connections, in this order
         later.close()
         handle._lifecycle.require_broker().stand_for_election()
         with early, early.makefile("rb") as stream:
             answer = stream.read(int.from_bytes(stream.read(4), "big"))
-        told = decode(MetadataResponse, 9, memoryview(answer)[5:])  # after the header
+        told = decode(MetadataResponse, 9, memoryview(answer)[5:])  # skip the header
         assert [broker.node_id for broker in told.brokers] == [1]
 
 
 def test_notifications_of_changed_settings_do_not_pile_up(kafka: EmbeddedKafka) -> None:
-    """Kafka's brokers purge them a quarter of an hour later, when they read the next."""
+    """Kafka's brokers purge them a quarter of an hour later, when they read the next one."""
     kafka.topic("orders")
     zk = kafka._require_brokers().zk
     for size in (20_000_000, 30_000_000, 40_000_000):
@@ -281,7 +281,7 @@ def await_segment_bytes(handle: BrokerHandle, size: int) -> None:
 
 
 def test_a_broker_that_has_just_started_calls_no_topic_unknown() -> None:
-    """A producer of librdkafka gives up a topic that it knew and that is then unknown."""
+    """librdkafka's producer gives up a known topic as soon as it is unknown."""
     names = MetadataRequest(topics=[MetadataRequest.Topic(name="orders", topic_id=ZERO_UUID)])
     with (
         EmbeddedKafka(brokers=1, topics={"orders": 1}) as kafka,
@@ -290,7 +290,7 @@ def test_a_broker_that_has_just_started_calls_no_topic_unknown() -> None:
     ):
         kafka.broker(1).kill()
         starting = others.submit(kafka.broker(1).start)
-        uninformed.await_hits()  # the broker has heard which brokers there are, and nothing else
+        uninformed.await_hits()  # the broker has heard only which brokers there are
         client = BrokerClient(*parse_address(kafka.bootstrap_servers), SystemClock(), "test")
         answer = others.submit(client.call, names, 12)
         uninformed.await_hits(uninformed.hits + 2)

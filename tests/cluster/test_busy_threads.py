@@ -1,4 +1,4 @@
-"""A thread that goes on computing does not keep its cluster, or a command, from ending."""
+"""A busy thread does not keep its cluster, or a command, from ending."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from tests.cluster.footprint import our_directories, our_threads, refuses
 
 PATIENCE_S = 60
 
-#: `embedkafka` with handlers that never end once a client by the name of `spin` asks.
+#: `embedkafka` with handlers that never return from a request of the client `spin`.
 RUNNER = """
 import sys
 from embedkafka.runtime import threads
@@ -53,7 +53,7 @@ except Exception:
 
 
 class Spinning:
-    """Handlers that compute until they are let go."""
+    """Handlers that compute until the test releases them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spins = threading.Event()
@@ -87,7 +87,7 @@ class Spinning:
         try:
             self._client.list_topics(timeout=PATIENCE_S)
         except Exception:
-            pass  # the cluster has gone
+            pass  # the cluster is closed
 
 
 def await_ends(besides: Any = None) -> None:
@@ -117,7 +117,7 @@ def test_a_cluster_ends_though_a_handler_does_not(spinning: Spinning, handlers: 
     assert ("processor" in name) == (handlers == 0)
     with pytest.raises(BackgroundFailure, match=rf"(?s)thread {name}: .*is still at.*in spin"):
         kafka.check()
-    await_ends(besides=spinning.thread)  # slow ones, on a busy machine
+    await_ends(besides=spinning.thread)  # on a busy machine they take a while
     assert our_threads() == {name}
 
 

@@ -15,7 +15,7 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key() -> None:
             config={
                 "cleanup.policy": "compact",
                 "min.cleanable.dirty.ratio": 0.01,
-                "segment.bytes": 100,  # one record
+                "segment.bytes": 100,  # holds one record
             }
         )
         for round_ in range(3):
@@ -23,7 +23,7 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key() -> None:
                 topic.send(f"{key}{round_}", key=key)
         topic.send("open", key="last")  # the active segment is never compacted
         kept = topic.wait_for(lambda messages: bool(messages))
-        while len(kept) > 4:  # each read is a look at the log, which shrinks while we look
+        while len(kept) > 4:  # each read sees the log at that moment, and compaction shrinks it
             kept = topic.read()
         assert [(m.key, m.value) for m in kept] == [
             (b"a", b"a2"),
@@ -55,7 +55,7 @@ def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch: pytest.MonkeyPat
             assert begun.wait(60)
             names = {thread.name for thread in threading.enumerate()}
             assert names & {"ek-b1-cleaner", "ek-b2-cleaner"}
-            kafka.partition({1}, {2}, zookeeper={1, 2})  # only their leaders notice
+            kafka.partition({1}, {2}, zookeeper={1, 2})  # the controller does not notice
             kafka.await_isr(topic.name, 0, size=1)
         finally:
             may_end.set()

@@ -1,4 +1,4 @@
-"""Answers that take a broker long to make: others are served meanwhile, by the same thread."""
+"""While a broker works on a slow answer, the same thread serves other clients."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""What `data_dir` promises: a killed process loses nothing, and one cluster at a time uses it."""
+"""`data_dir` keeps everything through a kill, and only one cluster at a time can use it."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def served(data_dir: Path, brokers: Any) -> Iterator[SimpleNamespace]:
 
 
 class Witness:
-    """Keeps a cluster busy through its lives, and knows what was acknowledged."""
+    """Keeps a cluster busy from one kill to the next, and knows what was acknowledged."""
 
     def __init__(self, brokers: Any) -> None:
         self.brokers = brokers
@@ -57,7 +57,7 @@ class Witness:
         self.committed_offset = 0
 
     def live(self, kafka: Any, life: object) -> None:
-        """One life of the cluster, killed while records and a transaction are on their way."""
+        """Uses the cluster until it is killed with records and a transaction in flight."""
         self.create_topic(kafka, f"life-{life}")
         transactional = make_producer(kafka, **{"transactional.id": "payments"})
         transactional.init_transactions(PATIENCE_S)
@@ -103,7 +103,7 @@ class Witness:
                 producer.poll(0.001)
             if len(acknowledged) >= ACKNOWLEDGED_IN_A_LIFE:
                 break
-        for number in range(100):  # are on their way
+        for number in range(100):  # in flight when the cluster dies
             producer.produce("orders", f"{life}:late {number}".encode(), on_delivery=on_delivery)
         kafka.kill()
         producer.purge()
@@ -127,15 +127,17 @@ class Witness:
 
 
 def read(kafka: EmbeddedKafka, topic: str) -> list[Any]:
-    """The values in partition 0, those of aborted transactions left out."""
+    """The values in partition 0, without those of aborted transactions."""
     consumer = make_consumer(kafka, f"reader of {topic}")
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)
     consumer.assign([TopicPartition(topic, 0, 0)])
     values = []
     while end > 0:
         message = consumer.poll(PATIENCE_S)
-        assert message is not None, f"{topic} went silent after {len(values)} of {end}"
-        if message.error():  # the end of the partition; markers have no other sign
+        assert message is not None, (
+            f"no more of {topic} after {len(values)} records; the end is {end}"
+        )
+        if message.error():  # end of partition: the only sign of trailing markers
             break
         values.append(message.value())
     consumer.close()
@@ -173,7 +175,7 @@ def test_a_change_is_kept_though_nobody_closed_the_cluster(tmp_path: Path) -> No
         assert kafka.describe_partition("orders", 2).leader == 1
 
 
-# -- one at a time
+# -- one cluster at a time
 
 
 def test_a_second_cluster_of_the_process_is_refused(tmp_path: Path) -> None:

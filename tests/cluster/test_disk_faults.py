@@ -1,6 +1,6 @@
 """Disks that fill up or break: replicas go offline, leaders move, a broker without a disk dies.
 
-Through the seam of files first, then with limits that the kernel sets (`scarcity`).
+The first tests use the files seam, the last ones limits set by the kernel (`scarcity`).
 """
 
 import functools
@@ -21,7 +21,7 @@ from tests.cluster.scarcity import connect, error_of
 from tests.cluster.traffic import assert_nothing_lost, sending
 from tests.wire.one_partition import batch, fetch, produce
 
-#: A name space in which mounting is allowed and others do not see it.
+#: Runs a command in a private mount namespace, in which it may mount.
 PRIVATELY = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "-r"]
 
 
@@ -141,7 +141,7 @@ def move(client: Any, partition: int, path: Any) -> Any:
     return error_of(answer.results[0].partitions[0])
 
 
-# -- limits of the kernel
+# -- kernel limits
 
 
 @functools.cache
@@ -169,7 +169,9 @@ def test_a_cluster_gets_over_a_limit_of_its_process(way: str, tmp_path: Path) ->
 @pytest.mark.parametrize("way", ["full-disk", "full-second-disk", "read-only-disk"])
 def test_a_cluster_gets_over_a_limit_of_a_real_disk(way: Any, tmp_path: Path) -> None:
     if not can_mount():
-        pytest.skip("no right to mount here; other tests cover full disks and process limits")
+        pytest.skip(
+            "mounting is not permitted here; other tests cover full disks and process limits"
+        )
     run_scarcity(way, tmp_path / "data", PRIVATELY)
 
 
@@ -177,7 +179,7 @@ def test_a_cluster_that_cannot_be_written_down_ends_all_the_same(tmp_path: Path)
     kafka = EmbeddedKafka(brokers=2, data_dir=tmp_path).start()
     address = kafka.bootstrap_servers.split(",")[0]
     (tmp_path / "zookeeper.json").unlink()
-    (tmp_path / "zookeeper.json").mkdir()  # in the way of the file
+    (tmp_path / "zookeeper.json").mkdir()  # keeps the file from being written
     with pytest.raises(OSError, match=r"zookeeper\.json"):
         kafka.close()
     assert refuses(address)

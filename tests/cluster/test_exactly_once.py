@@ -1,4 +1,4 @@
-"""Each record is copied once, whoever dies: offsets and records are parts of one transaction."""
+"""Each record is copied once, whichever broker dies: one transaction holds records and offsets."""
 
 import itertools
 from typing import Any
@@ -17,7 +17,7 @@ from tests.wire.raw_transaction import RawTransaction
 
 RECORDS = 300
 PARTITIONS = 3
-STATE_PARTITIONS = 5  # of both internal topics
+STATE_PARTITIONS = 5  # in each internal topic
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def group_away_from(kafka: EmbeddedKafka, broker: Any) -> str:
         partition = coordinator_partition(group, STATE_PARTITIONS)
         if kafka.leader_of("__consumer_offsets", partition) != broker:
             return group
-    raise AssertionError(f"broker {broker} coordinates all groups")
+    raise AssertionError(f"broker {broker} coordinates every group")
 
 
 def by_partition(
@@ -78,7 +78,7 @@ def test_aborted_copies_are_never_seen(copied: Any) -> None:
         assert_copied_once(copied)
     assert copier.aborted > 5
     everything = by_partition(copied, "sink", isolation="read_uncommitted")
-    assert sum(map(len, everything.values())) > RECORDS, "the aborted ones were written too"
+    assert sum(map(len, everything.values())) > RECORDS, "no aborted records were written"
 
 
 @pytest.mark.parametrize("find_victim", [transaction_coordinator, sink_leader])
@@ -107,7 +107,7 @@ def test_a_coordinator_that_is_cut_off_is_replaced(copied: Any) -> None:
 
 
 def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka: EmbeddedKafka) -> None:
-    """With another id each time: the hour ends the first transaction, at its own pace."""
+    """The hour also aborts the first transaction at some point, so each round uses another id."""
     kafka.topic("source", replication=1)
     leader = kafka.leader_of("source")
     warm = make_producer(kafka, **{"transactional.id": "warm-up"})
@@ -120,7 +120,7 @@ def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka: EmbeddedKa
             transaction = RawTransaction(raw, name, "source")
             assert transaction.add() is ErrorCode.NONE
             assert transaction.send(b"1", leader=at_leader).error_code == ErrorCode.NONE
-            kafka.clock.advance(hours=1)  # every connection is idle for too long
+            kafka.clock.advance(hours=1)  # longer than any connection may idle
             for connection in (raw, at_leader):
                 with pytest.raises(ConnectionError):
                     connection.receive_frame()
@@ -130,7 +130,7 @@ def test_a_second_copier_with_the_same_name_fences_the_first(copied: Any) -> Non
     with copying(copied, "source", "sink", size=2) as first:
         first.await_commits(3)
         with copying(copied, "source", "sink", size=5) as second:
-            with sending(copied, "source"):  # an idle copier would not notice
+            with sending(copied, "source"):  # an idle copier would never learn that it is fenced
                 first.await_fencing()
             second.await_commits(3)
             assert_copied_once(copied)
@@ -173,7 +173,7 @@ def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(begin_again: 
         producer.produce("sink", b"kept", partition=0)
         producer.commit_transaction(30)
         refusing.await_hits()
-        # The broker coordinates again before it has heard of the topic.
+        # The broker becomes coordinator again before it learns of the topic.
         uninformed = kafka.faults.disconnect("UPDATE_METADATA", topic="sink")
         begin_again(kafka)
         uninformed.await_hits()
@@ -196,7 +196,7 @@ def test_a_topic_that_is_deleted_during_a_commit_does_not_hold_it_up(kafka: Embe
         refusing.await_hits()
         kafka.delete_topic("sink")
     assert [message.text for message in kept.wait_for(1, timeout_s=30)] == ["kept"]
-    # The transactional id is free again only when the commit is complete.
+    # The transactional id is free only once the commit is complete.
     make_producer(kafka, **{"transactional.id": "copier"}).init_transactions(30)
 
 
@@ -233,7 +233,7 @@ def test_committed_readers_see_whole_transactions_in_order(kafka: EmbeddedKafka)
 def test_java_clients_copy_each_record_once_though_every_broker_dies(
     kafka: EmbeddedKafka, line: str
 ) -> None:
-    """Clients of 3.9 have transactions of version 1, those of 4 of version 2."""
+    """Clients of 3.9 use version 1 of transactions, those of 4 version 2."""
     source = kafka.topic("source", replication=3)
     kafka.topic("sink", replication=3)
     source.send_many([f"{number}" for number in range(RECORDS)])

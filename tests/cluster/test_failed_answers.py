@@ -1,4 +1,4 @@
-"""A bug in one client's answer, on the thread of another client."""
+"""A bug in the answer to one client, on another client's thread."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""What producers, consumers and groups see when brokers die, leave, or stand still."""
+"""Producers, consumers and groups while brokers die, leave, or stall."""
 
 import time
 from typing import Any
@@ -53,7 +53,7 @@ def test_killing_the_controller_moves_it_and_loses_nothing(kafka: EmbeddedKafka)
         second = kafka.await_controller()
         assert second != first
         sender.await_acks(50)
-        kafka.topic("prices", partitions=3, replication=2)  # the new one does its work
+        kafka.topic("prices", partitions=3, replication=2)  # proves that the new controller works
         kafka.broker(first).start()
         kafka.await_no_under_replicated()
         assert kafka.controller == second
@@ -119,7 +119,7 @@ def test_a_paused_leader_is_fenced_and_acknowledges_nothing(kafka: EmbeddedKafka
 
 
 def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka: EmbeddedKafka) -> None:
-    """It still believes to lead; only what all in-sync replicas have is acknowledged."""
+    """It still believes it leads, but acknowledges only what all in-sync replicas have."""
     kafka.topic("orders", replication=3)
     paused = kafka.broker(kafka.leader_of("orders"))
     stale = make_producer(kafka, **{"bootstrap.servers": paused.address})
@@ -205,7 +205,7 @@ def test_an_unclean_election_gives_up_records_to_go_on(kafka: EmbeddedKafka) -> 
     kafka.broker(leader).kill()
     kafka.broker(follower).start()
     assert kafka.await_leader("orders") == follower
-    # An idempotent producer would notice that its last record is missing.
+    # A new producer: an idempotent one would notice that its last record is missing.
     assert send(make_producer(kafka), "orders", "instead")[0] is None
     kafka.broker(leader).start()
     kafka.await_isr("orders", 0, size=2)
@@ -213,7 +213,7 @@ def test_an_unclean_election_gives_up_records_to_go_on(kafka: EmbeddedKafka) -> 
 
 
 def test_a_topic_with_a_dead_replica_can_be_deleted_and_made_again(kafka: EmbeddedKafka) -> None:
-    """The dead broker finds logs of an earlier topic when it starts, and sets them aside."""
+    """When it starts, the dead broker finds logs of the earlier topic and sets them aside."""
     kafka.topic("orders", partitions=3, replication=3).send("old")
     dead = kafka.broker(2)
     directory = dead._lifecycle.require_broker().spec.log_dirs[0]
@@ -276,7 +276,7 @@ def test_kafkas_own_session_timeout_can_be_set() -> None:
 def read(consumer: Any, count: int, timeout_s: Any = 20.0) -> Any:
     messages, deadline = [], time.monotonic() + timeout_s
     while len(messages) < count:
-        assert time.monotonic() < deadline, f"{len(messages)} of {count} records in time"
+        assert time.monotonic() < deadline, f"got only {len(messages)} of {count} records in time"
         messages += [m for m in consumer.consume(count - len(messages), 0.1) if not m.error()]
     return messages
 

@@ -1,4 +1,4 @@
-"""Children of the process that runs a cluster use it by its address, and own nothing of it."""
+"""Forked children use the parent's cluster by its address and own none of it."""
 
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ from tests.cluster.traffic import send
 
 PATIENCE_S = 60
 
-#: A child that leaves the `with` and ends as programs do.
+#: A child that leaves the `with` and exits as programs do.
 UNWINDS = """
 import os, sys
 from embedkafka import EmbeddedKafka
@@ -36,13 +36,13 @@ with EmbeddedKafka(brokers=2) as kafka:
 
 
 def produce(servers: Any, topic: str, value: Any) -> None:
-    """What a user's child does."""
+    """The work of a user's child."""
     error, _ = send(Producer({"bootstrap.servers": servers, "log_level": 0}), topic, value.encode())
     assert error is None, error
 
 
 def run_forked(act: Any, *arguments: Any) -> Any:
-    """Runs `act` in a forked child; its result, or what it raised."""
+    """Runs `act` in a forked child and returns its result, or what it raised."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
 
@@ -63,7 +63,7 @@ def run_forked(act: Any, *arguments: Any) -> Any:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_children_of_multiprocessing_produce_to_the_cluster(method: str) -> None:
-    context: Any = multiprocessing.get_context(method)  # typeshed: only some have a Process
+    context: Any = multiprocessing.get_context(method)  # typeshed: some have no Process
     with EmbeddedKafka() as kafka:
         orders = kafka.topic("orders")
         orders.send("parent")

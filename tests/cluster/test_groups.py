@@ -1,4 +1,4 @@
-"""Groups over time and over the death of their coordinator, on a whole cluster."""
+"""Groups over time, and through the death of their coordinator, on a whole cluster."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ A_YEAR_MS = 365 * 24 * 60 * 60 * 1000
 
 @pytest.fixture
 def kafka() -> Iterator[EmbeddedKafka]:
-    config = {"connections.max.idle.ms": A_YEAR_MS}  # or a jump of the clock ends connections too
+    config = {"connections.max.idle.ms": A_YEAR_MS}  # a clock jump must not end connections
     with EmbeddedKafka(brokers=1, topics={"orders": 2}, config=config) as kafka:
         yield kafka
 
@@ -81,7 +81,7 @@ def test_offsets_that_nobody_uses_expire_by_the_clusters_clock(
         assert committed(raw, "gone") == {("orders", 0): 5}
         kafka.clock.advance(days=2)
         eventually(lambda: committed(raw, "gone") == {}, "the offset has expired")
-        # The group's session has ended just now, and only then its offsets begin to age.
+        # This group's session has only just ended, so its offsets have only begun to age.
         assert committed(raw, "here") == {("orders", 0): 6}
 
 
@@ -134,7 +134,7 @@ def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(
     ):
         kafka.broker(1).kill()
         starting = other_thread.submit(kafka.broker(1).start)
-        uninformed.await_hits()  # the broker has heard what it leads, and nothing else
+        uninformed.await_hits()  # the broker has heard only which partitions it leads
         with cluster.connect() as raw:
             member.raw = raw
             assert member.beat_with_owned().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -147,7 +147,7 @@ def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(
 
 
 def have_read(consumers: Any, topic: Any, count: Any) -> bool:
-    """Whether the group has read and committed so many records of the topic by now."""
+    """Whether the group has read and committed that many records of the topic."""
     for consumer in consumers:
         if [message for message in consumer.consume(100, 0.05) if message.error() is None]:
             consumer.commit(asynchronous=False)

@@ -1,4 +1,4 @@
-"""A leader's change of its in-sync set meets a ZooKeeper that does not answer."""
+"""A leader changes its in-sync set while ZooKeeper does not answer."""
 
 import threading
 from typing import Any
@@ -12,7 +12,7 @@ from embedkafka.zk.store import ConnectionLoss, SetOp
 
 
 class DeafLeader:
-    """Cuts a broker off from the answers to its writes of in-sync sets, or from ZooKeeper."""
+    """Cuts a broker off from the answers to its ISR writes, or from ZooKeeper entirely."""
 
     def __init__(self, kafka: EmbeddedKafka, topic: str, *, writes: Any) -> None:
         self.tried = threading.Event()
@@ -27,7 +27,7 @@ class DeafLeader:
 
     def _multi(self, ops: Any) -> Any:
         if not (isinstance(ops[0], SetOp) and ops[0].path == self._state):
-            return self._real(ops)  # a controller's write begins with its epoch
+            return self._real(ops)  # a controller's write starts with its epoch
         if self._writes:
             self._real(ops)
         self.tried.set()
@@ -36,7 +36,7 @@ class DeafLeader:
 
 @pytest.fixture(params=[False, True], ids=["not written", "written, answer lost"])
 def deaf(request: pytest.FixtureRequest, kafka: EmbeddedKafka) -> DeafLeader:
-    """A replica of `orders` came back, and its leader does not know whether it has joined."""
+    """A replica of `orders` is back, and its leader does not know whether the ISR includes it."""
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
     joiner = kafka.describe_partition("orders").replicas[-1]

@@ -1,8 +1,8 @@
-"""Apache Kafka goes on where our brokers stopped, and ours where Kafka did, again and again.
+"""Apache Kafka resumes where our brokers stopped, and ours where Kafka did, repeatedly.
 
-Both meet in a real ZooKeeper and in the same directories, under the same broker ids. What one of
-them wrote (records of all codecs in many segments, transactions in every state, groups, settings)
-the other one finds, and adds to it. While one of them uses a directory, it refuses the other.
+Both use a real ZooKeeper, the same directories and the same broker ids. Each finds what the other
+wrote (records of all codecs in many segments, transactions in every state, groups, settings) and
+adds to it. A directory that is in use refuses the other.
 """
 
 import re
@@ -41,10 +41,10 @@ pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(290)]
 BROKERS = 2
 SESSION = {"zookeeper.session.timeout.ms": 6_000}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-PRODUCER_ID = 500_000  # far from those that brokers give
+PRODUCER_ID = 500_000  # far from the ids that brokers allocate
 QUIET = {"log_level": 0, "log.connection.close": False}
-#: What Kafka says when it does not like what it finds. Other parts complain of brokers not yet up,
-#: and a follower of a high watermark that its new leader has not heard of yet.
+#: Kafka's complaints about the directories it finds. Other parts warn of brokers that are not up
+#: yet, and a follower of a high watermark that its new leader has not heard of yet.
 REPAIRS = re.compile(
     r" (WARN|ERROR) (kafka\.log|org\.apache\.kafka\.storage)\.(?!.*Non-monotonic update of high)"
 )
@@ -52,10 +52,10 @@ REPAIRS = re.compile(
 
 @dataclass
 class Story:
-    """What has been written so far, in the order of offsets, by whoever was in charge."""
+    """Everything written so far, in offset order, by either side."""
 
     topic: str = "orders"
-    #: Every value in partition 0, with the transaction it belongs to.
+    #: Every value in partition 0, with the fate of its transaction.
     values: list[tuple[bytes, str]] = field(default_factory=list)
     committed_offset: int = 0
     sequence: int = 0
@@ -79,7 +79,7 @@ def theirs(zookeeper: str, data_dir: Path, tmp_path: Path) -> ZooKeeperKafka:
     return ZooKeeperKafka(zookeeper, log_dirs(data_dir), directory=tmp_path)
 
 
-# -- what is written
+# -- writing
 
 
 def begin(address: str, story: Story) -> None:
@@ -98,7 +98,7 @@ def begin(address: str, story: Story) -> None:
 
 
 def add(address: str, story: Story, chapter: str) -> None:
-    """Plain records of every codec, a committed, an aborted and an open transaction, an offset."""
+    """Adds records of every codec, a committed and an aborted transaction, and an offset."""
     await_leaders(address, story.topic)
     for codec in CODECS:
         write(address, story, [f"{chapter} {codec} {n}".encode() for n in range(20)], codec=codec)
@@ -113,7 +113,7 @@ def add(address: str, story: Story, chapter: str) -> None:
 
 
 def leave_open(address: str, story: Story) -> None:
-    """A transaction that nobody ends: its producer is gone when the brokers are."""
+    """Begins a transaction that its producer never ends."""
     txn = transactional(address, "left-open")
     txn.begin_transaction()
     deliver(txn, story, [b"undecided"], "open")
@@ -149,7 +149,7 @@ def deliver(producer: Any, story: Story, values: list[bytes], txn: str) -> None:
 
 
 def fill_empty_partitions(address: str, story: Story) -> None:
-    """A first record where there has been none, and so no file before Kafka took over."""
+    """Writes a first record where there was none, and so no file when Kafka took over."""
     producer = confluent_kafka.Producer({"bootstrap.servers": address, **QUIET})
     offsets: list[int] = []
     for partition in (1, 2):
@@ -172,7 +172,7 @@ def transactional(address: str, transactional_id: str) -> Any:
 
 
 def numbered(address: str, story: Story, *, again: bool = False) -> ErrorCode:
-    """The next batch of one idempotent producer, or the last one once more."""
+    """Sends the next batch of one idempotent producer, or the last one again."""
     sequence = story.sequence - 1 if again else story.sequence
     value = b"number %d" % sequence
     records = build_batch(
@@ -215,11 +215,11 @@ def commit(address: str, story: Story) -> None:
     consumer.close()
 
 
-# -- what is found
+# -- reading
 
 
 def check(address: str, story: Story) -> None:
-    """All that the story says is there, whoever asks."""
+    """Checks that clients find everything in the story."""
     await_leaders(address, story.topic)
     found = read(address, story, isolation="read_uncommitted")
     assert found == [value for value, _ in story.values]
@@ -235,11 +235,11 @@ def check(address: str, story: Story) -> None:
     assert setting(admin, ResourceType.TOPIC, story.topic, "segment.bytes") == "2000"
     assert setting(admin, ResourceType.BROKER, "1", "log.cleaner.threads") == "2"
     assert numbered(address, story, again=True) is ErrorCode.NONE
-    assert read(address, story, isolation="read_uncommitted") == found, "a duplicate is not stored"
+    assert read(address, story, isolation="read_uncommitted") == found, "a duplicate was stored"
 
 
 def settle(address: str, story: Story) -> None:
-    """Whoever takes the transactional id over ends what was left open."""
+    """Takes over the transactional id, which aborts the open transaction."""
     transactional(address, "left-open")
     story.values = [(value, "aborted" if txn == "open" else txn) for value, txn in story.values]
 
@@ -252,7 +252,7 @@ def read(address: str, story: Story, *, isolation: str) -> list[bytes]:
     values: list[bytes] = []
     while True:
         message = consumer.poll(30)
-        assert message is not None, f"{len(values)} records, and then silence"
+        assert message is not None, f"no message after {len(values)} records"
         if message.error():
             assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
             break
@@ -304,7 +304,7 @@ def identity(address: str, topic: str) -> tuple[str, uuid.UUID]:
     return answer.cluster_id, answer.topics[0].topic_id
 
 
-# -- who takes over from whom
+# -- takeovers
 
 
 def assert_kafka_is_refused(zookeeper: str, data_dir: Path, tmp_path: Path) -> None:
@@ -315,13 +315,13 @@ def assert_kafka_is_refused(zookeeper: str, data_dir: Path, tmp_path: Path) -> N
 
 
 def assert_we_are_refused(data_dir: Path, holder: int) -> None:
-    """Without the ZooKeeper that both know: the ids of their brokers are taken there."""
+    """Starts ours without the shared ZooKeeper, where the broker ids are taken."""
     with pytest.raises(DirectoryInUse, match=rf"broker-1 is in use by process {holder}$"):
         EmbeddedKafka(brokers=BROKERS, data_dir=data_dir).start()
 
 
 def repairs(apache: ZooKeeperKafka) -> list[str]:
-    """The lines in which Kafka says that it found its directories damaged."""
+    """The lines in which Kafka reports damaged directories."""
     return [line for line in apache.output().splitlines() if REPAIRS.search(line)]
 
 
@@ -370,7 +370,7 @@ def test_we_take_over_from_kafka_and_kafka_from_us(zookeeper: str, tmp_path: Pat
 
 
 def test_repairs_are_seen_when_a_directory_is_damaged(zookeeper: str, tmp_path: Path) -> None:
-    """What the tests above do not find, they would find: an index is missing."""
+    """Proves that the tests above would notice a damage such as a missing index."""
     story, data_dir = Story(), tmp_path / "data"
     with ours(zookeeper, data_dir) as kafka:
         begin(kafka.bootstrap_servers, story)

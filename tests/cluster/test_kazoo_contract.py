@@ -1,4 +1,4 @@
-"""`KazooZk` on a real ZooKeeper, under the contract of every store."""
+"""`KazooZk` on a real ZooKeeper fulfils the contract of every store."""
 
 import itertools
 import queue
@@ -31,7 +31,7 @@ _numbers = itertools.count()
 
 
 class ChrootEnsemble:
-    """Sessions under a directory of their own, so that one server serves every test."""
+    """Sessions under a separate root node, so that one server serves every test."""
 
     def __init__(self, hosts: str) -> None:
         self.failures = Failures()
@@ -66,11 +66,11 @@ def ensemble(zookeeper: ZooKeeperServer) -> Iterator[ChrootEnsemble]:
 
 
 class TestKazooZk(ZkStoreContract):
-    """The fixture above is all it needs."""
+    """Runs the contract with the fixture above."""
 
 
 class States:
-    """Hears of a session's states on kazoo's thread."""
+    """Collects a session's state changes, which arrive on kazoo's thread."""
 
     def __init__(self, session: KazooZk) -> None:
         self._came: queue.Queue[SessionState] = queue.Queue()
@@ -85,7 +85,7 @@ def break_connection(session: KazooZk) -> None:
 
 
 def expire(session: KazooZk, hosts: str) -> None:
-    """Another client takes the session over and closes it; the server ends our connection."""
+    """Lets another client take over the session and close it; the server drops our connection."""
     thief = KazooClient(hosts=hosts, client_id=session._client.client_id)
     thief.start()
     thief.stop()

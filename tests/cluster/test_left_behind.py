@@ -1,4 +1,4 @@
-"""However a cluster ends, nothing of it is left, or the next start removes it."""
+"""However a cluster ends, it leaves nothing behind, or the next start removes it."""
 
 import gc
 import os
@@ -30,7 +30,8 @@ kafka = EmbeddedKafka(brokers=2, data_dir=sys.argv[1] if sys.argv[1:] else None)
 kafka.topic("orders").send("x")
 """
 
-#: Since Python 3.12 no thread is started at exit; here on any Python, and before ours is called.
+#: Python 3.12 and later start no threads at exit. This does the same on any Python, before our
+#: `atexit` callback runs.
 WITHOUT_NEW_THREADS = """
 import atexit, threading
 
@@ -55,7 +56,7 @@ with EmbeddedKafka() as kafka:
 
 @pytest.fixture(autouse=True)
 def private_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others may start and end clusters on this machine at the same time."""
+    """Keeps out clusters that other processes start and end at the same time."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
@@ -63,7 +64,7 @@ def private_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def await_end(name: str) -> None:
     for thread in threading.enumerate():
         if thread.name == name:
-            # Its starter was interrupted.
+            # Its starter was interrupted before the thread had begun.
             thread._started.wait(PATIENCE_S)  # type: ignore[attr-defined]  # private
             thread.join(PATIENCE_S)
 
@@ -97,7 +98,7 @@ def test_the_next_start_removes_what_a_signal_left(number: Any, tmp_path: Path) 
     with program:
         scratch = program.stdout.readline().strip()
         temporary.sweep(tmp_path)
-        assert os.path.isdir(scratch), "its owner lives"
+        assert os.path.isdir(scratch), "the directory of a live owner was removed"
         program.send_signal(number)
         assert program.wait(PATIENCE_S) == -number
     assert os.path.isdir(scratch)
@@ -203,7 +204,7 @@ def test_who_waits_for_a_fact_hears_that_the_cluster_was_closed() -> None:
 
 
 class CtrlC:
-    """Is pressed at the n-th call that the main thread makes of a function of ours."""
+    """Presses Ctrl-C at the main thread's n-th call of one of our functions."""
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -239,15 +240,15 @@ def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing() -> None:
         kafka = EmbeddedKafka(brokers=2)
         CtrlC(number).run(kafka.start)
         kafka.close()
-        await_end("ek-start")  # it may be about to find that it is not wanted
-        assert our_threads() == before, f"after call {number}"
-        assert our_directories() == set(), f"after call {number}"
+        await_end("ek-start")  # it may just find out that it must not start
+        assert our_threads() == before, f"a thread is left after Ctrl-C at call {number}"
+        assert our_directories() == set(), f"a directory is left after Ctrl-C at call {number}"
         kafka.check()
 
 
 @pytest.fixture
 def ctrl_c_counts() -> Iterator[None]:
-    """A command that was started in the background ignores Ctrl-C, and so do its children."""
+    """Restores SIGINT: commands started in the background, and their children, ignore it."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)

@@ -1,4 +1,4 @@
-"""A cluster comes and goes without a trace, and tells when something inside it failed."""
+"""A cluster leaves no trace, and reports failures inside it."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ from tests.cluster.footprint import our_directories, our_threads
 
 @pytest.fixture(autouse=True)
 def private_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others may start and end clusters on this machine at the same time."""
+    """Keeps out clusters that other processes start and end at the same time."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Where brokers listen, and for whom."""
+"""The addresses that brokers listen on, and who can reach them."""
 
 import socket
 from pathlib import Path
@@ -15,7 +15,7 @@ from embedkafka.runtime.clock import SystemClock
 from embedkafka.server.config.listeners import CLIENT_LISTENER, CONTROL_LISTENER
 from tests.cluster.traffic import make_producer, send
 
-# What listens on all addresses answers here too, what listens on 127.0.0.1 does not.
+# A server on all addresses answers here too; a server on 127.0.0.1 does not.
 ELSEWHERE = "127.0.0.2"
 TIMEOUT_S = 10.0
 
@@ -58,7 +58,7 @@ def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path: Pat
     with EmbeddedKafka(data_dir=inside) as kafka:
         broker = kafka.broker(1)._lifecycle.incarnation.broker
         client = BrokerClient("127.0.0.1", broker.port(CONTROL_LISTENER), SystemClock(), "stranger")
-        # Fields that two requests share, of several types.
+        # Fields common to two requests; their types vary.
         told: dict[str, Any] = {"controller_id": 1, "controller_epoch": 99, "broker_epoch": 2**62}
         partition: dict[str, Any] = {
             "partition_index": 0,

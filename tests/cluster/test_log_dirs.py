@@ -26,7 +26,7 @@ def connect(handle: BrokerHandle) -> RawClient:
 
 
 def places(handle: BrokerHandle, topic: str) -> dict[Any, Any]:
-    """By directory, the partitions of a topic that are there, and those on their way."""
+    """The partitions of a topic by directory, each with whether it is still moving there."""
     with connect(handle) as client:
         found = client.call(DescribeLogDirsRequest(topics=None), 4).results
     return {

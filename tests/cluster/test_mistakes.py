@@ -1,4 +1,4 @@
-"""A user's mistake raises our error at once, which names the mistake and the way out."""
+"""A user's mistake raises our error at once; the error names the mistake and the remedy."""
 
 import errno
 import inspect
@@ -74,7 +74,7 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"config": {"retention.ms": "long"}}, r"long for configuration retention.ms"),
 ]
 
-#: By method, calls that cannot be. Any: their arguments have the wrong types on purpose.
+#: Invalid calls by method. Any: their arguments have wrong types on purpose.
 CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     EmbeddedKafka.requests: [
         (lambda kafka: kafka.requests("fetsh"), r"no Kafka API 'FETSH': did you mean FETCH\?"),
@@ -426,7 +426,7 @@ def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_a_data_dir_below_a_file(tmp_path: Path) -> None:
-    """As the super-user may write everywhere, this stands for a directory that cannot be made."""
+    """Stands for any directory that cannot be created: root may write everywhere else."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=os.strerror(errno.ENOTDIR)):
         EmbeddedKafka(data_dir=tmp_path / "file" / "below").start()
@@ -480,7 +480,7 @@ def test_a_command_that_cannot_be(
     code: object
     try:
         code = cli.main(arguments)
-    except SystemExit as end:  # as argparse refuses
+    except SystemExit as end:  # argparse exits on a bad argument
         code = end.code
     said = capsys.readouterr()
     assert code == (1 if arguments[:1] == ["dump-log"] else 2)

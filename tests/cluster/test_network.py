@@ -1,4 +1,4 @@
-"""Brokers that cannot hear each other."""
+"""Brokers that cannot reach each other."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_a_minority_loses_its_leaders_and_rejoins_when_healed(kafka: EmbeddedKaf
 
 
 def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka: EmbeddedKafka) -> None:
-    """Its clients still reach it: what they write there is not replicated, so not acknowledged."""
+    """Clients still reach it, but it cannot replicate, so it acknowledges nothing."""
     kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
     leader = kafka.leader_of("orders")
     alone = kafka.broker(leader)
@@ -52,7 +52,7 @@ def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka: EmbeddedKafka) -
     kafka.await_leader("orders")
     code = produce_to(alone, "orders", b"on one side only")
     assert code is ErrorCode.REQUEST_TIMED_OUT
-    # A client that happens to ask the broker which is alone may hear of no other.
+    # A client that asks the isolated broker may learn of no other broker.
     elsewhere = {"bootstrap.servers": kafka.broker(kafka.leader_of("orders")).address}
     assert send(make_producer(kafka, **elsewhere), "orders", "on the other side")[0] is None
     kafka.heal()
@@ -112,7 +112,7 @@ def test_equal_sides_must_say_who_keeps_zookeeper() -> None:
         with pytest.raises(EmbedKafkaError, match="no broker 9"):
             kafka.partition({1, 2}, {9})
         kafka.partition({1}, {2}, zookeeper={2})
-        kafka.topic("orders", replication=2)  # with one replica it might live on broker 1 alone
+        kafka.topic("orders", replication=2)  # a single replica could be on broker 1 alone
         kafka.heal()
         kafka.await_brokers()
         kafka.topic("prices", replication=2)

@@ -1,7 +1,7 @@
-"""Two brokers of Apache Kafka 3.9 do as our controller says, and serve a stock client.
+"""Two Apache Kafka 3.9 brokers obey our controller and serve a stock client.
 
-Their inter-broker protocol is set to 2.6, with which leaders write ISR changes to ZooKeeper, as
-ours do. The controller's own broker, number 9, is none: it has no partitions and says yes.
+Their inter-broker protocol is 2.6, in which leaders write ISR changes to ZooKeeper, as ours do. The
+controller's broker, number 9, is a stub: it has no partitions and accepts every request.
 """
 
 import uuid
@@ -82,7 +82,7 @@ class RealCluster:
         return self._directory / f"logs-{broker}"
 
     def await_fact(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Asks until it is so, while broker 2, which is never killed, lives."""
+        """Polls for a fact as long as broker 2 lives, which is never killed."""
         self.brokers[2].await_answer(is_so, what=what, timeout_s=60)
 
     def state(self, partition: TopicPartition) -> LeaderAndIsr:
@@ -103,7 +103,7 @@ class RealCluster:
 
 
 class Listening:
-    """Keeps the answers that have an error."""
+    """Keeps the answers that contain an error."""
 
     def __init__(self, client: BrokerClient, refused: list[object]) -> None:
         self._client = client

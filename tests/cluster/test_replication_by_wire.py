@@ -1,4 +1,4 @@
-"""Followers that fetch from their leaders through sockets, as brokers in processes of their own."""
+"""Followers that fetch from their leaders over sockets, like brokers in separate processes."""
 
 from typing import Any
 
@@ -26,13 +26,13 @@ def test_followers_keep_a_session_at_their_leader(make_kafka: Any) -> None:
 
 
 def test_a_session_that_made_room_for_another_begins_anew(make_kafka: Any) -> None:
-    """With room for one, the two followers take turns: each finds its session gone."""
+    """With room for one session, the two followers evict each other in turns."""
     slots = {"max.incremental.fetch.session.cache.slots": 1}
     with make_kafka(brokers=3, config=slots) as kafka:
         topic = kafka.topic("orders", replication=3)
         for turn in range(4):
             topic.send_many([f"{turn}"])
-            kafka.clock.advance(minutes=3)  # from then on the older session may be pushed out
+            kafka.clock.advance(minutes=3)  # from now on the older session may be evicted
         kafka.await_isr("orders", size=3)
         assert [message.text for message in topic.read()] == ["0", "1", "2", "3"]
 

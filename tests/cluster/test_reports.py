@@ -1,4 +1,4 @@
-"""What a person is told of a cluster, and of what its clients did."""
+"""Reports for people: on a cluster, and on what its clients did."""
 
 from confluent_kafka import Consumer
 
@@ -19,7 +19,7 @@ def test_requests_are_remembered_by_api_and_client() -> None:
         assert kafka.requests("PRODUCE", client_id="nobody") == []
         apis = {seen.api for seen in kafka.requests()}
         assert {"API_VERSIONS", "METADATA", "CREATE_TOPICS", "PRODUCE"} <= apis
-        assert "UPDATE_METADATA" not in apis, "brokers among themselves are no clients"
+        assert "UPDATE_METADATA" not in apis, "brokers count as clients"
 
 
 def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKafka) -> None:

@@ -164,7 +164,7 @@ def test_what_cannot_be_is_refused(kafka: EmbeddedKafka) -> None:
     "api", [api for api in HANDLERS if can_fail(api)], ids=lambda api: api.name
 )
 def test_every_version_that_can_fail_tells_its_client(api: Any) -> None:
-    """For a request with one entry in each array: the client must not take it for a success."""
+    """Every response must tell the client of the error. Each request has one entry per array."""
     low, high = versions(request_type(api))
     for version in range(low, high + 1):
         asked = filled(request_type(api), version)
@@ -188,7 +188,7 @@ def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(
 
 
 def filled(cls: Any, version: int) -> Any:
-    """A message in which every array of structs that the version has holds one."""
+    """A message with one element in every array of structs that the version has."""
 
     def value(field: Any) -> Any:
         if isinstance(field.type, Array):

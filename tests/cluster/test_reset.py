@@ -1,4 +1,4 @@
-"""A cluster is emptied between tests, while brokers and clients stay."""
+"""`reset()` empties a cluster between tests, while brokers and clients stay."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
 from tests.cluster.traffic import make_consumer, make_producer, send, sending
 
-PATIENT = {"session.timeout.ms": 10_000}  # a busy machine is no reason to rebalance
+PATIENT = {"session.timeout.ms": 10_000}  # a busy machine must not cause a rebalance
 
 
 def open_transaction(kafka: EmbeddedKafka, topic: str) -> Any:
@@ -91,7 +91,7 @@ def test_clients_that_were_connected_go_on(kafka: EmbeddedKafka) -> None:
     consumer.close()
 
 
-#: What a client may hear of a topic that goes and comes back under its feet.
+#: Errors that a client may see when a topic is deleted and re-created while in use.
 CLEAR = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -103,7 +103,7 @@ CLEAR = {
 @pytest.mark.parametrize("is_idempotent", [False, True])
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_a_producer_goes_on_through_resets(brokers: int, is_idempotent: bool) -> None:
-    """Acknowledged or refused, every record is reported, and no broker stumbles."""
+    """Every record is acknowledged or refused, and no broker fails."""
     with EmbeddedKafka(brokers=brokers) as kafka:
         kafka.topic("orders", replication=brokers)
         with sending(kafka, "orders", **{"enable.idempotence": is_idempotent}) as sender:
@@ -157,9 +157,9 @@ def test_a_cluster_that_may_not_delete_says_so() -> None:
 
 
 def next_text(consumer: Any) -> str:
-    """The next record; errors while the topic is away are the client's to get over."""
+    """The next record, past any errors while the topic is missing."""
     while True:
         message = consumer.poll(20)
-        assert message is not None, "nothing came in 20 s"
+        assert message is not None, "no record in 20 s"
         if message.error() is None:
             return message.value().decode()

@@ -25,7 +25,7 @@ def test_clusters_of_different_seeds_choose_differently() -> None:
 
 
 def test_a_later_cluster_in_the_same_directory_gives_out_other_ids(tmp_path: Path) -> None:
-    """With those of the first, a new topic would be taken for one that was there before."""
+    """If ids repeated, a new topic would be mistaken for an earlier one."""
     with EmbeddedKafka(seed=7, data_dir=tmp_path) as kafka:
         cluster_id, name, *before, _ = choices(kafka)
         kafka.delete_topic("orders")

@@ -1,9 +1,8 @@
-"""Every setting works, or is in the table of those that do not.
+"""Every setting works, or is in the table of settings without effect.
 
-One broker runs with each of its settings at a value that is not the default. For each there is a
-probe: it looks into the part that obeys the setting. Those that can change at run time are changed
-by a client, and the probe is asked again. A key that has neither a probe nor a row in the table
-fails here.
+One broker runs with each setting at a value other than the default. Each setting has a probe, which
+looks into the part that obeys it. A client then changes the dynamic settings, and the probe looks
+again. A key without a probe or a row in the table fails here.
 """
 
 import inspect
@@ -68,7 +67,7 @@ ROOT: Final = Path(log_config.__file__).parents[1]
 
 Probe = Callable[[Broker], Any]
 
-# -- how the parts are reached
+# -- access to the parts
 
 
 def cleaner_backoff_ms(broker: Broker) -> float | None:
@@ -78,7 +77,7 @@ def cleaner_backoff_ms(broker: Broker) -> float | None:
 
 
 def local_partitions(coordinator: CoordinatorRuntime[Any, Any]) -> LocalPartitions:
-    """The logs of the coordinator's partitions, whatever its shards and effects are."""
+    """The logs of the coordinator's partitions, whatever the types of its shards and effects."""
     logs = coordinator._host._logs
     assert isinstance(logs, LocalPartitions)
     return logs
@@ -123,12 +122,12 @@ def txn(name: str) -> Probe:
 
 
 def times(factor: int, probe: Probe) -> Probe:
-    """For a part that counts in other units than the setting."""
+    """For a part that uses another unit than the setting."""
     return lambda broker: probe(broker) / factor
 
 
 def read_by(module: ModuleType, name: str) -> Probe:
-    """For a setting that is read when it is needed, from the settings in force."""
+    """For a setting that is read on demand from the current settings."""
 
     def probe(broker: Broker) -> ConfigValue:
         assert f'"{name}"' in inspect.getsource(module), f"{module.__name__} does not read {name}"
@@ -138,7 +137,7 @@ def read_by(module: ModuleType, name: str) -> Probe:
 
 
 def limit_of_groups(name: str) -> Probe:
-    """For the limits of what a group may set: those in force are passed to the check."""
+    """For a limit on what a group may set: the check gets the current limits."""
 
     def probe(broker: Broker) -> ConfigValue:
         assert name in {
@@ -166,7 +165,7 @@ def internal(*, of_groups: bool) -> Callable[[Broker], tuple[int, int, dict[str,
 
 
 def remote_leader(broker: Broker) -> RemoteLeader:
-    """The way to a leader in another process; a cluster of one process has no use for it."""
+    """The connection to a leader in another process, which a cluster in one process never needs."""
     find_peer, broker._find_peer = broker._find_peer, None
     try:
         leader = broker._reach_leader(BrokerId(1), lambda *_: None)
@@ -177,7 +176,7 @@ def remote_leader(broker: Broker) -> RemoteLeader:
 
 
 def connection_timeout_ms(broker: Broker) -> int:
-    """What a session on a real ZooKeeper is opened with, by a process and by a cluster."""
+    """The timeout with which a process and a cluster open a session on a real ZooKeeper."""
     made: list[int] = []
 
     class Kazoo:
@@ -185,7 +184,7 @@ def connection_timeout_ms(broker: Broker) -> int:
             made.append(connect_timeout_ms)
 
         def on_session_change(self, listener: object) -> None:
-            """Nothing changes."""
+            """Never changes."""
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(broker_process, "KazooZk", Kazoo)
@@ -199,7 +198,7 @@ def connection_timeout_ms(broker: Broker) -> int:
 
 def session_timeout_ms(broker: Broker) -> int:
     store: ZkStore = broker._zk_store
-    return store._timeout_ms  # type: ignore[attr-defined]  # the one in memory
+    return store._timeout_ms  # type: ignore[attr-defined]  # the in-memory store
 
 
 def default_assignors(broker: Broker) -> tuple[str, ...]:
@@ -382,7 +381,7 @@ PROBES: Final[Mapping[str, Probe]] = {
 ONE_VALUE: Final[Mapping[str, str]] = {
     "offsets.commit.required.acks": "no other is accepted (test_config)",
 }
-"""Settings that have one value only."""
+"""Settings that accept only one value."""
 
 FACTS: Final = frozenset(
     {
@@ -395,18 +394,18 @@ FACTS: Final = frozenset(
         "zookeeper.connect",
     }
 )
-"""Settings that say what a broker is; `test_configs` of the wire tests asks a client for them."""
+"""Settings that identify a broker; the wire tests' `test_configs` reads them with a client."""
 
-#: Values that a rule of thumb would get wrong, for the start and for the change.
+#: Values at the start and after the change, where the rule below would pick a wrong one.
 VALUES: Final[Mapping[str, tuple[object, object]]] = {
     "broker.rack": ("r1", None),
     "compression.gzip.level": (5, None),
     "compression.type": ("zstd", None),
-    "default.replication.factor": (1, None),  # there is one broker
+    "default.replication.factor": (1, None),  # there is only one broker
     "group.consumer.assignors": (("range",), None),
     "group.consumer.migration.policy": ("upgrade", None),
     "group.coordinator.rebalance.protocols": (("classic",), None),
-    "log.cleaner.enable": (True, None),  # else nothing of it can be seen
+    "log.cleaner.enable": (True, None),  # a disabled cleaner shows nothing
     "log.message.timestamp.type": ("LogAppendTime", None),
     "max.connection.creation.rate": (5000, 6000),
     "max.connections": (500, 400),
@@ -428,7 +427,7 @@ VALUES: Final[Mapping[str, tuple[object, object]]] = {
 
 
 def some_value(key: ConfigKey, *, step: int) -> Any:
-    """A value that is not the default, and another one for the next step."""
+    """A value other than the default, and another one for the next step."""
     if key.name in VALUES:
         return VALUES[key.name][step - 1]
     if key.type is ConfigType.BOOLEAN:
@@ -478,7 +477,7 @@ def broker(kafka: EmbeddedKafka) -> Broker:
 
 @pytest.fixture(scope="module")
 def started(broker: Broker) -> Mapping[str, object]:
-    """What the probes saw before anything was changed."""
+    """The probes' results before any change."""
     return {name: probe(broker) for name, probe in PROBES.items()}
 
 
@@ -486,14 +485,14 @@ def started(broker: Broker) -> Mapping[str, object]:
 def changed(
     kafka: EmbeddedKafka, broker: Broker, started: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """What the probes saw after a client has changed all that can change."""
+    """The probes' results after a client has changed every dynamic setting."""
     alter(kafka, ResourceType.BROKER, "1", CHANGED_TO)
     drain_controller(broker)
     return {name: PROBES[name](broker) for name in CHANGED_TO}
 
 
 def drain_controller(broker: Broker) -> None:
-    """Returns when the controller has done all that it was asked before."""
+    """Waits until the controller has handled all earlier events."""
     answered = threading.Event()
     broker.require_controller().list_partition_reassignments(None, lambda *_: answered.set())
     assert answered.wait(WAIT_S)
@@ -530,7 +529,7 @@ def test_a_broker_setting_works_or_is_in_the_table(name: str) -> None:
         "the table": find_inert(name) is not None,
     }
     found = [home for home, is_there in homes.items() if is_there]
-    assert len(found) == 1, f"{name} has {found or 'neither a probe nor a row in the table'}"
+    assert len(found) == 1, f"{name} has {found or 'no probe and no row in the table'}"
 
 
 def test_what_is_probed_exists() -> None:
@@ -586,7 +585,7 @@ def test_a_change_of_a_setting_without_effect_is_refused_with_the_reason(
         with pytest.raises(KafkaException, match=f"{name}.* has no effect: .") as told:
             alter(kafka, ResourceType.BROKER, "1", {name: value})
         assert told.value.args[0].code() == KafkaError.INVALID_REQUEST
-    alter(kafka, ResourceType.BROKER, "1", {"num.replica.fetchers": "1"})  # that is how it is
+    alter(kafka, ResourceType.BROKER, "1", {"num.replica.fetchers": "1"})  # its actual value
 
 
 def test_a_setting_without_effect_is_described_as_read_only(kafka: EmbeddedKafka) -> None:
@@ -632,7 +631,7 @@ def test_one_client_more_than_there_may_be_waits() -> None:
             sent = waiting.send(MetadataRequest(topics=None), 9)
             assert first.call(MetadataRequest(topics=None), 9).brokers
             assert server._quota.count == 1
-        with waiting:  # the first one is gone
+        with waiting:  # the first connection is closed
             assert waiting.receive(MetadataRequest(topics=None), 9, sent).brokers
 
 
@@ -704,7 +703,7 @@ def as_log_has_it(value: object) -> object:
 
 
 def is_read(field: str) -> bool:
-    """Whether product code reads this setting of a log."""
+    """Whether product code reads this field of a log's config."""
     derived = {"cleanup_policy": "compacts", "message_timestamp_type": "uses_append_time"}
     wanted = f".{derived.get(field, field)}"
     return any(

@@ -1,4 +1,4 @@
-"""A cluster is put back to what it was, as often as a test likes."""
+"""A test restores a cluster to an earlier state, as often as it likes."""
 
 import errno
 import os
@@ -45,7 +45,7 @@ def texts(topic: Any, **how: str) -> Any:
 def numbered_batch(
     kafka: EmbeddedKafka, topic: str, producer_id: int, sequence: int
 ) -> tuple[Any, ErrorCode]:
-    """Writes a batch with a sequence number of the caller's choice; its offset and error."""
+    """Writes a batch with the given sequence number; returns its offset and error."""
     records = build_batch(
         [(kafka.clock.now_ms(), None, b"numbered", ())],
         producer_id=producer_id,
@@ -119,7 +119,9 @@ def test_producers_are_remembered_with_their_sequence_numbers(kafka: EmbeddedKaf
     then = kafka.snapshot()
     assert numbered_batch(kafka, "orders", producer_id, 1) == (1, ErrorCode.NONE)
     kafka.restore(then)
-    assert numbered_batch(kafka, "orders", producer_id, 0) == (0, ErrorCode.NONE), "a duplicate"
+    assert numbered_batch(kafka, "orders", producer_id, 0) == (0, ErrorCode.NONE), (
+        "a duplicate was stored"
+    )
     assert numbered_batch(kafka, "orders", producer_id, 1) == (1, ErrorCode.NONE)
     refused = numbered_batch(kafka, "orders", producer_id, 7)
     assert refused == (-1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -153,7 +155,7 @@ def test_an_open_transaction_is_open_again(kafka: EmbeddedKafka) -> None:
     kafka.restore(then)
     assert texts(orders, isolation="read_uncommitted") == ["undecided"]
     successor = make_producer(kafka, **settings)
-    successor.init_transactions(20)  # aborts what its predecessor left
+    successor.init_transactions(20)  # aborts its predecessor's transaction
     successor.begin_transaction()
     send(successor, "orders", b"decided")
     successor.commit_transaction(20)
@@ -252,18 +254,20 @@ def test_a_directory_keeps_groups_and_producers_too(tmp_path: Path) -> None:
         send(producer, "orders", b"undecided")
     with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
         assert committed(kafka, "readers", "orders") == 1
-        assert numbered_batch(kafka, "orders", 77, 0) == (0, ErrorCode.NONE), "a duplicate"
+        assert numbered_batch(kafka, "orders", 77, 0) == (0, ErrorCode.NONE), (
+            "a duplicate was stored"
+        )
         assert numbered_batch(kafka, "orders", 77, 1) == (2, ErrorCode.NONE)
         orders = kafka.existing_topic("orders")
         assert len(orders.read(isolation="read_uncommitted")) == 3
-        assert len(orders.read()) == 1, "the transaction is open again"
+        assert len(orders.read()) == 1, "the transaction did not stay open"
         successor = make_producer(kafka, **{"transactional.id": "tx", "request.timeout.ms": 5_000})
         successor.init_transactions(20)
         assert len(orders.read()) == 2
 
 
 def serve(data_dir: Path, use: Any) -> None:
-    """Runs `embedkafka serve` until `use` has been called with its address."""
+    """Runs `embedkafka serve` and calls `use` with its address."""
     command = [sys.executable, "-m", "embedkafka.cli", "serve", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
         use(process.stdout.readline().removeprefix("BOOTSTRAP ").strip())
@@ -327,7 +331,7 @@ def test_a_state_in_which_no_broker_ran_is_put_back() -> None:
 
 
 class KilledAtEveryStep:
-    """Keeps what a process that is killed leaves, for every change that this thread makes."""
+    """Copies the data directory before every change this thread makes, as a kill would leave it."""
 
     CHANGES = ("replace", "make_directory", "remove", "remove_tree", "copy", "link")
 
@@ -344,7 +348,7 @@ class KilledAtEveryStep:
         def keep_and_change(*arguments: Any) -> Any:
             if self._thread is threading.current_thread():
                 self._keep()
-                if last:  # from here on brokers write too
+                if last:  # from here on, brokers write too
                     self._thread = None
             return change(*arguments)
 

@@ -1,4 +1,4 @@
-"""Logs of partitions that went elsewhere while their broker was down."""
+"""Logs of partitions that moved elsewhere while their broker was down."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def directories(kafka: EmbeddedKafka, broker_id: int, topic: str) -> list[str]:
 
 
 def move_away(kafka: EmbeddedKafka, topic: str) -> Any:
-    """Kills a follower and moves its replica to another broker; the one that was killed."""
+    """Kills a follower and moves its replica to another broker; returns the dead one."""
     replicas = replicas_of(kafka, topic)
     (dead,) = replicas - {kafka.leader_of(topic)}
     kafka.broker(dead).kill()
@@ -51,7 +51,7 @@ def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka: EmbeddedKa
 
 
 def test_a_replica_whose_topic_is_deleted_meanwhile_is_set_aside(kafka: EmbeddedKafka) -> None:
-    """The deletion does not wait for it, so the broker finds a log of no topic when it starts."""
+    """The deletion does not wait for the broker, which finds a log without a topic at its start."""
     topic = kafka.topic("orders", replication=3)
     topic.send_many(["a"])
     dead = kafka.broker(next(b for b in (1, 2, 3) if b != kafka.leader_of("orders")))

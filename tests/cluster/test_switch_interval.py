@@ -1,4 +1,4 @@
-"""The interpreter's switch interval is borrowed while a cluster runs, and given back."""
+"""A running cluster shortens the interpreter's switch interval and restores it at the end."""
 
 import sys
 from collections.abc import Iterator

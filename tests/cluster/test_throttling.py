@@ -1,4 +1,4 @@
-"""A reassignment that is throttled goes slowly, and holds nobody else up (KIP-73)."""
+"""A throttled reassignment is slow and delays nothing else (KIP-73)."""
 
 import contextlib
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ UNLIMITED = str(2**63 - 1)
 
 @pytest.fixture
 def kafka_at_rate() -> Iterator[Any]:
-    """Starts three brokers with a rate of their own."""
+    """Starts three brokers with a given throttle rate."""
     with contextlib.ExitStack() as running:
         yield lambda role, rate: running.enter_context(
             EmbeddedKafka(brokers=3, config={f"{role}.replication.throttled.rate": rate})
@@ -70,9 +70,9 @@ def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka_at_rate: Any, r
     reassign(kafka, "moving", [target])
 
     eventually(lambda: end_offset(kafka, target, "moving") > 0, "the first records have come")
-    staying.send_many([VALUE] * COUNT)  # acknowledged by all three
+    staying.send_many([VALUE] * COUNT)  # all three brokers acknowledge them
     assert 0 < end_offset(kafka, target, "moving") < COUNT
-    kafka.broker(first).kill()  # the next controller goes on with it
+    kafka.broker(first).kill()  # the next controller resumes the reassignment
     kafka.await_controller()
     kafka.broker(first).start()
     assert replicas_of(kafka, "moving") == {source, target}

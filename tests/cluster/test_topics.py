@@ -1,4 +1,4 @@
-"""What a test author does with a topic handle."""
+"""A test author's use of a topic handle."""
 
 import threading
 from collections.abc import Iterator
@@ -71,14 +71,14 @@ def test_a_topic_grows_and_goes(kafka: EmbeddedKafka) -> None:
     kafka.add_partitions(topic.name, 4)
     assert topic.send("x", partition=3).partition == 3
     kafka.delete_topic(topic.name)
-    assert topic.name not in kafka.describe()  # no broker has a replica of it left
+    assert topic.name not in kafka.describe()  # no broker has a replica left
     again = kafka.topic(topic.name)
     assert again.read() == []
 
 
 @pytest.mark.parametrize("count", [33_000_000, 2**31 - 1])
 def test_a_number_alone_does_not_stop_a_broker(kafka: EmbeddedKafka, count: Any) -> None:
-    """It is refused before replicas are placed, on a thread that serves others as well."""
+    """The request is refused before placement, which would block a thread that serves others."""
     topic = kafka.topic()
     with pytest.raises(EmbedKafkaError, match="POLICY_VIOLATION"):
         kafka.topic("large", partitions=count)
@@ -100,7 +100,7 @@ def test_spark_is_told_where_to_read(kafka: EmbeddedKafka) -> None:
 def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By topic id, as the Java client does it: by then the id has no name any more."""
+    """By topic id, as the Java client produces: after the deletion, the id has no name."""
     kafka.topic("orders", replication=3)
     topic_id = kafka.broker(1)._lifecycle.require_broker().metadata.snapshot.topic_ids["orders"]
     leader = kafka.leader_of("orders")
@@ -119,7 +119,7 @@ def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
 
 
 def note_waiting(handle: BrokerHandle, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set once a produce waits for replicas at this broker."""
+    """An event that is set once a produce request waits for replicas at this broker."""
     waits = threading.Event()
     purgatory = handle._lifecycle.require_broker().replicas.waiters.produce
     watch = purgatory.try_complete_else_watch

@@ -1,4 +1,4 @@
-"""Waiting for facts: it ends when they are there, and tells what was there instead."""
+"""Waiting for facts: it ends when they hold, and reports what held instead."""
 
 import threading
 

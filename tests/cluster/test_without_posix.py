@@ -1,9 +1,9 @@
-"""A cluster serves records where Python lacks what only POSIX systems, or only Linux, have."""
+"""A cluster works on a Python without the features of POSIX systems, or of Linux."""
 
 import subprocess
 import sys
 
-#: Runs before anything else is imported. `sys.platform` stays: the standard library goes by it.
+#: Runs before any other import. `sys.platform` is unchanged: the standard library depends on it.
 TAKE_AWAY = """
 import os, select, signal, sys
 import _socket  # `socket` looks there when it is imported

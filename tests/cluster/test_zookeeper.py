@@ -1,4 +1,4 @@
-"""Brokers on a real ZooKeeper: three processes that replicate over the wire, and lose nothing.
+"""Brokers on a real ZooKeeper: three processes that replicate over the wire and lose nothing.
 
 One ZooKeeper and one cluster of processes serve the whole module; `kafka` is that cluster, healed.
 """
@@ -141,9 +141,9 @@ def test_nothing_is_lost_when_zookeeper_stands_still_for_longer_than_sessions_la
     with sending(kafka, "timeless", partitions=3) as sender:
         sender.await_acks(50)
         os.kill(zookeeper.pid, signal.SIGSTOP)
-        time.sleep(2 * SESSION_TIMEOUT_MS / 1000)  # no server is there to ask
+        time.sleep(2 * SESSION_TIMEOUT_MS / 1000)  # a stopped server cannot tell us
         os.kill(zookeeper.pid, signal.SIGCONT)
-        # Which sessions expire, and which come back in time, is ZooKeeper's choice.
+        # ZooKeeper decides which sessions expire and which survive.
         kafka.await_fact(lambda: kafka.zk.brokers().keys() == {1, 2, 3}, "three brokers")
         sender.await_acks(50)
     assert sender.errors == []
@@ -196,7 +196,7 @@ def test_a_former_leader_gives_up_what_no_follower_had(kafka: Processes) -> None
     followers = {1, 2, 3} - {former}
     for follower in followers:
         kafka.signal(follower, signal.SIGSTOP)
-    for number in range(4):  # the first may answer fetches that waited
+    for number in range(4):  # the first may complete fetches that were waiting
         answer = kafka.produce_to(former, "diverging", b"lost-%d" % number)
         assert answer is ErrorCode.NONE
     kafka.kill(former)

@@ -16,7 +16,7 @@ from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import SystemClock
 
 QUICK = {
-    # A leader that is gone, or stands still, is noticed in a fraction of a second.
+    # Notice a dead or stalled leader within a fraction of a second.
     "topic.metadata.refresh.interval.ms": 100,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
@@ -31,7 +31,7 @@ ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
 
 class Addressed(Protocol):
-    """A cluster, in this process or in several, that clients can find."""
+    """A cluster that clients can reach, in one process or in several."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -79,20 +79,20 @@ def make_consumer(
 
 
 def send(producer: Any, topic: str, value: Any, partition: int = 0, timeout_s: float = 20.0) -> Any:
-    """Writes one record; its acknowledgement, or the error that it ended with."""
+    """Writes one record; returns its acknowledgement or its final error."""
     outcome = []
     producer.produce(
         topic, value, partition=partition, on_delivery=lambda *result: outcome.append(result)
     )
     producer.flush(timeout_s)
-    assert outcome, f"no word on {value!r} in {timeout_s} s"
+    assert outcome, f"no delivery report for {value!r} in {timeout_s} s"
     return outcome[0]
 
 
 def produce_to(
     handle: BrokerHandle, topic: str, value: bytes, partition: int = 0, timeout_ms: int = 500
 ) -> ErrorCode:
-    """Writes one record to exactly this broker with acks=all; the error code of its answer."""
+    """Writes one record with acks=all to exactly this broker; returns the answer's error code."""
     records = build_batch([(0, None, value, ())])
     data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(records))
     request = ProduceRequest(
@@ -111,16 +111,16 @@ def produce_to(
 
 
 class Sender:
-    """Writes numbered records to the partitions of a topic, from a thread of its own.
+    """Writes numbered records to the partitions of a topic from a separate thread.
 
-    `acked` has what was acknowledged, in order, by partition: triples of offset, name and number.
-    A `strict` sender has one request at a time under way to each broker. A client that gives up
-    for good, as librdkafka does when a broker that was cut off surprises it, is replaced by one
-    with another name, and strict.
+    `acked` has the acknowledged records in order, by partition: triples of offset, name and number.
+    A `strict` sender has one request in flight per broker. A client that fails for good, as
+    librdkafka does when a broker that was cut off surprises it, is replaced by a strict one with
+    another name.
 
-    A sender that is not strict makes itself known to every partition first. A log takes any
-    sequence number from a producer that it does not know (KIP-360): if the first of several
-    requests under way is refused and the second is not, librdkafka counts both as written.
+    A sender that is not strict first writes to every partition once. A log takes any sequence
+    number from a producer it does not know (KIP-360): if the first of several requests in flight is
+    refused and the second is not, librdkafka counts both as written.
     """
 
     def __init__(
@@ -159,18 +159,18 @@ class Sender:
         return self
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """Sends no more, and waits for a word on everything that was sent."""
+        """Stops sending and waits for the outcome of every record."""
         self._ended.set()
         self._thread.join()
         left = self._producer.flush(timeout_s)
-        assert left == 0, f"{left} records of {self.name} neither acknowledged nor refused"
+        assert left == 0, f"{left} records of {self.name} were neither acknowledged nor refused"
 
     def await_acks(self, count: int = 1, timeout_s: float = 20.0) -> None:
-        """Waits for `count` acknowledgements from now on."""
+        """Waits for `count` further acknowledgements."""
         wanted = self.count + count
         with self._moved:
             reached = self._moved.wait_for(lambda: self.count >= wanted, timeout_s)
-        assert reached, f"{self.count - wanted + count} of {count} acknowledgements in time"
+        assert reached, f"{self.count - wanted + count} of {count} acknowledgements arrived in time"
 
     @property
     def count(self) -> int:
@@ -178,7 +178,7 @@ class Sender:
 
     @property
     def life(self) -> str:
-        """The name under which records are written now."""
+        """The name of the current client."""
         return f"{self.name}/{len(self.deaths)}"
 
     def _run(self) -> None:
@@ -227,7 +227,7 @@ def sending(kafka: Addressed, topic: str, **settings: Any) -> Iterator[Sender]:
 
 
 def assert_nothing_lost(kafka: Readable, sender: Sender) -> None:
-    """Everything acknowledged is there, once, where the acknowledgement said, and in order."""
+    """Every acknowledged record is there once, at the acknowledged offset, and in order."""
     messages = kafka.existing_topic(sender.topic).read(timeout_s=30)
     found: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for message in messages:
@@ -235,11 +235,11 @@ def assert_nothing_lost(kafka: Readable, sender: Sender) -> None:
     for partition, acked in sender.acked.items():
         for offset, life, number in acked:
             assert found[partition].get(offset) == f"{life}:{number}", (
-                f"{sender.topic}-{partition} offset {offset} should hold record {number}, has "
+                f"{sender.topic}-{partition} offset {offset} should hold record {number}, but has "
                 f"{found[partition].get(offset)}"
             )
     for partition, by_offset in found.items():
         values = [text for _, text in sorted(by_offset.items())]
-        assert len(values) == len(set(values)), f"{sender.topic}-{partition} has a record twice"
+        assert len(values) == len(set(values)), f"{sender.topic}-{partition} has duplicate records"
         numbers = [int(text.rpartition(":")[2]) for text in values]
         assert numbers == sorted(numbers), f"{sender.topic}-{partition} is out of order"
