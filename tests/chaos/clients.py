@@ -138,7 +138,8 @@ class _Client:
         """A group begins no partition before what it had committed by the tick `since`.
 
         A former coordinator that is cut off does not know that it was replaced. It answers with
-        the offsets it knew, in Apache Kafka too, so only the elected coordinator is to blame.
+        the offsets it knew, in Apache Kafka too. So does a former leader, for which an offset
+        beyond the end of its log is out of range. Only those who were elected are to blame.
         """
         group = consumer.group
         self._world.note(f"{self.name} begins {topic}-{partition} at {offset}")
@@ -147,12 +148,15 @@ class _Client:
             if where != [group, topic, partition] or acked >= since or committed <= offset:
                 continue
             if lineage.fate(sent, acked) is Fate.KEPT and not self._ended.is_set():
+                cluster = self._world.cluster
                 asked = consumer.coordinator_asked()
-                is_former = self._world.cluster.is_former_coordinator(group, asked)
-                blame = self._world.note if is_former else self._world.complain
+                resetter = consumer.last_reset_by(topic, partition)
+                is_excused = cluster.is_former_coordinator(group, asked)
+                is_excused |= cluster.is_former_leader(topic, partition, resetter)
+                blame = self._world.note if is_excused else self._world.complain
                 blame(
                     f"{self.name} of {group} begins {topic}-{partition} at {offset} though "
-                    f"{committed} is committed; it asked {asked}"
+                    f"{committed} is committed; it asked {asked}, and {resetter} reset it"
                 )
                 return False
         return True
@@ -185,7 +189,7 @@ recent_logs: list[RecentLog] = []
 
 
 class GroupConsumer(Consumer):
-    """A consumer that knows its group and, from its log, which coordinator it asked last."""
+    """A consumer that knows its group and, from its log, which brokers it asked last."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.group: str = settings["group.id"]
@@ -195,8 +199,15 @@ class GroupConsumer(Consumer):
 
     def coordinator_asked(self) -> int | None:
         """The broker of the last OffsetFetch, unless the log has lost it."""
+        return self._last_broker(r"GroupCoordinator/(\d+): .* OffsetFetchRequest")
+
+    def last_reset_by(self, topic: str, partition: int) -> int | None:
+        """The broker for which an offset was out of range, if there was one."""
+        return self._last_broker(rf"{topic} \[{partition}\]: offset reset .*, broker (\d+)\)")
+
+    def _last_broker(self, pattern: str) -> int | None:
         for line in reversed(self._recent.lines.copy()):
-            if found := re.search(r"GroupCoordinator/(\d+): .* OffsetFetchRequest", line):
+            if found := re.search(pattern, line):
                 return int(found[1])
         return None
 

@@ -117,7 +117,11 @@ class InProcess:
     def is_former_coordinator(self, group: str, broker: int | None) -> bool:
         """Whether the group has another coordinator, whatever this broker believes."""
         partition = coordinator_partition(group, OFFSETS_PARTITIONS)
-        elected = self.kafka.describe_partition(GROUP_METADATA_TOPIC, partition).leader
+        return self.is_former_leader(GROUP_METADATA_TOPIC, partition, broker)
+
+    def is_former_leader(self, topic: str, partition: int, broker: int | None) -> bool:
+        """Whether the partition has another leader, whatever this broker believes."""
+        elected = self.kafka.describe_partition(topic, partition).leader
         return broker is not None and broker != elected
 
     def check(self) -> None:
@@ -130,7 +134,8 @@ class InProcess:
     def close(self) -> None:
         """The evidence is saved first, where it would go with the cluster."""
         if not self._plan.data_dir:
-            shutil.copytree(self.log_dirs, self._directory / "data", dirs_exist_ok=True)
+            with suppress(shutil.Error):  # a file that the cluster removed or renamed just now
+                shutil.copytree(self.log_dirs, self._directory / "data", dirs_exist_ok=True)
         self.kafka.close()
         self.kafka.check()
 
@@ -355,6 +360,10 @@ class Served:
 
     def is_former_coordinator(self, group: str, broker: int | None) -> bool:
         """Never: this cluster runs as a whole or not at all."""
+        return False
+
+    def is_former_leader(self, topic: str, partition: int, broker: int | None) -> bool:
+        """Never, for the same reason."""
         return False
 
     def recover(self) -> None:

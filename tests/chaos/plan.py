@@ -111,9 +111,16 @@ class _Model:
     dead: set[int] = field(default_factory=set)
     paused: set[int] = field(default_factory=set)
     cut: bool = False
+    markers_are_late: bool = False
+    """Whether a marker may wait at a broker.
+
+    If its coordinator then loses the connection, or the clock jumps, the marker is sent again and
+    the late one ends the producer's next transaction: in Apache Kafka too, for clients without
+    version 2 of transactions, such as librdkafka. So neither is done after this.
+    """
 
     def copy(self) -> "_Model":
-        return _Model(set(self.dead), set(self.paused), self.cut)
+        return _Model(set(self.dead), set(self.paused), self.cut, self.markers_are_late)
 
 
 class Plan:
@@ -195,7 +202,8 @@ class Plan:
             late = _parse(LATE_MARKERS)
             offer(3, late.act, *late.arguments)
         offer(3, "lose_answers", rng.choice(list(everyone)), rng.choice([1, 1, 3]))
-        offer(2, "advance", rng.choice([1, 10, 61]))
+        if not model.markers_are_late:
+            offer(2, "advance", rng.choice([1, 10, 61]))
         offer(1, "depose")
         offer(2, "snapshot")
         if snapshots:
@@ -228,7 +236,7 @@ class Plan:
         if self.brokers > 1:
             offer(3, "reassign", *self._reassignment())
             offer(1, "elect")
-            if away < most_away and not model.cut:
+            if away < most_away and not model.cut and not model.markers_are_late:
                 minority = rng.sample(up, rng.randint(1, min(most_away - away, len(up))))
                 offer(4, "partition", tuple(sorted(minority)))
         weights = [weight for weight, _, _ in choices]
@@ -249,6 +257,8 @@ class Plan:
             model.cut = True
         elif act == "heal":
             model.cut = False
+        elif act == "fault" and tuple(arguments[:2]) == ("WRITE_TXN_MARKERS", "delay"):
+            model.markers_are_late = True
         elif act in ("kill_all", "stop_all", "reset", "reopen"):
             model.dead.clear()
             model.paused.clear()

@@ -13,7 +13,7 @@ from embedkafka.protocol.messages.transactions import (
     ListTransactionsRequest,
     WriteTxnMarkersRequest,
 )
-from tests.wire.one_partition import LATEST, Answer, list_offset
+from tests.wire.one_partition import LATEST, Answer, fetch, list_offset, values_of
 from tests.wire.raw_client import RawClient
 from tests.wire.raw_transaction import ADD_AS_BROKER, COMMIT_V2, PRODUCE_V2, RawTransaction
 
@@ -171,19 +171,33 @@ def test_one_unknown_partition_spoils_the_whole_request(
     assert transaction.describe().transaction_state == "Empty"
 
 
+def mark(
+    raw: RawClient,
+    transaction: RawTransaction,
+    *,
+    commit: bool,
+    coordinator_epoch: int,
+    topic: str | None = None,
+) -> ErrorCode:
+    """Ends the producer's transaction in one partition, as its coordinator would."""
+    marker = _Marker(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        transaction_result=commit,
+        topics=[_Marker.Topic(name=topic or transaction.topic, partition_indexes=[0])],
+        coordinator_epoch=coordinator_epoch,
+    )
+    (answer,) = raw.call(WriteTxnMarkersRequest(markers=[marker]), 1).markers
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
 def test_an_admin_aborts_a_transaction_that_hangs(
     raw: RawClient, transaction: RawTransaction, topic: str
 ) -> None:
-    def mark(*, coordinator_epoch: int, topic: str = topic) -> ErrorCode:
-        marker = _Marker(
-            producer_id=transaction.producer_id,
-            producer_epoch=transaction.epoch,
-            transaction_result=False,
-            topics=[_Marker.Topic(name=topic, partition_indexes=[0])],
-            coordinator_epoch=coordinator_epoch,
+    def abort(*, coordinator_epoch: int, topic: str | None = None) -> ErrorCode:
+        return mark(
+            raw, transaction, commit=False, coordinator_epoch=coordinator_epoch, topic=topic
         )
-        (answer,) = raw.call(WriteTxnMarkersRequest(markers=[marker]), 1).markers
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     def last_stable_offset() -> int:
         return list_offset(raw, topic, LATEST, isolation_level=READ_COMMITTED).offset
@@ -191,12 +205,30 @@ def test_an_admin_aborts_a_transaction_that_hangs(
     transaction.add()
     transaction.send(b"stuck")
     assert last_stable_offset() == 0
-    assert mark(coordinator_epoch=-2) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert mark(coordinator_epoch=0, topic="nowhere") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert abort(coordinator_epoch=-2) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert abort(coordinator_epoch=0, topic="nowhere") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert last_stable_offset() == 0
-    assert mark(coordinator_epoch=100) == ErrorCode.NONE
+    assert abort(coordinator_epoch=100) == ErrorCode.NONE
     assert last_stable_offset() == 2
-    assert mark(coordinator_epoch=99) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert abort(coordinator_epoch=99) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_late_marker_ends_the_next_transaction_of_version_1(
+    raw: RawClient, transaction: RawTransaction, topic: str
+) -> None:
+    """Every transaction of this producer has the same epoch, so nothing tells them apart.
+
+    Version 2 was made for this (KIP-890): each transaction has its own epoch.
+    """
+    transaction.add()
+    transaction.send(b"first")
+    transaction.end(commit=True)
+    transaction.await_state("CompleteCommit")
+    transaction.add()
+    transaction.send(b"second")
+    assert mark(raw, transaction, commit=True, coordinator_epoch=100) == ErrorCode.NONE
+    assert b"second" in values_of(fetch(raw, topic, 0, isolation_level=READ_COMMITTED))
+    assert transaction.describe().transaction_state == "Ongoing"
 
 
 def test_whoever_starts_with_an_id_ends_its_open_transaction(
