@@ -6,7 +6,7 @@
     python -m tests.chaos --case "a process that is killed"
 
 A round that fails prints its seed, its plan and what was violated, and keeps its timeline and its
-logs. A stock client that hangs in a call fails no round by itself; it is counted.
+logs. A stock client that hangs or goes back fails no round by itself; it is counted.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def report(
     seed: int, case: str | None, outcome: str, found: dict[str, Any], evidence: Path
 ) -> None:
     plan = Plan(seed, case)
-    client = f", {len(found['client'])} hangs of clients" if found.get("client") else ""
+    client = f", {len(found['client'])} faults of clients" if found.get("client") else ""
     counts = ""
     if "seconds" in found:
         counts = (
@@ -118,18 +118,18 @@ def report(
 def run_rounds(rounds: list[tuple[int, str | None]], workers: int, evidence: Path) -> bool:
     """Whether all rounds, pairs of a seed and a case or None, have passed."""
     outcomes: Counter[str] = Counter()
-    hangs, began = 0, time.monotonic()
+    faults, began = 0, time.monotonic()
     failed: list[str] = []
     with ThreadPoolExecutor(workers) as pool:
         results = pool.map(lambda round_: run_round(round_[0], round_[1], evidence), rounds)
         for (seed, case), (outcome, found) in zip(rounds, results, strict=True):
             outcomes[outcome] += 1
-            hangs += len(found.get("client", ()))
+            faults += len(found.get("client", ()))
             if outcome != PASSED:
                 failed.append(f"{seed} {case}" if case else str(seed))
             report(seed, case, outcome, found, evidence)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-    print(f"{len(rounds)} rounds: {summary}; {hangs} hangs of clients; ", end="")
+    print(f"{len(rounds)} rounds: {summary}; {faults} faults of clients; ", end="")
     print(f"{time.monotonic() - began:.0f} s", flush=True)
     if failed:
         print(f"failed seeds: {', '.join(failed)}", flush=True)

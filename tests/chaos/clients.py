@@ -205,6 +205,18 @@ class GroupConsumer(Consumer):
         """The broker for which an offset was out of range, if there was one."""
         return self._last_broker(rf"{topic} \[{partition}\]: offset reset .*, broker (\d+)\)")
 
+    def went_back_by_itself(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether the client began at this offset again, and no broker made it.
+
+        An answer to ListOffsets that arrives while a rebalance pauses the partition counts as
+        outdated in librdkafka 2.16. It asks again half a second later, though it has found its
+        place by then, and goes back to the beginning.
+        """
+        begun = f"Partition {topic} [{partition}] start fetching at offset {offset} "
+        lines = self._recent.lines.copy()
+        begins = sum(begun in line for line in lines)
+        return begins > 1 and self.last_reset_by(topic, partition) is None
+
     def _last_broker(self, pattern: str) -> int | None:
         for line in reversed(self._recent.lines.copy()):
             if found := re.search(pattern, line):
@@ -272,6 +284,9 @@ class Member(_Client):
                 self._close()
                 return
             if message.error() is None:
+                if self._went_back(message):
+                    self._close()
+                    return
                 self._check(message)
                 self._seen.add(message.value())
                 self._taken[message.partition()] = message.offset() + 1
@@ -314,6 +329,18 @@ class Member(_Client):
                 since = self._assigned_at
                 self._begins_rightly(self._consumer, self._topic, partition, offset, since)
         self._expected[partition] = offset + 1
+
+    def _went_back(self, message: Message) -> bool:
+        partition, offset = message.partition(), message.offset()
+        expected = self._expected.get(partition)
+        if expected is None or offset >= expected:
+            return False
+        if not self._consumer.went_back_by_itself(self._topic, partition, offset):
+            return False
+        self._world.timeline.blame_client(
+            f"{self.name} goes back from {expected} to {offset} of {self._topic}-{partition}"
+        )
+        return True
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._assigned_at = tick()

@@ -45,7 +45,7 @@ class Timeline:
             self.complaints.append(what)
 
     def blame_client(self, what: str) -> None:
-        """Counts a stock client that hangs in a call; this excuses nothing else."""
+        """Counts a stock client that hangs or goes back; this excuses nothing else."""
         self.note(f"CLIENT  {what}")
         with self._lock:
             self.client_faults.append(what)
