@@ -605,7 +605,7 @@ def _find_divergence(log: Log, request: PartitionFetch) -> EpochEnd | None:
     ):
         return None
     end = _end_of_epoch(log, epoch)
-    if end.end_offset == NO_OFFSET or end.epoch == NO_LEADER_EPOCH:
+    if end.end_offset == NO_OFFSET:
         raise ApiError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{log.topic_partition}: nothing is known of epoch {epoch} or earlier ones",

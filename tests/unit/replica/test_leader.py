@@ -331,6 +331,23 @@ def test_fetcher_that_read_from_another_log_learns_where_they_part(single: Node)
     assert fetched.values == []
 
 
+def test_fetcher_from_an_epoch_that_the_leader_has_not_seen_is_out_of_range(single: Node) -> None:
+    single.produce("a")
+    fetched = single.fetch(1, last_fetched_epoch=9, current_leader_epoch=0)
+    assert fetched.data.error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_fetcher_before_the_log_start_is_out_of_range_wherever_the_logs_part(single: Node) -> None:
+    single.produce("a", "b")
+    single.cluster.elect(1, to=[])
+    single.cluster.elect(1)
+    single.produce("c")
+    delete(single, 1)
+    fetched = single.fetch(0, last_fetched_epoch=1, current_leader_epoch=2)
+    assert fetched.data.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert single.fetch(1, last_fetched_epoch=1).data.diverging_epoch == (0, 2)
+
+
 # -- offsets
 
 
