@@ -9,6 +9,7 @@ import pytest
 from embedkafka.log.config import LogConfig
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.records.builder import build_batch
 from embedkafka.replica.fetch import ClientMetadata, EpochEnd, FetchParams, PartitionData
 from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher
 from embedkafka.replica.leader_endpoint import LeaderUnavailable
@@ -29,13 +30,14 @@ class Leader:
     def __init__(self) -> None:
         self.requests: list[Any] = []
         self.answers: list[PartitionData] = []
+        self.rounds: list[list[PartitionData]] = []  # before `answers`, which come every time
         self.offsets: dict[int, Any] = {}
         self.epoch_end: Any = None
         self.forgotten: list[TopicPartition] = []
 
     def fetch(self, partitions: Any) -> list[PartitionData]:
         self.requests += partitions
-        return self.answers
+        return self.rounds.pop(0) if self.rounds else self.answers
 
     def find_offset(self, topic_partition: TopicPartition, timestamp: int, epoch: int) -> Any:
         return raised_or(self.offsets[timestamp])
@@ -115,6 +117,21 @@ def test_consumers_of_a_follower_are_woken_only_by_news(
     follower.leader.answers = [PartitionData(TP, high_watermark=high_watermark, log_start_offset=0)]
     follower.fetcher.run_round([TP])
     assert follower.progress == progress
+
+
+@pytest.mark.parametrize(("wakes", "offsets"), [(False, [3]), (True, [3, 4])])
+def test_follower_reports_at_once_what_it_got_unless_fetches_wait_at_the_leader(
+    follower: Follower, wakes: bool, offsets: list[int]
+) -> None:
+    batch = build_batch([(5, None, b"d", ())], base_offset=3, leader_epoch=0)
+    news = PartitionData(TP, high_watermark=3, log_start_offset=0, records=memoryview(batch))
+    nothing = PartitionData(TP, high_watermark=3, log_start_offset=0)
+    follower.leader.wakes = wakes
+    follower.leader.rounds = [[news], [nothing]]
+    left = follower.fetcher.run_round([TP])
+    assert [request.fetch_offset for request in follower.leader.requests] == offsets
+    assert left.moved == ([] if wakes else [TP])
+    assert follower.log_end_offset == 4
 
 
 def test_partition_that_is_not_followed_holds_up_no_other(follower: Follower) -> None:
