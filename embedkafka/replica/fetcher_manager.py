@@ -44,20 +44,15 @@ class FetcherManager:
         self._open = True
 
     def follow(self, assignments: Mapping[TopicPartition, tuple[BrokerId, Followed]]) -> None:
+        """Follows these leaders; the partitions must not be followed yet."""
         by_loop: dict[FetcherLoop, dict[TopicPartition, tuple[BrokerId, Followed]]] = {}
-        left: dict[FetcherLoop, list[TopicPartition]] = {}
         with self._lock:
             if not self._open:
                 return  # a controller request that arrived while the broker stopped
             for topic_partition, (leader_id, followed) in assignments.items():
                 loop = self._loop_for(leader_id)
                 by_loop.setdefault(loop, {})[topic_partition] = (leader_id, followed)
-                before = self._loop_of.get(topic_partition, loop)
-                if before is not loop:
-                    left.setdefault(before, []).append(topic_partition)
                 self._loop_of[topic_partition] = loop
-        for loop, moved in left.items():
-            loop.unfollow(moved)
         for loop, part in by_loop.items():
             loop.follow(part)
 
