@@ -11,7 +11,7 @@ from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.builder import build_batch
 from embedkafka.replica.fetch import ClientMetadata, EpochEnd, FetchParams, PartitionData
-from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher
+from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher, Round
 from embedkafka.replica.leader_endpoint import LeaderUnavailable
 from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from embedkafka.replica.quota import ReplicationQuota
@@ -134,6 +134,24 @@ def test_follower_reports_at_once_what_it_got_unless_fetches_wait_at_the_leader(
     assert follower.log_end_offset == 4
 
 
+@pytest.mark.parametrize(
+    ("wakes", "high_watermark", "left"),
+    [
+        (False, 3, Round(again=[TP])),
+        (True, 3, Round()),
+        (True, 2, Round(unsettled=[TP])),
+        (True, 4, Round(put_off=[TP])),
+    ],
+    ids=["on the wire", "in sync", "not committed", "throttled by the leader"],
+)
+def test_when_a_partition_without_records_is_fetched_again(
+    follower: Follower, wakes: bool, high_watermark: int, left: Round
+) -> None:
+    follower.leader.wakes = wakes
+    follower.leader.answers = [PartitionData(TP, high_watermark=high_watermark, log_start_offset=0)]
+    assert follower.fetcher.run_round([TP]) == left
+
+
 def test_partition_that_is_not_followed_holds_up_no_other(follower: Follower) -> None:
     follower.fetcher.run_round([OTHER, TP])
     assert [request.topic_partition for request in follower.leader.requests] == [TP]
@@ -210,6 +228,13 @@ def test_follower_whose_role_has_changed_waits_for_its_next_epoch(
     assert follower.log_end_offset == 3
 
 
+def test_partition_that_was_stopped_is_not_fetched(follower: Follower) -> None:
+    follower.partition.stop()
+    follower.fetcher.run_round([TP])
+    assert follower.fetcher.find_state(TP) is FollowState.FAILED
+    assert follower.leader.requests == []
+
+
 def test_answer_for_a_partition_that_was_stopped_is_no_failure(follower: Follower) -> None:
     follower.fetcher.run_round([TP])
     follower.partition.stop()
@@ -257,6 +282,16 @@ def test_older_follower_goes_back_to_its_high_watermark_if_the_leader_knows_no_e
     older.leader.epoch_end = EpochEnd(-1, -1)
     older.fetcher.run_round([TP])
     assert older.log_end_offset == 1
+
+
+def test_older_follower_whose_role_has_changed_truncates_nothing(
+    cluster: ReplicaCluster, older: Follower
+) -> None:
+    cluster.elect(2, [1, 2])
+    older.leader.epoch_end = EpochEnd(0, 2)
+    older.fetcher.run_round([TP])
+    assert older.fetcher.find_state(TP) is FollowState.FAILED
+    assert (older.leader.requests, older.log_end_offset) == ([], 3)
 
 
 def test_older_follower_that_cannot_compare_epochs_compares_them_later(older: Follower) -> None:
