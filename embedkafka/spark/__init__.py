@@ -1,0 +1,39 @@
+"""Helpers for tests of Structured Streaming jobs.
+
+    from embedkafka.spark import drain, latest_by_key
+
+Each name below is imported when it is first used; PySpark is imported when it is called.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from embedkafka.spark.assertions import latest_by_key
+    from embedkafka.spark.queries import crash_between_write_and_commit, drain, restart
+    from embedkafka.spark.session import local_session
+
+_HOMES = {
+    "crash_between_write_and_commit": "queries",
+    "drain": "queries",
+    "latest_by_key": "assertions",
+    "local_session": "session",
+    "restart": "queries",
+}
+
+__all__ = [
+    "crash_between_write_and_commit",
+    "drain",
+    "latest_by_key",
+    "local_session",
+    "restart",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

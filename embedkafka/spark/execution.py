@@ -1,0 +1,164 @@
+"""Spark's side of a streaming query, as far as its public API does not show it.
+
+A query of PySpark stands for a `StreamExecution` in the JVM, which knows what PySpark does not
+tell: the options of its sources, the offsets it has committed, its sink, its trigger. All of this
+has been there since Spark 3.5; a query of Spark Connect has none of it.
+
+Owner: none. The JVM owns the execution; fields that its thread changes are volatile.
+Not here: waiting and deciding (`queries`).
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.spark.offsets import parse_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_ENDING: Final = frozenset({"AvailableNowTrigger", "OneTimeTrigger"})
+_INTERVAL: Final = "ProcessingTimeTrigger"
+_KNOWN_ARGUMENTS: Final = 10
+"""How many arguments of `startQuery` we give; the rest, which depend on the release, default."""
+
+
+class Execution:
+    """One run of a query. Any: objects of the JVM have no types."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether batches start at a fixed interval, and not as soon as there is something."""
+        trigger = self._stream.trigger()
+        return self._trigger == _INTERVAL and trigger.intervalMs() > 0
+
+    @property
+    def is_micro_batch(self) -> bool:
+        """Whether it runs in batches: not a continuous query."""
+        return self._trigger != "ContinuousTrigger"
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether it takes what is there when it starts, and ends."""
+        return self._trigger in _ENDING
+
+    @property
+    def trigger(self) -> str:
+        """The trigger, for a message."""
+        return str(self._stream.trigger().toString())
+
+    def kafka_sources(self) -> list[dict[str, str]]:
+        """The options of each Kafka source, with their names in lower case."""
+        leaves = self._stream.analyzedPlan().collectLeaves()
+        found = (leaves.apply(index) for index in range(leaves.size()))
+        return [
+            dict(leaf.extraOptions())
+            for leaf in found
+            if leaf.getClass().getSimpleName() == "StreamingRelationV2"
+            and leaf.sourceName() == "kafka"
+        ]
+
+    def committed_offsets(self) -> list[dict[TopicPartition, int]]:
+        """Of each Kafka source, the offsets up to which its batches are committed."""
+        committed = self._stream.committedOffsets().iterator()
+        offsets = []
+        while committed.hasNext():
+            offsets.append(parse_offsets(committed.next()._2().json()))
+        return [each for each in offsets if each]
+
+    def find_last_batch(self) -> int | None:
+        """The last committed batch."""
+        return _latest(self._stream.commitLog())
+
+    def find_last_planned_batch(self) -> int | None:
+        """The last batch whose offsets were chosen; it may not be committed yet."""
+        return _latest(self._stream.offsetLog())
+
+    def require_checkpoint(self) -> None:
+        """Raises `ConfigError` if the checkpoint is a temporary one, gone when the query stops."""
+        if _private(self._stream, "deleteCheckpointOnStop"):
+            raise ConfigError(
+                f"the query {self.name} has only a temporary checkpoint, which goes when it stops: "
+                'give it `.option("checkpointLocation", ...)`'
+            )
+
+    @property
+    def name(self) -> str:
+        """The query's name, or its id if it has none."""
+        return str(self._stream.name() or self._stream.id().toString())
+
+    def uncommit(self, batch: int) -> None:
+        """Takes back the commit of the last batch, so that the next run repeats it."""
+        self._stream.commitLog().purgeAfter(batch - 1)
+
+    def start_again(self) -> Any:
+        """Starts the query once more: same plan, sink, trigger, name and checkpoint."""
+        from pyspark import SparkContext
+
+        stream, jvm = self._stream, SparkContext._jvm
+        assert jvm is not None, "a query runs in a JVM"
+        session = stream.sparkSession()
+        manager = session.streams()
+        dataset = getattr(jvm, session.getClass().getPackage().getName()).Dataset
+        given = [
+            jvm.scala.Option.apply(stream.name()),
+            jvm.scala.Option.apply(stream.resolvedCheckpointRoot()),
+            dataset.ofRows(session, stream.analyzedPlan()),
+            _private(stream, "extraOptions"),
+            stream.sink(),
+            stream.outputMode(),
+            False,  # no temporary checkpoint
+            True,  # recover from the checkpoint
+            stream.trigger(),
+            stream.triggerClock(),
+        ]
+        assert len(given) == _KNOWN_ARGUMENTS
+        rest = range(_KNOWN_ARGUMENTS + 1, _count_arguments(manager, "startQuery") + 1)
+        defaults = [getattr(manager, f"startQuery$default${number}")() for number in rest]
+        return manager.startQuery(*given, *defaults)
+
+    @property
+    def _trigger(self) -> str:
+        return str(self._stream.trigger().getClass().getSimpleName()).rstrip("$")
+
+
+def find_execution(query: "StreamingQuery") -> Execution | None:
+    """The execution behind a query; None if the query is one of Spark Connect."""
+    wrapper: Any = getattr(query, "_jsq", None)
+    return None if wrapper is None else Execution(wrapper.streamingQuery())
+
+
+def require_execution(query: "StreamingQuery", use: str) -> Execution:
+    """The same; raises `ConfigError` for a query of Spark Connect."""
+    execution = find_execution(query)
+    if execution is None:
+        raise ConfigError(f"`{use}` needs a query of this process's own JVM, not of Spark Connect")
+    return execution
+
+
+def _latest(log: Any) -> int | None:
+    latest = log.getLatestBatchId()
+    return int(latest.get()) if latest.isDefined() else None
+
+
+def _count_arguments(target: Any, method: str) -> int:
+    return max(
+        int(found.getParameterCount())
+        for found in target.getClass().getMethods()
+        if found.getName() == method
+    )
+
+
+def _private(target: Any, name: str) -> Any:
+    """The value of a private field, of the object's class or one above it."""
+    class_ = target.getClass()
+    while class_ is not None:
+        for field in class_.getDeclaredFields():
+            if field.getName() == name:
+                field.setAccessible(True)
+                return field.get(target)
+        class_ = class_.getSuperclass()
+    raise ConfigError(f"Spark's {target.getClass().getSimpleName()} has no {name}")

@@ -1,0 +1,125 @@
+"""How far a query has read its topics, and how far it could.
+
+The end of a topic is what Spark's own source would ask for: the high watermark, or the last stable
+offset if the source reads committed records only. Either counts transaction markers, and so do the
+offsets that Spark commits.
+
+Owner: none; these are functions.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.runtime.ids import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+SourceOptions = Mapping[str, str]
+"""The options of a Kafka source, with their names in lower case, as Spark compares them."""
+
+_BOOTSTRAP: Final = "kafka.bootstrap.servers"
+_ISOLATION: Final = "kafka.isolation.level"
+_SECURITY: Final = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
+
+
+def parse_offsets(text: str | Mapping[str, Any] | None) -> dict[TopicPartition, int]:
+    """Offsets as Spark writes them: `{"orders": {"0": 5}}`; none for other kinds of sources."""
+    found = json.loads(text) if isinstance(text, str) else text
+    if not isinstance(found, Mapping):
+        return {}
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in found.items()
+        if isinstance(partitions, Mapping)
+        for partition, offset in partitions.items()
+    }
+
+
+def find_missing(
+    ends: Offsets, positions: Sequence[Offsets]
+) -> dict[TopicPartition, tuple[int | None, int]]:
+    """The partitions that some source has not read to the end: its position, and the end.
+
+    `positions` has the offsets of each source of one query. Two of them may read the same topic,
+    and each must get to its end. An empty partition needs no source.
+    """
+    missing: dict[TopicPartition, tuple[int | None, int]] = {}
+    for partition, end in ends.items():
+        reached = [offsets[partition] for offsets in positions if partition in offsets]
+        if end > 0 and min(reached, default=-1) < end:
+            missing[partition] = (min(reached, default=None), end)
+    return missing
+
+
+def describe_missing(missing: Mapping[TopicPartition, tuple[int | None, int]]) -> str:
+    """One line for the message of a timeout: `orders-0 at 3 of 5`."""
+    return ", ".join(
+        f"{partition} not read yet, {end} offsets"
+        if position is None
+        else f"{partition} at {position} of {end}"
+        for partition, (position, end) in sorted(missing.items())
+    )
+
+
+def end_offsets(options: SourceOptions, timeout_s: float) -> dict[TopicPartition, int]:
+    """The present ends of the partitions that a source with these options reads.
+
+    A topic that does not exist yet has none.
+    """
+    if secured := sorted(name for name in options if name.startswith(_SECURITY)):
+        raise ConfigError(
+            f"cannot ask for offsets with {secured[0]}: these options are for Java's client. Use "
+            "`query.processAllAvailable()`"
+        )
+    import confluent_kafka
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    uncommitted = options.get(_ISOLATION, "read_uncommitted") == "read_uncommitted"
+    level = confluent_kafka.IsolationLevel
+    isolation = level.READ_UNCOMMITTED if uncommitted else level.READ_COMMITTED
+    latest: Any = OffsetSpec.latest  # neither it nor the client has types
+    admin: Any = AdminClient({"bootstrap.servers": options[_BOOTSTRAP], "log_level": 2})
+    try:
+        metadata = admin.list_topics(timeout=timeout_s).topics
+        known = {name: set(found.partitions) for name, found in metadata.items()}
+        wanted = {
+            confluent_kafka.TopicPartition(*partition): latest()
+            for partition in choose_partitions(options, known)
+        }
+        if not wanted:
+            return {}
+        futures = admin.list_offsets(
+            wanted, isolation_level=isolation, request_timeout=max(timeout_s, 0.1)
+        )
+        return {
+            TopicPartition(partition.topic, partition.partition): future.result().offset
+            for partition, future in futures.items()
+        }
+    except confluent_kafka.KafkaException as error:
+        raise EmbedKafkaError(
+            f"cannot ask {options[_BOOTSTRAP]} for the ends of {describe_source(options)}: {error}"
+        ) from error
+
+
+def choose_partitions(options: SourceOptions, known: Mapping[str, set[int]]) -> set[TopicPartition]:
+    """The partitions that a source reads, of those that the cluster has."""
+    if "assign" in options:
+        given = json.loads(options["assign"])
+        assigned = {TopicPartition(t, p) for t, partitions in given.items() for p in partitions}
+        return {each for each in assigned if each.partition in known.get(each.topic, ())}
+    if "subscribe" in options:
+        topics = {name.strip() for name in options["subscribe"].split(",")} & known.keys()
+    else:
+        pattern = re.compile(options["subscribepattern"])
+        topics = {name for name in known if pattern.fullmatch(name) and name[:2] != "__"}
+    return {TopicPartition(name, partition) for name in topics for partition in known[name]}
+
+
+def describe_source(options: SourceOptions) -> str:
+    """What a source reads, as its options say it."""
+    for way in ("subscribe", "assign", "subscribepattern"):
+        if way in options:
+            return options[way]
+    return "no topic"

@@ -1,0 +1,221 @@
+"""Draining, restarting and crashing queries."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka, Topic
+from embedkafka.spark import crash_between_write_and_commit, drain, latest_by_key, restart
+from embedkafka.spark.frames import stream
+from tests.spark.conftest import TableQuery
+
+MANY = 40
+START_MS = 1_700_000_000_000
+
+
+def seen(query: TableQuery) -> list[str]:
+    return sorted(row.value for row in query.rows())
+
+
+def stopping(query: StreamingQuery, started: list[StreamingQuery]) -> StreamingQuery:
+    started.append(query)
+    return query
+
+
+@pytest.fixture
+def started() -> Iterator[list[StreamingQuery]]:
+    """Queries to stop after the test."""
+    queries: list[StreamingQuery] = []
+    yield queries
+    for query in queries:
+        query.stop()
+
+
+def into_topic(
+    frame: DataFrame, sink: Topic, checkpoint: Path, started: list[StreamingQuery]
+) -> StreamingQuery:
+    writer = frame.select("value").writeStream.format("kafka")
+    writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
+    writer = writer.option("topic", sink.name).option("checkpointLocation", str(checkpoint))
+    return stopping(writer.queryName("copy").start(), started)
+
+
+def test_a_drained_query_has_processed_what_was_there(
+    spark: SparkSession, kafka: EmbeddedKafka, start_query: Callable[..., TableQuery]
+) -> None:
+    topic = kafka.topic(partitions=3)
+    topic.send_many(str(n) for n in range(MANY))
+    query = start_query(stream(spark, topic, options={"maxOffsetsPerTrigger": 15}))
+    drain(query)
+    assert len(seen(query)) == MANY
+    topic.send("late")
+    drain(query)
+    assert "late" in seen(query)
+    assert query.lastProgress is not None
+    assert query.lastProgress["numInputRows"] == 1
+    drain(query)  # there is nothing to do
+
+
+def test_draining_closes_the_windows_that_the_watermark_has_passed(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    kafka_topic.send("first", timestamp_ms=START_MS)
+    kafka_topic.send("a minute later", timestamp_ms=START_MS + 60_000)
+    timed = stream(spark, kafka_topic).withWatermark("timestamp", "10 seconds")
+    query = start_query(timed.groupBy(F.window("timestamp", "10 seconds")).count())
+    drain(query)
+    assert [row["count"] for row in query.rows()] == [1]
+
+
+def test_available_now_and_intervals_are_drained_too(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    kafka_topic.send("one")
+    frame = stream(spark, kafka_topic)
+    ending = start_query(frame, trigger={"availableNow": True})
+    hourly = start_query(frame, trigger={"processingTime": "1 hour"})
+    drain(ending)
+    assert not ending.isActive
+    assert seen(ending) == ["one"]
+    drain(hourly)
+    assert seen(hourly) == ["one"]
+    kafka_topic.send("two")
+    with pytest.raises(AwaitTimeout, match=r"has ended before .*-0 at 1 of 2; it takes what is"):
+        drain(ending)
+    with pytest.raises(AwaitTimeout, match=r"-0 at 1 of 2; .*ProcessingTimeTrigger\(3600000\)"):
+        drain(hourly, timeout_s=0.1)
+
+
+def test_a_continuous_query_is_drained_by_its_epochs(
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path, started: list[StreamingQuery]
+) -> None:
+    source, sink = kafka.topic(), kafka.topic()
+    writer = stream(spark, source).select("value").writeStream.format("kafka")
+    writer = writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+    writer = writer.option("topic", sink.name).option("checkpointLocation", str(checkpoint))
+    query = stopping(writer.trigger(continuous="200 milliseconds").start(), started)
+    source.send_many(["one", "two"])
+    drain(query)
+    assert [message.text for message in sink.read()] == ["one", "two"]
+    with pytest.raises(ConfigError, match="is continuous"):
+        restart(query)
+
+
+def test_markers_of_transactions_are_passed_and_open_ones_are_not_waited_for(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    servers = {"bootstrap.servers": kafka_topic.bootstrap_servers}
+    producers = [Producer({**servers, "transactional.id": name}) for name in ("done", "open")]
+    for producer in producers:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    producers[0].produce(kafka_topic.name, "committed")
+    producers[0].commit_transaction(30)
+    producers[1].produce(kafka_topic.name, "open")
+    assert producers[1].flush(30) == 0
+    options = {"kafka.isolation.level": "read_committed"}
+    query = start_query(stream(spark, kafka_topic, options=options))
+    drain(query)
+    assert seen(query) == ["committed"]
+    producers[1].abort_transaction(30)
+    drain(query)
+    assert seen(query) == ["committed"]
+
+
+def test_a_query_that_fails_ends_the_wait_with_its_exception(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    kafka_topic.send("not a number")
+    query = start_query(stream(spark, kafka_topic).selectExpr("raise_error('no such sku')"))
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="no such sku"):
+            drain(query)
+
+
+def test_a_query_without_kafka_says_what_to_do(
+    spark: SparkSession, start_query: Callable[..., TableQuery]
+) -> None:
+    query = start_query(spark.readStream.format("rate").load())
+    with pytest.raises(ConfigError, match="has no Kafka source; for others use"):
+        drain(query)
+
+
+def test_a_restarted_query_goes_on_from_its_checkpoint(
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path, started: list[StreamingQuery]
+) -> None:
+    source, sink = kafka.topic(), kafka.topic()
+    source.send("before")
+    query = into_topic(stream(spark, source), sink, checkpoint, started)
+    drain(query)
+    again = stopping(restart(query), started)
+    assert not query.isActive
+    assert (again.id, again.name) == (query.id, "copy")
+    assert again.runId != query.runId
+    drain(again)  # it has nothing to do, and no progress to tell of
+    source.send("after")
+    drain(again)
+    assert [message.text for message in sink.read()] == ["before", "after"]
+
+
+def test_a_crash_between_write_and_commit_repeats_the_last_batch(
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path, started: list[StreamingQuery]
+) -> None:
+    source, sink = kafka.topic(), kafka.topic()
+    query = into_topic(stream(spark, source), sink, checkpoint, started)
+    for value in ("one", "two"):
+        source.send(value)
+        drain(query)
+    batch = crash_between_write_and_commit(query)
+    assert crash_between_write_and_commit(query) == batch
+    assert not query.isActive
+    again = stopping(restart(query), started)
+    source.send("three")
+    drain(again)
+    assert [message.text for message in sink.read()] == ["one", "two", "two", "three"]
+
+
+def test_python_functions_and_state_survive_a_crash(
+    spark: SparkSession, kafka_topic: Topic, checkpoint: Path, started: list[StreamingQuery]
+) -> None:
+    batches: list[tuple[int, dict[str, int]]] = []
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        batches.append((batch, dict(frame.collect())))
+
+    counts = stream(spark, kafka_topic).groupBy("value").count()
+    writer = counts.writeStream.foreachBatch(keep).outputMode("update")
+    query = stopping(writer.option("checkpointLocation", str(checkpoint)).start(), started)
+    for _ in range(2):
+        kafka_topic.send("a")
+        drain(query)
+    batch = crash_between_write_and_commit(query)
+    query = stopping(restart(query), started)
+    kafka_topic.send("a")
+    drain(query)
+    told = [(number, counted) for number, counted in batches if counted]
+    assert told[-3:] == [(batch, {"a": 2}), (batch, {"a": 2}), (batch + 1, {"a": 3})]
+
+
+def test_a_query_without_a_checkpoint_cannot_go_on(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    query = start_query(stream(spark, kafka_topic))
+    for use in (restart, crash_between_write_and_commit):
+        with pytest.raises(ConfigError, match="checkpointLocation"):
+            use(query)
+    assert query.isActive
+
+
+def test_a_schema_gives_the_latest_values_types(spark: SparkSession, kafka: EmbeddedKafka) -> None:
+    totals = kafka.topic(partitions=2)
+    for total in (1, 2):
+        totals.send_json({"total": total, "at": f"2026-01-0{total} 10:00:00"}, key="a")
+    totals.send(None, key="gone")
+    (found,) = latest_by_key(totals, "total int, at timestamp").values()
+    assert (found["total"], found["at"].day) == (2, 2)
