@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.broker_handle import BrokerHandle
@@ -39,6 +39,12 @@ from embedkafka.runtime.failures import (
 )
 from embedkafka.runtime.locks import outermost_lock
 from embedkafka.runtime.threads import run_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from embedkafka.cluster.client_waits import ClientWaits
 
 
 class EmbeddedKafka:
@@ -567,6 +573,75 @@ class EmbeddedKafka:
         what = "every partition to have a leader and all replicas in sync"
         self._await(what, self._state.nothing_under_replicated(), timeout_s)
 
+    # -- other clients
+
+    def await_group(
+        self,
+        group: str,
+        *,
+        members: int | None = None,
+        state: str | None = None,
+        timeout_s: float = PATIENCE_S,
+    ) -> None:
+        """Waits until a consumer group is in a state, with so many members.
+
+            kafka.await_group("billing", members=2)  # both have their partitions
+
+        Args:
+            group: the group's id; groups of both protocols.
+            members: the number of members; any number by default.
+            state: Kafka's name of the state, such as "Stable", "Empty" or "Dead" (there is no such
+                group); "Stable" by default, and any state if `members` is 0.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the group.
+        """
+        waits = self._client_waits()
+        waits.await_group(group, members=members, state=state, timeout_s=timeout_s)
+
+    def await_lag(
+        self,
+        group: str,
+        lag: int = 0,
+        *,
+        topic: str | None = None,
+        timeout_s: float = PATIENCE_S,
+    ) -> None:
+        """Waits until the committed offsets of a group are at most `lag` behind the ends.
+
+        Args:
+            group: the group's id.
+            lag: how many offsets it may be behind, over all partitions.
+            topic: a topic whose partitions count, also where the group has committed nothing yet.
+                By default the partitions that it has committed offsets for.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the lag.
+        """
+        self._client_waits().await_lag(group, lag, topic=topic, timeout_s=timeout_s)
+
+    def await_offsets(
+        self,
+        topic: str,
+        offsets: int | Mapping[int, int],
+        *,
+        timeout_s: float = PATIENCE_S,
+    ) -> None:
+        """Waits until a topic's partitions have these ends, or later ones.
+
+        Args:
+            topic: the topic's name; it may not exist yet.
+            offsets: the end of each partition, `{0: 5, 1: 3}`, or the sum of all ends. Markers of
+                transactions count.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the ends.
+        """
+        self._client_waits().await_offsets(topic, offsets, timeout_s=timeout_s)
+
     # -- topics
 
     def topic(
@@ -616,6 +691,47 @@ class EmbeddedKafka:
         if not self._is_forked:  # a child may write and read, and knows nothing of the cluster
             self._state.require_topic(name)
         return self._topic(name)
+
+    def stream(
+        self,
+        spark: "SparkSession",
+        topic: str | Topic,
+        *,
+        schema: "str | Mapping[str, object] | StructType | None" = None,
+        format: str | None = None,
+        key: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> "DataFrame":
+        """A topic as a streaming DataFrame, with a column for each field of the value.
+
+        This is `Topic.stream` for a topic by name.
+
+        Args:
+            spark: as for `Topic.stream`.
+            topic: the topic's name, or its handle.
+            schema: as for `Topic.stream`.
+            format: as for `Topic.stream`.
+            key: as for `Topic.stream`.
+            headers: as for `Topic.stream`.
+            timestamp: as for `Topic.stream`.
+            options: as for `Topic.stream`.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+            ConfigError: as for `Topic.stream`.
+        """
+        handle = topic if isinstance(topic, Topic) else self.existing_topic(topic)
+        return handle.stream(
+            spark,
+            schema=schema,
+            format=format,
+            key=key,
+            headers=headers,
+            timestamp=timestamp,
+            options=options,
+        )
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Grows a topic to `count` partitions; returns when every broker knows their leaders.
@@ -671,6 +787,11 @@ class EmbeddedKafka:
         if self._clients is None:
             self._clients = Clients(bootstrap_servers, cluster=self)
         return Topic(name, bootstrap_servers, self._clients)
+
+    def _client_waits(self) -> "ClientWaits":
+        from embedkafka.cluster.client_waits import ClientWaits  # most clusters need none
+
+        return ClientWaits(self.bootstrap_servers)
 
     def _create(self, topics: Mapping[str, TopicSpec]) -> None:
         if topics:

@@ -201,6 +201,20 @@ class Topic:
             **options,
         }
 
+    def sink_options(self, **options: str) -> dict[str, str]:
+        """Options for Spark's `kafka` sink, to write to this topic.
+
+            result.writeStream.format("kafka").options(**priced.sink_options(checkpointLocation=...))
+
+        Args:
+            **options: further options of the sink.
+        """
+        return {
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "topic": self.name,
+            **options,
+        }
+
     def write(self, df: "DataFrame", *, key: str | None = None) -> None:
         """Appends the rows of a DataFrame to the topic.
 
@@ -239,6 +253,51 @@ class Topic:
         _require_attribute("spark", spark, "read", "a SparkSession")
         return frames.topic_to_df(
             spark, self.bootstrap_servers, self.name, options, schema=schema, binary=binary
+        )
+
+    def stream(
+        self,
+        spark: "SparkSession",
+        *,
+        schema: "str | Mapping[str, object] | StructType | None" = None,
+        format: str | None = None,
+        key: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> "DataFrame":
+        """The topic as a streaming DataFrame, with a column for each field of the value.
+
+            clicks = topic.stream(spark, schema="user STRING, page STRING", timestamp="at")
+            visits = clicks.withWatermark("at", "10 minutes").groupBy("user").count()
+
+        Args:
+            spark: the session; it must have the Kafka connector.
+            schema: the fields: Spark's, as text or a `StructType`, for JSON; Avro's, as JSON text
+                or a mapping, for Avro.
+            format: "json" or "avro", with a schema; "text" or "binary", with one column `value`. By
+                default JSON if there is a schema, and else text.
+            key: the name of a column for the record's key; without it there is none.
+            headers: the name of a column for the headers, an array of key and value.
+            timestamp: the name of a column for the record's time.
+            options: further options of the source, or other values for ours, which begin with the
+                first record.
+
+        Raises:
+            ConfigError: the format is unknown or does not go with the schema, two columns would
+                have one name, or the session has no Avro.
+        """
+        self._clients.require_open()
+        _require_attribute("spark", spark, "readStream", "a SparkSession")
+        return frames.stream_columns(
+            spark,
+            self,
+            schema=schema,
+            format=format,
+            key=key,
+            headers=headers,
+            timestamp=timestamp,
+            options=options,
         )
 
 

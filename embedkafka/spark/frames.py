@@ -4,10 +4,14 @@ Anything with a name and `spark_options()` is a topic here, so these functions s
 external clusters alike.
 """
 
+import json
 from collections.abc import Mapping
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from embedkafka.runtime.arguments import require_known
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 
 if TYPE_CHECKING:
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _BOOTSTRAP: Final = "kafka.bootstrap.servers"
+
+_FORMATS: Final = ("json", "avro", "text", "binary")
+_WITH_SCHEMA: Final = ("json", "avro")
 
 #: Columns of the connector's sink that are never part of a JSON value.
 _SINK_COLUMNS: Final = frozenset({"key", "value", "topic", "partition", "headers"})
@@ -82,6 +89,48 @@ def stream(
     chosen = {**topic.spark_options(), "startingOffsets": "earliest", **_texts(options)}
     frame = spark.readStream.format("kafka").options(**chosen).load()
     return _decoded(frame, schema=schema, binary=binary)
+
+
+def stream_columns(
+    spark: "SparkSession",
+    topic: KafkaTopic,
+    *,
+    schema: "str | Mapping[str, object] | StructType | None" = None,
+    format: str | None = None,
+    key: str | None = None,
+    headers: str | None = None,
+    timestamp: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> "DataFrame":
+    """The topic as a stream from its first record, a column for each field of the value.
+
+    `format` says how the value is written: "json" (with a Spark schema) and "avro" (with an Avro
+    schema) make columns of its fields, "text" and "binary" make one column `value`. By default it
+    is JSON if there is a schema, and else text. `key`, `headers` and `timestamp` name columns for
+    those parts of the record; without a name they are left out.
+    """
+    from pyspark.sql import functions as F
+
+    chosen_format = _require_format(format, schema)
+    chosen: dict[str, object] = {**topic.spark_options(), **(options or {})}
+    if headers is not None:
+        chosen["includeHeaders"] = True
+    frame = spark.readStream.format("kafka").options(**_texts(chosen)).load()
+    value = _parsed_value(chosen_format, schema)
+    record_key = F.col("key") if chosen_format == "binary" else F.col("key").cast("string")
+    parts = ((key, record_key), (headers, F.col("headers")), (timestamp, F.col("timestamp")))
+    named = [column.alias(name) for name, column in parts if name is not None]
+    # Two structs first: a field of the value may have the name of one of the source's columns.
+    halves = frame.select(value.alias("value"), *([F.struct(*named).alias("record")] * bool(named)))
+    columns = halves.select(
+        "value.*" if chosen_format in _WITH_SCHEMA else "value", *(["record.*"] * bool(named))
+    )
+    if len(set(columns.columns)) < len(columns.columns):
+        raise ConfigError(
+            f"two columns would have the same name: {', '.join(columns.columns)}; give key, "
+            "headers and timestamp names that no other column has"
+        )
+    return columns
 
 
 def run_available_now(
@@ -165,6 +214,46 @@ def _decoded(frame: "DataFrame", *, schema: "str | StructType | None", binary: b
         "value": value if schema is None else F.from_json(value, schema),
     }
     return frame.withColumns(decoded)
+
+
+def _require_format(format: str | None, schema: object) -> str:
+    if format is None:
+        return "text" if schema is None else "json"
+    require_known("format", format, _FORMATS, refusal=ConfigError)
+    if format in _WITH_SCHEMA and schema is None:
+        raise ConfigError(
+            f'format "{format}" needs a schema: '
+            + ('schema="id INT, name STRING"' if format == "json" else "Avro's, as JSON")
+        )
+    if format not in _WITH_SCHEMA and schema is not None:
+        raise ConfigError(f'format "{format}" has no schema: use "json" or "avro"')
+    return format
+
+
+def _parsed_value(format: str, schema: Any) -> "Column":
+    """Any: Spark's schema as text or object, or Avro's as text or mapping."""
+    from pyspark.sql import functions as F
+
+    if format == "binary":
+        return F.col("value")
+    if format == "avro":
+        return _from_avro(schema if isinstance(schema, str) else json.dumps(schema))
+    text = F.col("value").cast("string")
+    return text if format == "text" else F.from_json(text, schema)
+
+
+def _from_avro(schema: str) -> "Column":
+    from pyspark.sql import functions as F
+    from pyspark.sql.avro.functions import from_avro
+
+    try:
+        with redirect_stdout(StringIO()):  # it prints how to submit a job, which a test is not
+            return from_avro(F.col("value"), schema)
+    except TypeError as error:  # there is no such class in the JVM
+        raise ConfigError(
+            'format "avro" needs Spark\'s package: `--spark-package spark-avro`, or '
+            '`local_session(packages=["spark-avro"])`'
+        ) from error
 
 
 def _texts(options: Mapping[str, object] | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ Owner: none; these are functions.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
@@ -21,6 +21,7 @@ SourceOptions = Mapping[str, str]
 
 _BOOTSTRAP: Final = "kafka.bootstrap.servers"
 _ISOLATION: Final = "kafka.isolation.level"
+_LEAST_TIMEOUT_S: Final = 0.1
 _SECURITY: Final = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
 
 
@@ -74,33 +75,41 @@ def end_offsets(options: SourceOptions, timeout_s: float) -> dict[TopicPartition
             "`query.processAllAvailable()`"
         )
     import confluent_kafka
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka.admin import AdminClient
 
-    uncommitted = options.get(_ISOLATION, "read_uncommitted") == "read_uncommitted"
-    level = confluent_kafka.IsolationLevel
-    isolation = level.READ_UNCOMMITTED if uncommitted else level.READ_COMMITTED
-    latest: Any = OffsetSpec.latest  # neither it nor the client has types
+    is_committed = options.get(_ISOLATION, "read_uncommitted") == "read_committed"
     admin: Any = AdminClient({"bootstrap.servers": options[_BOOTSTRAP], "log_level": 2})
     try:
         metadata = admin.list_topics(timeout=timeout_s).topics
         known = {name: set(found.partitions) for name, found in metadata.items()}
-        wanted = {
-            confluent_kafka.TopicPartition(*partition): latest()
-            for partition in choose_partitions(options, known)
-        }
-        if not wanted:
-            return {}
-        futures = admin.list_offsets(
-            wanted, isolation_level=isolation, request_timeout=max(timeout_s, 0.1)
-        )
-        return {
-            TopicPartition(partition.topic, partition.partition): future.result().offset
-            for partition, future in futures.items()
-        }
+        chosen = choose_partitions(options, known)
+        return ask_ends(admin, chosen, is_committed=is_committed, timeout_s=timeout_s)
     except confluent_kafka.KafkaException as error:
         raise EmbedKafkaError(
             f"cannot ask {options[_BOOTSTRAP]} for the ends of {describe_source(options)}: {error}"
         ) from error
+
+
+def ask_ends(
+    admin: Any, partitions: Collection[TopicPartition], *, is_committed: bool, timeout_s: float
+) -> dict[TopicPartition, int]:
+    """The present ends of partitions. Any: confluent-kafka's `AdminClient` has no types."""
+    import confluent_kafka
+    from confluent_kafka.admin import OffsetSpec
+
+    if not partitions:
+        return {}
+    latest: Any = OffsetSpec.latest
+    level = confluent_kafka.IsolationLevel
+    futures = admin.list_offsets(
+        {confluent_kafka.TopicPartition(*partition): latest() for partition in partitions},
+        isolation_level=level.READ_COMMITTED if is_committed else level.READ_UNCOMMITTED,
+        request_timeout=max(timeout_s, _LEAST_TIMEOUT_S),
+    )
+    return {
+        TopicPartition(partition.topic, partition.partition): future.result().offset
+        for partition, future in futures.items()
+    }
 
 
 def choose_partitions(options: SourceOptions, known: Mapping[str, set[int]]) -> set[TopicPartition]:

@@ -10,12 +10,16 @@ use `topic.name`.
 import uuid
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
+from embedkafka.cluster.client_waits import ClientWaits
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.topic import Topic
 from embedkafka.runtime.temporary import TemporaryDirectory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _TIMEOUT_S = 30
 
@@ -70,6 +74,42 @@ class ExternalKafka:
     def existing_topic(self, name: str) -> Topic:
         """The handle of a topic that exists."""
         return Topic(self._own(name), self.bootstrap_servers, self._clients)
+
+    def stream(self, spark: "SparkSession", topic: str | Topic, **how: Any) -> "DataFrame":
+        """A topic as a streaming DataFrame. Any: the arguments of `Topic.stream`."""
+        handle = topic if isinstance(topic, Topic) else self.existing_topic(topic)
+        return handle.stream(spark, **how)
+
+    def await_group(
+        self,
+        group: str,
+        *,
+        members: int | None = None,
+        state: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        """Waits until a consumer group is in a state, with so many members."""
+        waits = ClientWaits(self.bootstrap_servers)
+        waits.await_group(group, members=members, state=state, timeout_s=timeout_s)
+
+    def await_lag(
+        self,
+        group: str,
+        lag: int = 0,
+        *,
+        topic: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        """Waits until the committed offsets of a group are at most `lag` behind the ends."""
+        own = None if topic is None else self._own(topic)
+        ClientWaits(self.bootstrap_servers).await_lag(group, lag, topic=own, timeout_s=timeout_s)
+
+    def await_offsets(
+        self, topic: str, offsets: int | Mapping[int, int], *, timeout_s: float = _TIMEOUT_S
+    ) -> None:
+        """Waits until a topic's partitions have these ends, or later ones."""
+        waits = ClientWaits(self.bootstrap_servers)
+        waits.await_offsets(self._own(topic), offsets, timeout_s=timeout_s)
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Grows `topic` to `count` partitions."""

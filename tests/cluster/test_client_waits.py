@@ -1,0 +1,102 @@
+"""Waits for groups, lags and offsets of clients that the test does not run itself."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from embedkafka import AwaitTimeout, EmbeddedKafka, InvalidArgument
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.threads import end_thread, start_thread
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=2) as kafka:
+        yield kafka
+
+
+def consumer(kafka: EmbeddedKafka, group: str, protocol: str) -> Consumer:
+    settings = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": group,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    return Consumer(settings)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_awaited_while_its_members_come_work_and_go(
+    cluster: EmbeddedKafka, protocol: str
+) -> None:
+    group, topic = f"billing-{protocol}", cluster.topic(partitions=2)
+    topic.send_many(str(number) for number in range(10))
+    failures = Failures()
+    member = consumer(cluster, group, protocol)
+    steps: list[str] = []
+
+    def work() -> None:
+        member.subscribe([topic.name])
+        count = 0
+        while count < 10:
+            count += len(member.consume(10, timeout=0.2))
+        member.commit(asynchronous=False)
+        steps.append("committed")
+        while "leave" not in steps:
+            member.poll(0.05)
+        member.close()
+
+    thread = start_thread("ek-test-member", work, failures)
+    try:
+        cluster.await_group(group, members=1)
+        cluster.await_lag(group, topic=topic.name)
+        assert steps == ["committed"]
+        cluster.await_lag(group, 0)
+        steps.append("leave")
+        cluster.await_group(group, state="Empty")
+        cluster.await_group(group, members=0)
+    finally:
+        steps.append("leave")
+        end_thread(thread, failures)
+    failures.check()
+    topic.send("one more")
+    with pytest.raises(AwaitTimeout, match=rf"1 behind: {topic.name}-\d 1"):
+        cluster.await_lag(group, timeout_s=0.2)
+
+
+def test_offsets_are_awaited_from_before_the_topic_is_there(cluster: EmbeddedKafka) -> None:
+    failures = Failures()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        cluster.topic("later", partitions=2)
+        for partition in (0, 0, 1):
+            producer.produce("later", "x", partition=partition)
+        producer.flush(30)
+
+    thread = start_thread("ek-test-writer", write, failures)
+    cluster.await_offsets("later", {0: 2})
+    cluster.await_offsets("later", 3)
+    end_thread(thread, failures)
+    failures.check()
+    with pytest.raises(AwaitTimeout, match=r"ends \{0: 2, 1: 1\} of later"):
+        cluster.await_offsets("later", {1: 2}, timeout_s=0.2)
+
+
+def test_what_never_comes_is_described(cluster: EmbeddedKafka) -> None:
+    with pytest.raises(AwaitTimeout, match=r"absent to be Stable with 2 members; .*Dead with 0"):
+        cluster.await_group("absent", members=2, timeout_s=0.2)
+    with pytest.raises(AwaitTimeout, match="no committed offsets"):
+        cluster.await_lag("absent", timeout_s=0.2)
+    cluster.await_group("absent", state="Dead")
+
+
+def test_mistakes_are_refused_at_once(cluster: EmbeddedKafka) -> None:
+    with pytest.raises(InvalidArgument, match="did you mean Stable"):
+        cluster.await_group("billing", state="stable")
+    with pytest.raises(InvalidArgument, match="lag must be a whole number"):
+        cluster.await_lag("billing", -1)
+    with pytest.raises(InvalidArgument, match="must name a partition"):
+        cluster.await_offsets("orders", {})
