@@ -1,11 +1,13 @@
 """The plugin's options: each exists on the command line and in the ini file."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
 
 DEFAULT_BROKERS = 3
+_EXPLORE_SEED = "EMBEDKAFKA_EXPLORE_SEED"
 _OWN, _SHARED = _XDIST = ("own", "shared")
 
 
@@ -52,11 +54,17 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="KEY=VALUE",
         help="a Spark setting for `spark`; may be repeated",
     )
+    group.addoption(
+        "--explore-seed",
+        metavar="SEED",
+        help="the seed of `explore`; one that it printed, such as 7/3, repeats what it found",
+    )
     parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
     parser.addini("kafka_xdist", "as --kafka-xdist", default=_OWN)
     parser.addini("kafka_config", "as --kafka-config, one per line", type="linelist")
     parser.addini("spark_config", "as --spark-config, one per line", type="linelist")
+    parser.addini("explore_seed", "as --explore-seed", default="")
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -77,6 +85,23 @@ def is_shared(config: pytest.Config) -> bool:
     if given not in _XDIST:
         raise pytest.UsageError(f"kafka_xdist must be {' or '.join(_XDIST)}, not {given!r}")
     return bool(given == _SHARED)
+
+
+def pass_explore_seed(config: pytest.Config) -> None:
+    """Hands the seed to `explore`, which knows nothing of pytest, in an environment variable."""
+    seed = config.getoption("explore_seed") or config.getini("explore_seed")
+    if not seed:
+        return
+    before = os.environ.get(_EXPLORE_SEED)
+    os.environ[_EXPLORE_SEED] = seed
+
+    def restore() -> None:
+        if before is None:
+            del os.environ[_EXPLORE_SEED]
+        else:
+            os.environ[_EXPLORE_SEED] = before
+
+    config.add_cleanup(restore)
 
 
 def _brokers(config: pytest.Config) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_embedkafka.fixtures import kafka, kafka_cluster, kafka_topic, spark
 from pytest_embedkafka.live import LIVE, Live, uses_kafka, uses_spark
-from pytest_embedkafka.options import add_options, is_shared
+from pytest_embedkafka.options import add_options, is_shared, pass_explore_seed
 from pytest_embedkafka.sharing import SharedCluster
 
 __all__ = ["kafka", "kafka_cluster", "kafka_topic", "spark"]
@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LIVE] = Live()
+    pass_explore_seed(config)
     if is_shared(config):
         config.pluginmanager.register(SharedCluster(config), "embedkafka-shared")
 

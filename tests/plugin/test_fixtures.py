@@ -356,3 +356,23 @@ def test_fixtures_and_options_are_listed_with_their_words(run: Any) -> None:
     assert "A Kafka cluster for the whole session" in listed
     assert "A local Spark session" in listed
     assert "--kafka-bootstrap" in run("--help").stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("ini", "arguments", "seed"),
+    [("", ["--explore-seed=7/3"], "7/3"), ("explore_seed = 5", [], "5"), ("", [], None)],
+)
+def test_a_seed_for_explore_is_passed_on(
+    pytester: pytest.Pytester, run: Any, ini: str, arguments: Any, seed: str | None
+) -> None:
+    pytester.makeini(f"[pytest]\n{ini}\n")
+    pytester.makepyfile(
+        f"""
+        import os
+        from embedkafka.explore.exploration import SEED_VARIABLE
+
+        def test_seed():
+            assert os.environ.get(SEED_VARIABLE) == {seed!r}
+        """
+    )
+    run(*arguments).assert_outcomes(passed=1)

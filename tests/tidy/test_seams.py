@@ -74,7 +74,7 @@ PATH_METHODS = {
 
 WITH_PATHS = {"cluster/embedded.py"}  # makes the scratch directories, for files of the user's own
 
-USERS_SIDE = ("cli.py", "spark/")
+USERS_SIDE = ("cli.py", "explore/", "spark/")
 """The shell around the library, which has no cluster to ask for its clock or files."""
 
 

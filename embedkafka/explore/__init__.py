@@ -1,0 +1,50 @@
+"""Chaos for a streaming job: does its result depend on when things happen?
+
+    from embedkafka.explore import Input, explore, latest_by_key
+
+Each name below is imported when it is first used; PySpark is imported when it is called.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from embedkafka.explore.exploration import Explored, Refuted, explore
+    from embedkafka.explore.inputs import Input
+    from embedkafka.explore.options import Options
+    from embedkafka.explore.outputs import all_records, files, latest_by_key, rows, table
+
+_HOMES = {
+    "Explored": "exploration",
+    "Input": "inputs",
+    "Options": "options",
+    "Refuted": "exploration",
+    "all_records": "outputs",
+    "explore": "exploration",
+    "files": "outputs",
+    "latest_by_key": "outputs",
+    "rows": "outputs",
+    "table": "outputs",
+}
+
+__all__ = [
+    "Explored",
+    "Input",
+    "Options",
+    "Refuted",
+    "all_records",
+    "explore",
+    "files",
+    "latest_by_key",
+    "rows",
+    "table",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

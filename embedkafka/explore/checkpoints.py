@@ -1,0 +1,42 @@
+"""The checkpoints of a job, as Spark leaves them on disk.
+
+A batch has an entry in `offsets/` before it runs, and one in `commits/` after its sink has written
+it. So a checkpoint without its last commit is that of a driver that died in between.
+"""
+
+import json
+from pathlib import Path
+
+_COMMITS = "commits"
+
+
+def find_checkpoints(directory: str) -> list[Path]:
+    """The checkpoints below a directory."""
+    return sorted(commits.parent for commits in Path(directory).rglob(_COMMITS))
+
+
+def uncommit(checkpoint: Path) -> int | None:
+    """Takes back the commit of the last batch; returns the batch, or None if there was none."""
+    committed = _batches(checkpoint)
+    if not committed:
+        return None
+    last = max(committed)
+    (checkpoint / _COMMITS / str(last)).unlink()
+    (checkpoint / _COMMITS / f".{last}.crc").unlink(missing_ok=True)
+    return last
+
+
+def has_watermark(checkpoint: Path) -> bool:
+    """Whether the query has seen event times: a commit says the next batch's watermark."""
+    return any(
+        json.loads(line).get("nextBatchWatermarkMs", 0) > 0
+        for batch in _batches(checkpoint)
+        for line in (checkpoint / _COMMITS / str(batch)).read_text().splitlines()
+        if line.startswith("{")
+    )
+
+
+def _batches(checkpoint: Path) -> list[int]:
+    return [
+        int(entry.name) for entry in (checkpoint / _COMMITS).iterdir() if entry.name.isdecimal()
+    ]

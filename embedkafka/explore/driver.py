@@ -1,0 +1,117 @@
+"""`Driver`: the queries of a job, which run only when a schedule lets them.
+
+Between two batches a query is held, so that a batch takes exactly what the schedule has sent and
+no part of what it is sending. Spark plans each batch under one lock of the query; holding it holds
+the query. A query without such a lock, one of Spark Connect, is stopped instead and started again
+for the next batch.
+
+Owner: the thread that explores. A lock of the JVM belongs to the thread that took it, and each of
+our threads is one there.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from embedkafka.explore.job_failures import JobFailed
+from embedkafka.explore.options import Options
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.spark.queries import drain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Job = Callable[["SparkSession", Options], Any]
+"""Starts the queries and returns one or a list of them, or has run them to their end."""
+
+
+class Driver:
+    """Starts the job when a batch is due, lets its queries take what is there, and stops them."""
+
+    def __init__(self, spark: "SparkSession", job: Job, *, timeout_s: float) -> None:
+        self._spark = spark
+        self._job = job
+        self._timeout_s = timeout_s
+        self._queries: list[Any] = []  # Any: queries of PySpark or of Spark Connect
+        self._held: list[Any] = []
+
+    def take(self, options: Options) -> None:
+        """Lets the queries process everything that is there; starts them if they do not run.
+
+        One query after the other, so that each sees all that the one before has written; as often
+        as there are queries, in case the job lists them the other way round.
+
+        Raises:
+            JobFailed: the job or one of its queries raised.
+            AwaitTimeout: a query did not get there in time.
+        """
+        if not self._queries:
+            self._start(options)
+        for _ in self._queries:
+            for query in self._queries:
+                self._release()
+                self._drain(query)
+                self._hold()
+        if len(self._held) < len(self._queries):
+            self.stop()
+
+    def stop(self) -> None:
+        """Stops the queries; the next batch starts the job again."""
+        self._release()
+        queries, self._queries = self._queries, []
+        for query in queries:
+            query.stop()
+
+    def _start(self, options: Options) -> None:
+        before = {query.id for query in self._spark.streams.active}
+        try:
+            started = self._job(self._spark, options)
+        except Exception as error:
+            self._adopt(before)
+            raise JobFailed(error) from error
+        self._queries = _listed(started)
+        self._adopt(before)
+
+    def _adopt(self, before: set[str]) -> None:
+        """Takes over queries that the job has started and not returned."""
+        known = before | {query.id for query in self._queries}
+        self._queries += [each for each in self._spark.streams.active if each.id not in known]
+
+    def _drain(self, query: Any) -> None:
+        try:
+            drain(query, timeout_s=self._timeout_s)
+        except AwaitTimeout as error:
+            raise AwaitTimeout(
+                f"{error}. Does the job pass `options.trigger` to its writers?"
+            ) from None
+        except Exception as error:
+            raise JobFailed(error) from error
+
+    def _hold(self) -> None:
+        """Holds all queries that run and can be held."""
+        for query in self._queries:
+            lock = _planning_lock(query)
+            if lock is not None and query.isActive:
+                lock.lock()
+                self._held.append(lock)
+
+    def _release(self) -> None:
+        while self._held:
+            self._held.pop().unlock()
+
+
+def _planning_lock(query: Any) -> Any:
+    """The lock under which Spark plans the query's batches; None for a query of Spark Connect."""
+    wrapper = getattr(query, "_jsq", None)
+    return None if wrapper is None else wrapper.streamingQuery().awaitProgressLock()
+
+
+def _listed(started: Any) -> list[Any]:
+    if started is None:
+        return []
+    queries = list(started) if isinstance(started, Iterable) else [started]
+    for query in queries:
+        if not hasattr(query, "awaitTermination"):
+            raise ConfigError(
+                f"job must return its StreamingQuery or a list of them, and returned {query!r}"
+            )
+    return queries

@@ -1,0 +1,309 @@
+"""`explore`: runs a job under many schedules, and refutes it or does not.
+
+Owner: the caller's thread.
+Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`).
+"""
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from embedkafka.cluster.embedded import EmbeddedKafka
+from embedkafka.explore.driver import Job
+from embedkafka.explore.generation import generate
+from embedkafka.explore.inputs import Feed, given_records, read_inputs
+from embedkafka.explore.job_failures import JobFailed
+from embedkafka.explore.outputs import Output, require_outputs
+from embedkafka.explore.runner import Ran, Runner
+from embedkafka.explore.schedule import Schedule, plain
+from embedkafka.explore.shrink import shrink
+from embedkafka.explore.terms import Kind, terms_of
+from embedkafka.explore.verdict import canonical, differences, summary
+from embedkafka.runtime.arguments import require_int, require_known, require_number
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
+"""A function of the outputs and of the inputs, each by name. Any: records and rows have no type."""
+
+SEED_VARIABLE: Final = "EMBEDKAFKA_EXPLORE_SEED"
+"""The environment variable in which the pytest plugin passes `--explore-seed`."""
+
+_SHOWN: Final = 1000
+
+
+class Refuted(AssertionError):
+    """A job that gives a wrong result, under the schedule in the message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """What an exploration that refuted nothing has done."""
+
+    seed: str
+    """Repeats it."""
+    schedules: int
+    """How many different schedules ran, the plain one among them."""
+
+
+def explore(
+    kafka: EmbeddedKafka,
+    spark: "SparkSession",
+    *,
+    job: Job,
+    inputs: Mapping[str, object],
+    outputs: Mapping[str, Output | Callable[..., object]],
+    invariant: Invariant | None = None,
+    schedules: int = 20,
+    seed: int | str | None = None,
+    without: Collection[str] = (),
+    reset: Callable[[], object] | None = None,
+    timeout_s: float = 60.0,
+    shrink_runs: int = 30,
+) -> Explored:
+    """Runs a streaming job under many schedules, and raises `Refuted` if its result depends on one.
+
+        explore(
+            kafka, spark, job=revenue_job,
+            inputs={"orders": Input(orders, key="sku"), "prices": Input(prices, key="sku")},
+            outputs={"revenue": latest_by_key()},
+            invariant=lambda out, given: out["revenue"] == expected(given),
+        )
+
+    The first schedule is plain: all records arrive, then the job takes them in one batch. The
+    others cut batches elsewhere, mix the inputs, restart the job, crash it between a sink's write
+    and the commit, and more. All send every record, and keep the order of each key. A schedule that
+    refutes the job is made as short as possible.
+
+    Args:
+        kafka: the cluster. Every schedule has its own topics, which are deleted after it.
+        spark: the session that all schedules share.
+        job: a function of the session and `Options` that starts the job's queries and returns one
+            or a list of them. It may also run them to their end, and return None.
+        inputs: by topic, a list of records, a `Path` of JSON lines, a hypothesis strategy for a
+            list, or an `Input`, which says more.
+        outputs: by name, `latest_by_key()`, `all_records()`, `table(...)`, `files(...)`, or a
+            function of the session, or of the session and `Options`, that returns rows.
+        invariant: a function of the outputs and the inputs, each by name, that returns whether the
+            result is right, or asserts it. Without it, every schedule must give what the plain one
+            gave.
+        schedules: how many schedules to run, the plain one among them.
+        seed: what a `Refuted` has printed, to repeat it: "7" for all schedules of that seed, "7/3"
+            for the plain one and number 3. By default every call explores others. pytest's option
+            `--explore-seed` overrides it.
+        without: kinds of steps to leave out: "batches", "crash", "order", "restart", "limit",
+            "resend", "reply", "grow", "move", "kill".
+        reset: is called before each schedule, to empty what the outputs read.
+        timeout_s: how long a query may take for what is there, in seconds of real time.
+        shrink_runs: how many runs the search for a shorter schedule may take.
+
+    Returns:
+        The seed, and how many different schedules ran.
+
+    Raises:
+        Refuted: the job failed, or gave a wrong result; the message has the schedule in words, the
+            difference, and how to repeat it.
+        ConfigError: an argument cannot be used.
+        AwaitTimeout: a query did not process its input in time.
+    """
+    require_int("schedules", schedules, least=1, refusal=ConfigError)
+    require_int("shrink_runs", shrink_runs, least=0, refusal=ConfigError)
+    require_number("timeout_s", timeout_s, refusal=ConfigError)
+    left_out = {_require_kind(name) for name in without}
+    chosen = _Seed.parse(os.environ.get(SEED_VARIABLE) or seed)
+    feeds = read_inputs(inputs, seed=chosen.base)
+    readers = require_outputs(outputs)
+    runner = Runner(
+        kafka,
+        spark,
+        job=job,
+        feeds=feeds,
+        outputs=readers,
+        reset=reset,
+        timeout_s=timeout_s,
+    )
+    judge = _Judge(runner, feeds, readers, invariant)
+    first = judge.require_plain()
+    terms = terms_of(
+        feeds,
+        readers,
+        left_out,
+        has_checkpoint=first.has_checkpoint,
+        has_watermark=first.has_watermark,
+        brokers=len(kafka.brokers) if isinstance(kafka, EmbeddedKafka) else 0,
+    )
+    seen = {judge.plain}
+    numbers = range(1, schedules) if chosen.number is None else [chosen.number]
+    for number in numbers:
+        schedule = generate(Random(f"{chosen.base}/{number}"), terms, number=number)
+        if schedule in seen:
+            continue
+        seen.add(schedule)
+        if (problem := judge.find_problem(schedule)) is not None:
+            repeat = f"{chosen.base}/{number}"
+            raise _refuted(judge, schedule, problem, repeat, shrink_runs=shrink_runs)
+    return Explored(seed=str(chosen.base), schedules=len(seen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Problem:
+    """Why a run refutes the job."""
+
+    headline: str
+    text: str
+    is_failure: bool
+    notes: Mapping[int, str]
+
+
+class _Judge:
+    """Runs schedules and says what is wrong with their results."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        feeds: Mapping[str, Feed],
+        outputs: Mapping[str, Output],
+        invariant: Invariant | None,
+    ) -> None:
+        self.plain = plain({name: len(feed.records) for name, feed in feeds.items()})
+        self._runner = runner
+        self._feeds = feeds
+        self._outputs = outputs
+        self._invariant = invariant
+        self._reference: Ran | None = None
+
+    def require_plain(self) -> Ran:
+        """Runs the plain schedule; raises `Refuted` if it is wrong already."""
+        try:
+            ran = self._runner.run(self.plain)
+        except JobFailed as failure:
+            raise Refuted(
+                f"the job fails under the plain schedule already, so this is no matter of "
+                f"schedules:\n\n{_indented(str(failure))}"
+            ) from None
+        is_right, said = self._holds(ran)
+        if not is_right:
+            raise Refuted(
+                "the invariant does not hold under the plain schedule, so this is no matter of "
+                "schedules: all records arrive, and the job takes them in one batch.\n\n"
+                + _indented("\n".join([*([said] if said else []), *_shown(ran)]))
+            )
+        self._reference = ran
+        return ran
+
+    def find_problem(self, schedule: Schedule) -> _Problem | None:
+        """What is wrong under a schedule; None if nothing is."""
+        try:
+            ran = self._runner.run(schedule)
+        except JobFailed as failure:
+            return _Problem(headline="the job fails", text=str(failure), is_failure=True, notes={})
+        assert self._reference is not None, "the plain schedule comes first"
+        found = [
+            difference
+            for name, output in self._outputs.items()
+            for difference in differences(
+                name, self._reference.items[name], ran.items[name], ordered=output.ordered
+            )
+        ]
+        is_right, said = (not found, "") if self._invariant is None else self._holds(ran)
+        if is_right:
+            return None
+        kinds = ", ".join(dict.fromkeys(difference.refutation.value for difference in found))
+        texts = [text for text in (said, summary(found) if found else "") if text]
+        if not found:
+            texts += ["the outputs are those of the plain schedule:", *_shown(ran)]
+        return _Problem(
+            headline=kinds or "the invariant does not hold",
+            text="\n".join(texts),
+            is_failure=False,
+            notes=ran.notes,
+        )
+
+    def _holds(self, ran: Ran) -> tuple[bool, str]:
+        """Whether the invariant holds, and what it says if it asserts."""
+        if self._invariant is None:
+            return True, ""
+        try:
+            result = self._invariant(ran.found, given_records(self._feeds))
+        except AssertionError as error:
+            return False, str(error)
+        return result is None or bool(result), ""
+
+
+def _refuted(
+    judge: _Judge, schedule: Schedule, problem: _Problem, repeat: str, *, shrink_runs: int
+) -> Refuted:
+    problems = {schedule: problem}
+
+    def fails(candidate: Schedule) -> bool:
+        found = judge.find_problem(candidate)
+        if found is None or found.is_failure != problem.is_failure:
+            return False
+        problems[candidate] = found
+        return True
+
+    shrunk = shrink(schedule, judge.plain, fails, most_runs=shrink_runs)
+    flaky = ""
+    if shrunk.schedule == schedule and shrunk.runs and not fails(schedule):
+        flaky = "\nIt did not happen again in a second run of the same schedule: it is a race.\n"
+    return Refuted(_message(schedule, shrunk.schedule, problems, shrunk.runs, repeat, flaky))
+
+
+def _message(
+    original: Schedule,
+    shortest: Schedule,
+    problems: Mapping[Schedule, _Problem],
+    runs: int,
+    repeat: str,
+    flaky: str,
+) -> str:
+    problem = problems[shortest]
+    steps = [
+        f"{index + 1}. {step}" + (f" [{problem.notes[index]}]" if index in problem.notes else "")
+        for index, step in enumerate(shortest.steps())
+    ]
+    shorter = (
+        f" (found with {len(original.steps())} steps, shortened in {runs} runs)"
+        if shortest != original
+        else ""
+    )
+    return (
+        f"{problem.headline}: the result of the job depends on the schedule\n\n"
+        f"The schedule{shorter}:\n{_indented(chr(10).join(steps))}\n\n"
+        f"The difference:\n{_indented(problem.text)}\n{flaky}\n"
+        f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
+    )
+
+
+def _require_kind(name: str) -> Kind:
+    known = {kind.value: kind for kind in Kind}
+    return known[require_known("kind of step", name, known, refusal=ConfigError)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seed:
+    """A seed of all schedules, and the number of one of them or None."""
+
+    base: int
+    number: int | None
+
+    @staticmethod
+    def parse(given: int | str | None) -> "_Seed":
+        if given is None:
+            return _Seed(base=Random().getrandbits(32), number=None)
+        base, slash, number = str(given).partition("/")
+        if not base.isdecimal() or (slash and not number.isdecimal()):
+            raise ConfigError(f'seed must be a number, or two such as "7/3", got {given!r}')
+        return _Seed(base=int(base), number=int(number) if slash else None)
+
+
+def _shown(ran: Ran) -> list[str]:
+    return [f"{name}: {canonical(found)[:_SHOWN]}" for name, found in ran.found.items()]
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,114 @@
+"""`Options`: where a job reads, writes and keeps its checkpoints.
+
+`explore` passes one to the job for each start. A program passes its own, so that the same function
+runs in production: this module needs nothing of Kafka or Spark, and any object with the methods
+that a job calls will do.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass, field, replace
+
+_BOOTSTRAP: Final = "kafka.bootstrap.servers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Names and options that differ between a test and production.
+
+        spark.readStream.format("kafka").options(**options.read("orders")).load()
+        frame.writeStream.format("kafka").options(**options.sink("revenue")).trigger(
+            **options.trigger
+        )
+
+    Args:
+        bootstrap_servers: the brokers, `host:port,...`.
+        directory: holds checkpoints and files.
+        topics: the name in Kafka of each topic that has another name in the job.
+        trigger: the arguments of `DataStreamWriter.trigger`.
+        source: more options of the `kafka` source, such as `maxOffsetsPerTrigger`.
+        suffix: is appended to the names of tables in memory.
+    """
+
+    bootstrap_servers: str
+    directory: str
+    topics: Mapping[str, str] = field(default_factory=dict)
+    trigger: Mapping[str, object] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+    suffix: str = ""
+
+    def topic(self, name: str) -> str:
+        """The topic's name in Kafka.
+
+        Args:
+            name: its name in the job.
+        """
+        if self.topics and name not in self.topics:
+            raise ConfigError(
+                f"the job asks for the topic {name!r}, which is neither an input nor an output "
+                f"in a topic; there are {', '.join(self.topics)}"
+            )
+        return self.topics.get(name, name)
+
+    def read(self, name: str, **options: str) -> dict[str, str]:
+        """Options of the `kafka` source, to read a topic from its first record.
+
+        Args:
+            name: the topic's name in the job.
+            **options: more options of the source, or other values for these.
+        """
+        return {
+            _BOOTSTRAP: self.bootstrap_servers,
+            "subscribe": self.topic(name),
+            "startingOffsets": "earliest",
+            **self.source,
+            **options,
+        }
+
+    def sink(self, name: str, **options: str) -> dict[str, str]:
+        """Options of the `kafka` sink, with a checkpoint of the same name.
+
+        Args:
+            name: the topic's name in the job.
+            **options: more options of the sink, or other values for these.
+        """
+        return {
+            _BOOTSTRAP: self.bootstrap_servers,
+            "topic": self.topic(name),
+            "checkpointLocation": self.checkpoint(name),
+            **options,
+        }
+
+    def checkpoint(self, name: str = "query") -> str:
+        """The `checkpointLocation` of a query.
+
+        Args:
+            name: tells the queries of a job apart.
+        """
+        return f"{self.directory}/checkpoints/{name}"
+
+    def path(self, name: str) -> str:
+        """A file or directory for the job's output.
+
+        Args:
+            name: tells the outputs of a job apart.
+        """
+        return f"{self.directory}/{name}"
+
+    def table(self, name: str) -> str:
+        """The `queryName` of a query into a table in memory.
+
+        Args:
+            name: tells the tables of a job apart.
+        """
+        return f"{name}{self.suffix}"
+
+    def limited(self, records: int) -> "Options":
+        """The same options, with batches of at most so many records of each topic.
+
+        Args:
+            records: `maxOffsetsPerTrigger`.
+        """
+        return replace(self, source={**self.source, "maxOffsetsPerTrigger": str(records)})

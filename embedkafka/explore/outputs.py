@@ -1,0 +1,251 @@
+"""Outputs: what a job has written, as an invariant sees it and as the verdict compares it."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from embedkafka.explore.options import Options
+from embedkafka.explore.verdict import Items, canonical
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from embedkafka.cluster.message import Message
+    from embedkafka.cluster.topic import Topic
+
+
+class Output(Protocol):
+    """How to read one output."""
+
+    @property
+    def partitions(self) -> int | None:
+        """How many partitions its topic gets; None if it is no topic."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the items of a key have an order that counts."""
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether Spark lets a query into this kind of sink start again from its checkpoint."""
+
+    def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
+        """What is there, for the invariant."""
+
+    def items(self, found: Any) -> Items:
+        """What `read` found, by key, for the verdict. Any: each output knows what it returns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestByKey:
+    """A topic, of which the last value of each key counts: `latest_by_key`."""
+
+    schema: "str | StructType | None" = None
+    partitions: int | None = 1
+    ordered: bool = False
+    can_restart: bool = True
+
+    def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
+        latest: dict[str | None, object] = {}
+        for key, value in _records(spark, topic, self.schema):
+            if value is None:
+                latest.pop(key, None)
+            else:
+                latest[key] = value
+        return latest
+
+    def items(self, found: Mapping[str | None, object]) -> Items:
+        return {_key(key): [value] for key, value in found.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllRecords:
+    """A topic, of which each record counts: `all_records`."""
+
+    schema: "str | StructType | None" = None
+    partitions: int | None = 1
+    ordered: bool = True
+    can_restart: bool = True
+
+    def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
+        return _records(spark, topic, self.schema)
+
+    def items(self, found: Iterable[tuple[str | None, object]]) -> Items:
+        items: dict[str, list[object]] = {}
+        for key, value in found:
+            items.setdefault(_key(key), []).append(value)
+        return items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows in any order: of a table in memory, of files, or of what a function returns."""
+
+    rows: Callable[["SparkSession", Options], object]
+    key: str | None = None
+    partitions: int | None = None
+    ordered: bool = False
+    can_restart: bool = True
+
+    def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
+        found = self.rows(spark, options)
+        collect = getattr(found, "collect", None)
+        if collect is not None:  # a DataFrame
+            found = collect()
+        if isinstance(found, Mapping):
+            return dict(found)
+        if isinstance(found, str | bytes) or not isinstance(found, Iterable):
+            raise ConfigError(f"an output must give rows or a mapping, got {found!r}")
+        return [_as_value(row) for row in found]
+
+    def items(self, found: Mapping[object, object] | Sequence[object]) -> Items:
+        if isinstance(found, Mapping):
+            return {str(key): [value] for key, value in found.items()}
+        items: dict[str, list[object]] = {}
+        for row in found:
+            items.setdefault(self._key_of(row), []).append(row)
+        return items
+
+    def _key_of(self, row: object) -> str:
+        if self.key is None:
+            return ""
+        if not isinstance(row, Mapping) or self.key not in row:
+            raise ConfigError(f"an output has a row without the key {self.key!r}: {row!r}")
+        return canonical(row[self.key])
+
+
+def latest_by_key(schema: "str | StructType | None" = None, *, partitions: int = 1) -> Output:
+    """An output topic of which the last value of each key counts: a compacted or update topic.
+
+    An invariant gets a mapping of keys to values, without the keys whose last value is a tombstone.
+
+    Args:
+        schema: what Spark parses the values with, such as "sku STRING, revenue DOUBLE". Without
+            it, values are parsed as JSON, which is quicker; those that are none stay text.
+        partitions: how many partitions the topic has.
+    """
+    return LatestByKey(schema=schema, partitions=partitions)
+
+
+def all_records(schema: "str | StructType | None" = None, *, partitions: int = 1) -> Output:
+    """An output topic of which every record counts, in its order per key.
+
+    An invariant gets a list of pairs, key and value. Spark's `kafka` sink repeats a batch after a
+    crash, so this holds only for consumers that expect each record once.
+
+    Args:
+        schema: as for `latest_by_key`.
+        partitions: how many partitions the topic has.
+    """
+    return AllRecords(schema=schema, partitions=partitions)
+
+
+def table(name: str, *, key: str | None = None) -> Output:
+    """A table in memory: `.format("memory").queryName(options.table(name))`.
+
+    An invariant gets a list of mappings. Spark cannot restart a query into such a table, except in
+    complete mode, so schedules have no restarts and crashes.
+
+    Args:
+        name: what the job passes to `options.table`.
+        key: the column by which rows are compared.
+    """
+    return Rows(
+        rows=lambda spark, options: spark.table(options.table(name)),
+        key=key,
+        can_restart=False,
+    )
+
+
+def files(name: str, *, format: str = "parquet", key: str | None = None) -> Output:
+    """Files that the job writes to `options.path(name)`.
+
+    An invariant gets a list of mappings.
+
+    Args:
+        name: what the job passes to `options.path`.
+        format: the format of the files, as Spark calls it.
+        key: the column by which rows are compared.
+    """
+
+    def load(spark: "SparkSession", options: Options) -> object:
+        return spark.read.format(format).load(options.path(name))
+
+    return Rows(rows=load, key=key)
+
+
+def rows(function: Callable[..., object], *, key: str | None = None) -> Output:
+    """What a function reads from anywhere else: a database that `foreachBatch` writes to.
+
+    Args:
+        function: takes the session, or the session and the job's `Options`; returns a DataFrame, a
+            list of rows or mappings, or a mapping.
+        key: the column by which rows are compared.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    takes_options = len([each for each in parameters if each.kind is not each.KEYWORD_ONLY]) > 1
+
+    def call(spark: "SparkSession", options: Options) -> object:
+        return function(spark, options) if takes_options else function(spark)
+
+    return Rows(rows=call, key=key)
+
+
+def require_outputs(outputs: object) -> dict[str, Output]:
+    """The outputs by name; a function stands for `rows(function)`.
+
+    Raises:
+        ConfigError: there are none, or one is neither an output nor a function.
+    """
+    if not isinstance(outputs, Mapping) or not outputs:
+        raise ConfigError(
+            f'outputs must be a mapping such as {{"revenue": latest_by_key()}}, got {outputs!r}'
+        )
+    return {name: _require_output(name, output) for name, output in outputs.items()}
+
+
+def _require_output(name: str, output: Any) -> Output:
+    if isinstance(output, LatestByKey | AllRecords | Rows):
+        return output
+    if callable(output):
+        return rows(output)
+    raise ConfigError(
+        f"the output {name} must be one of latest_by_key(), all_records(), table(), files(), or a "
+        f"function of the session, got {output!r}"
+    )
+
+
+def _records(
+    spark: "SparkSession", topic: "Topic | None", schema: "str | StructType | None"
+) -> list[tuple[str | None, object]]:
+    """Keys and values of a topic, by partition and offset."""
+    assert topic is not None, "an output with partitions has a topic"
+    if schema is None:
+        return [(_text(message.key), _json(message)) for message in topic.read()]
+    frame = topic.to_df(spark, schema=schema).select("key", "value", "partition", "offset")
+    found = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
+    return [(row.key, _as_value(row.value)) for row in found]
+
+
+def _json(message: "Message") -> object:
+    try:
+        return message.json()
+    except ValueError:
+        return _text(message.value)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="backslashreplace")
+
+
+def _as_value(row: Any) -> object:
+    """A row of Spark as a mapping, anything else as it is. Any: PySpark is optional."""
+    as_dict = getattr(row, "asDict", None)
+    return row if as_dict is None else as_dict(recursive=True)
+
+
+def _key(key: str | None) -> str:
+    return "" if key is None else key

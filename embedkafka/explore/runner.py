@@ -1,0 +1,319 @@
+"""Runs one schedule of a job: its own topics, checkpoints and files, the same session.
+
+Owner: the thread that explores.
+Invariants: whatever happens, the queries are stopped, the brokers run, no fault is left, and the
+topics are gone when a run ends.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from embedkafka.explore.checkpoints import find_checkpoints, has_watermark, uncommit
+from embedkafka.explore.driver import Driver, Job
+from embedkafka.explore.inputs import Feed
+from embedkafka.explore.options import Options
+from embedkafka.explore.outputs import Output
+from embedkafka.explore.schedule import (
+    Arrival,
+    Crash,
+    Grow,
+    KillLeader,
+    Limit,
+    LoseReply,
+    MoveLeaders,
+    Resend,
+    Restart,
+    Schedule,
+    Send,
+    Step,
+    Take,
+)
+from embedkafka.explore.verdict import Items
+from embedkafka.runtime.values import dataclass
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from embedkafka.cluster.topic import Topic
+    from embedkafka.faults.request_faults import Fault
+
+_REPLICAS: Final = 3
+_KEEP_FOREVER: Final = {"retention.ms": -1}
+"""Records carry their event times, which may be long ago."""
+_AT_ONCE: Final = {"processingTime": "0 seconds"}
+_IMPATIENT: Final = {"kafka.request.timeout.ms": "5000", "kafka.default.api.timeout.ms": "20000"}
+"""A source that asks a dead leader waits for its answer: a minute by default."""
+_NEED_REPLICAS: Final = (MoveLeaders, KillLeader)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a schedule gave."""
+
+    found: Mapping[str, object]
+    """Each output, for the invariant."""
+    items: Mapping[str, Items]
+    """Each output, for the verdict."""
+    notes: Mapping[int, str]
+    """What a step found when it was carried out, by its index in the schedule's steps."""
+    has_checkpoint: bool
+    has_watermark: bool
+
+
+class Runner:
+    """Runs schedules of one job, one after the other."""
+
+    def __init__(
+        self,
+        kafka: Any,
+        spark: "SparkSession",
+        *,
+        job: Job,
+        feeds: Mapping[str, Feed],
+        outputs: Mapping[str, Output],
+        reset: Callable[[], object] | None,
+        timeout_s: float,
+    ) -> None:
+        """`kafka` is an `EmbeddedKafka`, or the plugin's external cluster with its methods."""
+        self._kafka = kafka
+        self._spark = spark
+        self._job = job
+        self._feeds = feeds
+        self._outputs = outputs
+        self._reset = reset
+        self._timeout_s = timeout_s
+        self._names = Random()
+
+    def run(self, schedule: Schedule) -> Ran:
+        """Carries the schedule out and reads the outputs.
+
+        Raises:
+            JobFailed: the job or one of its queries raised.
+            AwaitTimeout: a query did not process its input in time.
+        """
+        if self._reset is not None:
+            self._reset()
+        replicas = min(_REPLICAS, len(self._kafka.brokers)) if _moves_leaders(schedule) else None
+        with self._topics(replicas) as topics:
+            options = self._options(topics, schedule)
+            driver = Driver(self._spark, self._job, timeout_s=self._timeout_s)
+            run = _Run(
+                self._kafka,
+                self._feeds,
+                topics,
+                driver,
+                options,
+                partitions=self._partitions(),
+                replicas=replicas,
+            )
+            try:
+                run.carry_out(schedule.steps())
+                driver.stop()
+                return self._ran(options, topics, run.notes)
+            finally:
+                driver.stop()
+                run.mend()
+
+    @contextmanager
+    def _topics(self, replicas: int | None) -> "Iterator[dict[str, Topic]]":
+        topics: dict[str, Topic] = {}
+        suffix = f"-{self._names.getrandbits(32):08x}"
+        try:
+            for name, partitions in self._partitions().items():
+                topics[name] = self._kafka.topic(
+                    name + suffix,
+                    partitions=partitions,
+                    replication=replicas,
+                    config=_KEEP_FOREVER,
+                )
+            yield topics
+        finally:
+            for topic in topics.values():
+                self._kafka.delete_topic(topic.name)
+
+    def _partitions(self) -> dict[str, int]:
+        """The topics that a run needs, with the number of their partitions."""
+        counts = {name: feed.partitions for name, feed in self._feeds.items()}
+        for name, output in self._outputs.items():
+            if output.partitions is not None:
+                counts.setdefault(name, output.partitions)
+        return counts
+
+    def _options(self, topics: "Mapping[str, Topic]", schedule: Schedule) -> Options:
+        return Options(
+            bootstrap_servers=self._kafka.bootstrap_servers,
+            directory=self._kafka.scratch_dir(),
+            topics={name: topic.name for name, topic in topics.items()},
+            trigger=_AT_ONCE,
+            source=_IMPATIENT if _moves_leaders(schedule) else {},
+            suffix=f"_{self._names.getrandbits(32):08x}",
+        )
+
+    def _ran(self, options: Options, topics: "Mapping[str, Topic]", notes: dict[int, str]) -> Ran:
+        checkpoints = find_checkpoints(options.directory)
+        found = {
+            name: output.read(self._spark, options, topics.get(name))
+            for name, output in self._outputs.items()
+        }
+        return Ran(
+            found=found,
+            items={name: self._outputs[name].items(each) for name, each in found.items()},
+            notes=notes,
+            has_checkpoint=bool(checkpoints),
+            has_watermark=any(map(has_watermark, checkpoints)),
+        )
+
+
+class _Run:
+    """One run, step by step."""
+
+    def __init__(
+        self,
+        kafka: Any,
+        feeds: Mapping[str, Feed],
+        topics: "Mapping[str, Topic]",
+        driver: Driver,
+        options: Options,
+        *,
+        partitions: dict[str, int],
+        replicas: int | None,
+    ) -> None:
+        self.notes: dict[int, str] = {}
+        self._kafka = kafka
+        self._feeds = feeds
+        self._topics = topics
+        self._driver = driver
+        self._options = options
+        self._replicas = replicas
+        self._partitions = partitions
+        self._dead: int | None = None
+        self._faults: list[tuple[int, Fault]] = []
+
+    def carry_out(self, steps: Sequence[Step]) -> None:
+        for index, step in stops_first(steps):
+            if (note := self._do(index, step)) is not None:
+                self.notes[index] = note
+
+    def mend(self) -> None:
+        """Ends what steps have broken."""
+        for index, fault in self._faults:
+            fault.remove()
+            self.notes[index] = f"{fault.hits} lost"
+        self._faults = []
+        if self._dead is not None:
+            self._kafka.broker(self._dead).start()
+            self._await_replicas()
+            self._dead = None
+
+    def _do(self, index: int, step: Step) -> str | None:
+        match step:
+            case Send():
+                for arrival in step.arrivals:
+                    self._send(arrival)
+            case Resend():
+                self._send(step.arrival)
+            case Take():
+                self._take()
+            case Restart():
+                self._driver.stop()
+            case Limit():
+                self._driver.stop()
+                self._options = self._options.limited(step.records)
+            case Crash():
+                return self._crash()
+            case Grow():
+                return self._grow(step.source)
+            case LoseReply():
+                topic = self._topics[step.topic].name
+                fault = self._kafka.faults.disconnect(step.api, handled=True, topic=topic)
+                self._faults.append((index, fault))
+            case MoveLeaders():
+                return self._move_leaders(step.topic)
+            case KillLeader():
+                return self._kill_leader(step.topic)
+            case _:
+                assert_never(step)
+        return None
+
+    def _send(self, arrival: Arrival) -> None:
+        record = self._feeds[arrival.source].records[arrival.nth]
+        partition = None
+        if record.key is None:  # the client would choose by chance
+            partition = arrival.nth % self._partitions[arrival.source]
+        self._topics[arrival.source].send(
+            record.value,
+            key=record.key,
+            partition=partition,
+            timestamp_ms=None if record.time_s is None else max(0, int(record.time_s * 1000)),
+        )
+
+    def _take(self) -> None:
+        self._driver.take(self._options)
+        self.mend()
+
+    def _crash(self) -> str:
+        self._take()
+        self._driver.stop()
+        batches = [
+            f"batch {batch} of {checkpoint.name}"
+            for checkpoint in find_checkpoints(self._options.directory)
+            if (batch := uncommit(checkpoint)) is not None
+        ]
+        return f"{', '.join(batches) or 'no batch'} runs again"
+
+    def _grow(self, source: str) -> str:
+        self._take()
+        self._partitions[source] += 1
+        self._kafka.add_partitions(self._topics[source].name, self._partitions[source])
+        return f"it has {self._partitions[source]}"
+
+    def _move_leaders(self, name: str) -> str:
+        topic = self._topics[name].name
+        leader = self._kafka.leader_of(topic)
+        self._kafka.broker(leader).restart()
+        self._await_replicas()
+        return f"from broker {leader} to {self._kafka.leader_of(topic)}"
+
+    def _kill_leader(self, name: str) -> str:
+        self.mend()
+        topic = self._topics[name].name
+        self._dead = self._kafka.leader_of(topic)
+        self._kafka.broker(self._dead).kill()
+        for each, partition in self._all_partitions():
+            self._kafka.await_leader(each, partition)
+        return f"broker {self._dead} died, {self._kafka.leader_of(topic)} leads"
+
+    def _await_replicas(self) -> None:
+        assert self._replicas is not None, "a schedule that moves leaders has replicas"
+        for topic, partition in self._all_partitions():
+            self._kafka.await_isr(topic, partition, size=self._replicas)
+
+    def _all_partitions(self) -> Iterator[tuple[str, int]]:
+        for name, topic in self._topics.items():
+            for partition in range(self._partitions[name]):
+                yield topic.name, partition
+
+
+def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
+    """The steps with their indexes, in an order in which queries stop only when nothing waits.
+
+    A query that stops with records waiting may take some of them first. Stopping it before they
+    are sent is the same to the job, and happens the same way each time.
+    """
+    ordered: list[tuple[int, Step]] = []
+    since_take = 0
+    for index, step in enumerate(steps):
+        if isinstance(step, Restart | Limit):
+            ordered.insert(since_take, (index, step))
+            since_take += 1
+            continue
+        ordered.append((index, step))
+        if isinstance(step, Take | Crash | Grow):
+            since_take = len(ordered)
+    return ordered
+
+
+def _moves_leaders(schedule: Schedule) -> bool:
+    return schedule.uses(*_NEED_REPLICAS)

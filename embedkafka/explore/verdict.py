@@ -1,0 +1,141 @@
+"""Compares what two schedules gave, and says which guarantee the difference refutes.
+
+Outputs are equal up to the order of independent items, as in DiffStream: items with different keys
+are independent, and those of one key keep their order where the output has one. Pure.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Final
+
+from embedkafka.runtime.values import dataclass
+
+Items = Mapping[str, Sequence[object]]
+"""What an output holds for each key, in its order."""
+
+_SHOWN_KEYS: Final = 5
+_SHOWN_TEXT: Final = 160
+_DIGITS: Final = 12
+
+
+class Refutation(Enum):
+    """Which guarantee does not hold."""
+
+    LOST = "lost"
+    DOUBLED = "doubled"
+    ALTERED = "altered"
+    OUT_OF_ORDER = "out of order"
+    NOT_THE_SAME = "not the same"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One key for which two schedules gave different items."""
+
+    output: str
+    key: str
+    refutation: Refutation
+    plain: tuple[str, ...]
+    here: tuple[str, ...]
+
+    def __str__(self) -> str:
+        before, after = self.plain, self.here
+        if max(map(_length, (before, after))) > _SHOWN_TEXT:
+            before, after = _only(before, after), _only(after, before)
+        return (
+            f"{self.refutation.value}: {self.output}{f', key {self.key}' if self.key else ''}\n"
+            f"  plain schedule: {_listed(before, self.plain)}\n"
+            f"  this schedule:  {_listed(after, self.here)}"
+        )
+
+
+def differences(output: str, plain: Items, here: Items, *, ordered: bool) -> list[Difference]:
+    """Every key whose items differ; `ordered` says whether the order of a key's items matters."""
+    found = []
+    for key in sorted({*plain, *here}):
+        before, after = _texts(plain.get(key, ())), _texts(here.get(key, ()))
+        if (refutation := _refuted(before, after, ordered=ordered)) is not None:
+            found.append(
+                Difference(output=output, key=key, refutation=refutation, plain=before, here=after)
+            )
+    return found
+
+
+def summary(found: Sequence[Difference]) -> str:
+    """The differences as text: how many of each kind, and the first few in full."""
+    counts = Counter(difference.refutation.value for difference in found)
+    counted = ", ".join(f"{kind} ({count})" for kind, count in counts.items())
+    shown = [str(difference) for difference in found[:_SHOWN_KEYS]]
+    more = len(found) - len(shown)
+    return "\n".join([counted, *shown, *([f"and {more} more"] if more else [])])
+
+
+def canonical(value: object) -> str:
+    """Text that is equal for equal values.
+
+    Sums of floats depend on the order of their terms, which no job can fix, so only the first
+    twelve digits count.
+    """
+    return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Decimal):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode(errors="backslashreplace")
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, str | int | bool) or value is None:
+        return value
+    if isinstance(value, set | frozenset):
+        return sorted(map(canonical, value))
+    if isinstance(value, Iterable):
+        return [_plain(part) for part in value]
+    return repr(value)
+
+
+def _texts(items: Sequence[object]) -> tuple[str, ...]:
+    return tuple(map(canonical, items))
+
+
+def _refuted(before: Sequence[str], after: Sequence[str], *, ordered: bool) -> Refutation | None:
+    missing = Counter(before) - Counter(after)
+    surplus = Counter(after) - Counter(before)
+    if not missing and not surplus:
+        is_moved = ordered and list(before) != list(after)
+        return Refutation.OUT_OF_ORDER if is_moved else None
+    if not surplus:
+        return Refutation.LOST
+    if not missing:
+        return Refutation.DOUBLED if set(surplus) <= set(before) else Refutation.NOT_THE_SAME
+    is_replaced = missing.total() == surplus.total()
+    return Refutation.ALTERED if is_replaced else Refutation.NOT_THE_SAME
+
+
+def _only(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, ...]:
+    """What only one side has, or has more often."""
+    return tuple((Counter(ours) - Counter(theirs)).elements())
+
+
+def _length(texts: Sequence[str]) -> int:
+    return sum(map(len, texts))
+
+
+def _listed(shown: Sequence[str], whole: Sequence[str]) -> str:
+    """Texts as one line; says so if they are not all."""
+    joined = ", ".join(shown)
+    if len(joined) > _SHOWN_TEXT:
+        joined = f"{joined[:_SHOWN_TEXT]}…"
+    if len(shown) == len(whole):
+        return joined or "nothing"
+    rest = f"{len(whole) - len(shown)} that the other has too"
+    return f"{joined}, and {rest}" if joined else rest

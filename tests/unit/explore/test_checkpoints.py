@@ -1,0 +1,35 @@
+"""A checkpoint without its last commit is that of a driver that died before it."""
+
+from pathlib import Path
+
+from embedkafka.explore.checkpoints import find_checkpoints, has_watermark, uncommit
+
+
+def checkpoint(directory: Path, *watermarks_ms: int) -> Path:
+    """A checkpoint as Spark leaves it, with a batch for each watermark."""
+    commits = directory / "checkpoints" / "query" / "commits"
+    commits.mkdir(parents=True)
+    for batch, watermark_ms in enumerate(watermarks_ms):
+        (commits / str(batch)).write_text(f'v1\n{{"nextBatchWatermarkMs":{watermark_ms}}}')
+        (commits / f".{batch}.crc").write_bytes(b"crc")
+    return commits.parent
+
+
+def test_the_last_commit_is_taken_back_with_its_checksum(tmp_path: Path) -> None:
+    found = checkpoint(tmp_path, *[0] * 11)
+    assert find_checkpoints(str(tmp_path)) == [found]
+
+    assert uncommit(found) == 10  # not the last by name
+
+    assert not (found / "commits" / "10").exists()
+    assert not (found / "commits" / ".10.crc").exists()
+    assert (found / "commits" / "9").exists()
+
+
+def test_a_query_without_a_batch_has_nothing_to_take_back(tmp_path: Path) -> None:
+    assert uncommit(checkpoint(tmp_path)) is None
+
+
+def test_a_commit_tells_of_a_watermark(tmp_path: Path) -> None:
+    assert has_watermark(checkpoint(tmp_path / "with", 0, 1000))
+    assert not has_watermark(checkpoint(tmp_path / "without", 0, 0))

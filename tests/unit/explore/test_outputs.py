@@ -1,0 +1,118 @@
+"""Outputs are read into what an invariant compares, and compared by key."""
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from embedkafka.cluster.message import Message
+from embedkafka.explore.options import Options
+from embedkafka.explore.outputs import (
+    Output,
+    all_records,
+    files,
+    latest_by_key,
+    require_outputs,
+    rows,
+    table,
+)
+from embedkafka.runtime.failures import ConfigError
+
+OPTIONS = Options(bootstrap_servers="localhost:9092", directory="/data", suffix="_1")
+SPARK = cast(Any, object())
+
+
+class FakeTopic:
+    """Gives the records that it was made with."""
+
+    def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
+        self._records = records
+
+    def read(self) -> list[Message]:
+        return [
+            Message(topic="t", partition=0, offset=offset, timestamp_ms=0, key=key, value=value)
+            for offset, (key, value) in enumerate(self._records)
+        ]
+
+
+def found(output: Output, *records: tuple[bytes | None, bytes | None]) -> Any:
+    return output.read(SPARK, OPTIONS, cast(Any, FakeTopic(*records)))
+
+
+def test_the_latest_value_of_a_key_counts_and_a_tombstone_removes_it() -> None:
+    output = latest_by_key()
+    latest = found(
+        output, (b"a", b"1"), (b"b", b'{"n": 1}'), (b"a", b"2"), (b"c", b"3"), (b"c", None)
+    )
+    assert latest == {"a": 2, "b": {"n": 1}}
+    assert output.items(latest) == {"a": [2], "b": [{"n": 1}]}
+
+
+def test_all_records_keep_their_order_per_key() -> None:
+    output = all_records()
+    records = found(output, (b"a", b"1"), (None, b"text"), (b"a", b"0"))
+    assert records == [("a", 1), (None, "text"), ("a", 0)]
+    assert output.items(records) == {"a": [1, 0], "": ["text"]}
+
+
+def test_rows_of_a_function_of_the_session_or_of_the_options_too() -> None:
+    def ledger(spark: object) -> list[dict[str, int]]:
+        assert spark is SPARK
+        return [{"id": 1}, {"id": 1}]
+
+    def database(spark: object, options: Options) -> list[str]:
+        return [options.path("ledger.db")]
+
+    assert found(rows(ledger)) == [{"id": 1}, {"id": 1}]
+    assert found(rows(database)) == ["/data/ledger.db"]
+    assert rows(ledger, key="id").items(found(rows(ledger))) == {"1": [{"id": 1}, {"id": 1}]}
+    assert rows(ledger).items([3, 4]) == {"": [3, 4]}
+
+
+def test_a_mapping_is_compared_by_its_keys() -> None:
+    output = rows(lambda spark: {"a": 1})
+    assert output.items(found(output)) == {"a": [1]}
+
+
+def test_a_function_stands_for_its_rows() -> None:
+    (output,) = require_outputs({"ledger": lambda spark: [1]}).values()
+    assert found(output) == [1]
+
+
+@pytest.mark.parametrize("wrong", [{}, None, {"out": 7}])
+def test_what_is_no_output_is_refused(wrong: object) -> None:
+    with pytest.raises(ConfigError, match="output"):
+        require_outputs(wrong)
+
+
+def test_rows_that_are_none_and_rows_without_their_key_are_refused() -> None:
+    with pytest.raises(ConfigError, match="rows or a mapping"):
+        found(rows(lambda spark: 7))
+    with pytest.raises(ConfigError, match="without the key 'id'"):
+        rows(lambda spark: [], key="id").items([{"sku": 1}])
+
+
+def test_only_a_table_in_memory_cannot_restart() -> None:
+    outputs = (latest_by_key(), all_records(), files("f"), rows(lambda spark: []), table("t"))
+    assert [output.can_restart for output in outputs] == [True, True, True, True, False]
+
+
+def test_options_name_topics_checkpoints_tables_and_files() -> None:
+    options = Options(bootstrap_servers="b:1", directory="/data", topics={"orders": "shop.orders"})
+    assert options.read("orders", failOnDataLoss="false") == {
+        "kafka.bootstrap.servers": "b:1",
+        "subscribe": "shop.orders",
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "false",
+    }
+    assert options.sink("orders")["checkpointLocation"] == options.checkpoint("orders")
+    assert options.limited(3).read("orders")["maxOffsetsPerTrigger"] == "3"
+    assert OPTIONS.table("seen") == "seen_1"
+    assert OPTIONS.topic("orders") == "orders"
+    with pytest.raises(ConfigError, match=r"'prices'.*there are orders"):
+        options.read("prices")
+
+
+def test_values_are_json_to_an_invariant() -> None:
+    text = json.dumps({"n": [1, None]}).encode()
+    assert found(latest_by_key(), (b"k", text)) == {"k": {"n": [1, None]}}
