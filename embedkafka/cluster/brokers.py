@@ -24,6 +24,7 @@ from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.request_faults import RequestFaults
 from embedkafka.faults.session_link import Cut, SessionLink
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.arguments import require_int
 from embedkafka.runtime.clock import SystemClock
@@ -70,6 +71,7 @@ class Brokers:
         self.request_log = RequestLog()
         self._requests = RequestFaults(clock, failures)
         self._disks: dict[BrokerId, Disk] = {}
+        self._ages = RecordAges()
         self._halting: list[threading.Thread] = []
         self.faults = Faults(
             self._requests,
@@ -252,6 +254,7 @@ class Brokers:
             transport=self.network.transport(broker_id),
             around=lambda handle, metadata: self._around(broker_id, handle, metadata),
             on_halt=lambda: self._halt(broker),
+            ages=self._ages,
         )
         broker.metadata.subscribe(self.on_change)
         return Incarnation(broker=broker, session=SessionLink(session), clock=clock)

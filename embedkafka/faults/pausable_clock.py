@@ -24,6 +24,7 @@ class PausableClock:
         # Bound here because every request reads the time: this saves a call.
         self.now_ms: Callable[[], int] = clock.now_ms
         self.monotonic_ms: Callable[[], float] = clock.monotonic_ms
+        self.shift_ms: Callable[[], int | None] = clock.shift_ms
         self.subscribe = clock.subscribe
 
     def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:

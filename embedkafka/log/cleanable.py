@@ -14,6 +14,7 @@ from embedkafka.log.contents import MAX_OFFSET, LogContents
 from embedkafka.log.guard import LogGuard
 from embedkafka.log.local_log import CLEANED_SUFFIX
 from embedkafka.log.producer_state import LastRecord
+from embedkafka.log.record_ages import PartitionAges
 from embedkafka.log.segment import Segment
 from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.records.batch import Batch
@@ -27,8 +28,10 @@ class SegmentToClean(NamedTuple):
     base_offset: int
     end_offset: int
     size: int
-    first_timestamp: int
-    largest_timestamp: int
+    first_ms: int
+    """The time of its first record on the brokers' clock, or -1."""
+    latest_ms: int
+    """The time of its latest record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class CleanableLog:
     def _view(self) -> CleaningView:
         contents = self._contents
         return CleaningView(
-            segments=_segments_to_clean(contents.local.segments),
+            segments=_segments_to_clean(contents.local.segments, contents.ages),
             log_start_offset=contents.log_start_offset,
             log_end_offset=contents.log_end_offset,
             last_stable_offset=contents.last_stable_offset,
@@ -120,7 +123,9 @@ class CleanableLog:
                 self._contents.lowest_truncation = MAX_OFFSET
 
 
-def _segments_to_clean(segments: Iterable[Segment]) -> Sequence[SegmentToClean]:
+def _segments_to_clean(
+    segments: Iterable[Segment], ages: PartitionAges
+) -> Sequence[SegmentToClean]:
     """All of `segments` but the last, which is the active one."""
     return [
         SegmentToClean(
@@ -128,8 +133,8 @@ def _segments_to_clean(segments: Iterable[Segment]) -> Sequence[SegmentToClean]:
             base_offset=segment.base_offset,
             end_offset=following.base_offset,
             size=segment.size,
-            first_timestamp=segment.first_timestamp,
-            largest_timestamp=segment.largest_timestamp,
+            first_ms=segment.first_ms(ages),
+            latest_ms=segment.latest_ms(following.base_offset, ages),
         )
         for segment, following in pairwise(segments)
     ]

@@ -380,7 +380,7 @@ def _first_uncleanable(
         is_too_young = (
             config.min_compaction_lag_ms > 0
             and segment.end_offset > first_dirty_offset
-            and segment.largest_timestamp > youngest
+            and segment.latest_ms > youngest
         )
         if is_too_young or segment.end_offset > view.last_stable_offset:
             return segment.base_offset
@@ -390,7 +390,7 @@ def _first_uncleanable(
 def _is_overdue(candidate: LogToClean, now_ms: int) -> bool:
     """Whether dirty records are older than `max.compaction.lag.ms` allows."""
     latest_start = now_ms - max(candidate.log.config.max_compaction_lag_ms, 0)
-    return any(0 < part.first_timestamp < latest_start for part in candidate.dirty_segments)
+    return any(0 < part.first_ms < latest_start for part in candidate.dirty_segments)
 
 
 def _rewrite(

@@ -22,6 +22,7 @@ from embedkafka.log.loader import Loader, rebuild_producers
 from embedkafka.log.local_log import LocalLog
 from embedkafka.log.producer_entry import AppendOrigin
 from embedkafka.log.producer_state import ProducerState, ProducerStateConfig
+from embedkafka.log.record_ages import PartitionAges
 from embedkafka.log.retention import find_expired
 from embedkafka.log.segment import Segment
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -61,8 +62,13 @@ class LogContents:
         self.truncations = 0
         self.lowest_truncation = MAX_OFFSET
         self.epochs = EpochCache(environment.files, directory)
+        self._all_ages = environment.ages
         self.producers = ProducerState(
-            topic_partition, environment.files, directory, producer_config
+            topic_partition,
+            environment.files,
+            directory,
+            producer_config,
+            find_shift=lambda offset: self.ages.shift_at(offset),
         )
         self.local = LocalLog(directory, config, environment, on_storage_error)
         self._clock = environment.clock
@@ -77,6 +83,11 @@ class LogContents:
         if unstable is not None and unstable < self.high_watermark:
             return unstable
         return self.high_watermark
+
+    @property
+    def ages(self) -> PartitionAges:
+        """How old the records are, if the clock was moved."""
+        return self._all_ages.of(self.topic_id, self.topic_partition)
 
     # -- opening and closing
 
@@ -202,9 +213,13 @@ class LogContents:
         origin: AppendOrigin,
         *,
         now_ms: int,
+        shift_ms: int | None,
         append_time: int,
     ) -> AppendInfo:
-        """Writes batches with assigned offsets, unless an idempotent producer repeats itself."""
+        """Writes batches with assigned offsets, unless an idempotent producer repeats itself.
+
+        `shift_ms` is how far `now_ms` is ahead of the clients' clocks, None if it never was.
+        """
         checked = self.producers.check(batches, origin)
         if checked.duplicate is not None:
             return duplicate_of(checked.duplicate, batches[0], self.log_start_offset)
@@ -213,11 +228,17 @@ class LogContents:
         if not self._is_stored:
             self._store()
         segment = self.local.active
+        aged_ms = 0  # by how much the clock has moved since the segment began
+        if shift_ms is not None:
+            ages = self.ages
+            if origin is not AppendOrigin.REPLICATION:
+                ages.note(first_offset, max_timestamp, now_ms=now_ms, shift_ms=shift_ms)
+            aged_ms = ages.shift_at(last_offset) - ages.shift_at(segment.base_offset)
         if segment.should_roll(
             self.config,
             size=len(data),
             last_offset=last_offset,
-            max_timestamp=max_timestamp,
+            max_timestamp=max_timestamp + aged_ms,
             now_ms=now_ms,
         ):
             segment = self.roll(first_offset)
@@ -358,7 +379,7 @@ class LogContents:
         """Deletes the segments that retention releases; returns their number."""
         segments = tuple(self.local.segments)
         expired = find_expired(
-            self.local.views(self.log_end_offset),
+            self.local.views(self.log_end_offset, self.ages),
             self.config,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.scheduler import Scheduler
@@ -16,3 +17,4 @@ class LogEnvironment:
     files: Files
     scheduler: Scheduler
     random: Random
+    ages: RecordAges

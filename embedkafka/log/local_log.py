@@ -13,6 +13,7 @@ from typing import Final
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.record_ages import PartitionAges
 from embedkafka.log.retention import SegmentView
 from embedkafka.log.segment import Segment
 from embedkafka.log.segments import Segments
@@ -151,7 +152,7 @@ class LocalLog:
         for segment in self.segments:
             segment.move(directory)
 
-    def views(self, end_offset: int) -> Sequence[SegmentView]:
+    def views(self, end_offset: int, ages: PartitionAges) -> Sequence[SegmentView]:
         """The segments as values, for retention."""
         segments = tuple(self.segments)
         ends = [following.base_offset for _, following in pairwise(segments)] + [end_offset]
@@ -160,7 +161,7 @@ class LocalLog:
                 base_offset=segment.base_offset,
                 end_offset=end,
                 size=segment.size,
-                largest_timestamp=segment.largest_timestamp,
+                latest_ms=segment.latest_ms(end, ages),
                 is_active=segment is self.segments.active,
             )
             for segment, end in zip(segments, ends, strict=True)

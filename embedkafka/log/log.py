@@ -282,7 +282,7 @@ class Log:
                 self._guard.require_open()
                 if not batches:
                     return nothing_appended(contents.log_start_offset, contents.log_end_offset)
-                now_ms = self._clock.now_ms()
+                now_ms, shift_ms = self._clock.now_ms(), self._clock.shift_ms()
                 validated = assign_offsets(
                     batches,
                     contents.config,
@@ -291,6 +291,7 @@ class Log:
                     first_offset=contents.log_end_offset,
                     leader_epoch=leader_epoch,
                     now_ms=now_ms,
+                    shift_ms=shift_ms or 0,
                 )
                 check_fits_segment(len(validated.buffer), contents.config, self.topic_partition)
                 return contents.append(
@@ -298,6 +299,7 @@ class Log:
                     validated.batches,
                     origin,
                     now_ms=now_ms,
+                    shift_ms=shift_ms,
                     append_time=validated.append_time,
                 )
         except OSError as error:
@@ -319,6 +321,7 @@ class Log:
                     batches,
                     AppendOrigin.REPLICATION,
                     now_ms=self._clock.now_ms(),
+                    shift_ms=self._clock.shift_ms(),
                     append_time=UNKNOWN,
                 )
         except OSError as error:

@@ -12,7 +12,7 @@ Not here: the rules for one producer (`producer_entry`), the snapshot's format
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,8 +88,12 @@ class ProducerState:
         files: Files,
         directory: Path,
         config: ProducerStateConfig,
+        *,
+        find_shift: Callable[[int], int] = lambda offset: 0,
     ) -> None:
+        """`find_shift` says how far the timestamp at an offset is behind the brokers' clock."""
         self._partition = partition
+        self._find_shift = find_shift
         self._files = files
         self._directory = directory
         self.expiration_ms = config.expiration_ms
@@ -296,10 +300,11 @@ class ProducerState:
         self._verifications.remove_older(now_ms - self.expiration_ms)
 
     def _expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return (
-            entry.current_txn_first_offset is None
-            and now_ms - entry.last_timestamp >= self.expiration_ms
-        )
+        if entry.current_txn_first_offset is not None:
+            return False
+        last_offset = entry.batches[-1].last_offset if entry.batches else self.map_end_offset - 1
+        last_ms = entry.last_timestamp + self._find_shift(last_offset)
+        return now_ms - last_ms >= self.expiration_ms
 
     # -- snapshots
 

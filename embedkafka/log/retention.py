@@ -17,7 +17,8 @@ class SegmentView(NamedTuple):
     base_offset: int
     end_offset: int
     size: int
-    largest_timestamp: int
+    latest_ms: int
+    """When its latest record arrived, on the brokers' clock."""
     is_active: bool
 
 
@@ -56,7 +57,7 @@ def find_expired(
             rules.append(
                 (
                     f"retention time {config.retention_ms}ms breach",
-                    lambda segment: now_ms - segment.largest_timestamp > config.retention_ms,
+                    lambda segment: now_ms - segment.latest_ms > config.retention_ms,
                 )
             )
     runs = [Expired(_run(segments, rule, high_watermark), reason) for reason, rule in rules]

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.offset_index import OffsetIndex, OffsetPosition
+from embedkafka.log.record_ages import PartitionAges
 from embedkafka.log.time_index import TimeIndex, TimestampOffset
 from embedkafka.log.txn_index import TransactionIndex
 from embedkafka.records.batch import Batch, next_batch_size, read_batches
@@ -287,6 +288,21 @@ class Segment:
         """`max_timestamp`, or the time of opening if the records have none."""
         timestamp = self.max_timestamp.timestamp
         return timestamp if timestamp >= 0 else self.created_ms
+
+    def first_ms(self, ages: PartitionAges) -> int:
+        """The time of its first batch on the brokers' clock, or -1."""
+        timestamp = self.first_timestamp
+        return timestamp if timestamp < 0 else timestamp + ages.shift_at(self.base_offset)
+
+    def latest_ms(self, end_offset: int, ages: PartitionAges) -> int:
+        """The time of its latest record on the brokers' clock, or that of opening if none has one.
+
+        `end_offset` is where the next segment begins.
+        """
+        largest = self.max_timestamp
+        if largest.timestamp < 0:
+            return self.created_ms
+        return ages.latest(largest, self.base_offset, end_offset)
 
     def _read_max_timestamp(self) -> TimestampOffset:
         largest = self.time_index.last()

@@ -107,10 +107,12 @@ def assign_offsets(
     first_offset: int,
     leader_epoch: int,
     now_ms: int,
+    shift_ms: int = 0,
 ) -> Validated:
     """Checks the batches of a leader's append by Kafka's rules and numbers their records.
 
-    Patches the buffer of the batches in place if it is writable.
+    Patches the buffer of the batches in place if it is writable. Accepts timestamps that are right
+    on the brokers' clock, `now_ms`, or on the clients' clocks, which are `shift_ms` behind it.
     """
     first = batches[0]
     if origin is AppendOrigin.CLIENT:
@@ -123,7 +125,8 @@ def assign_offsets(
     # Markers keep their codec: the topic's setting is for producers, not for coordinators.
     target = source if first.is_control else _CODECS.get(config.compression_type, source)
     in_place = first.magic == 2 and target is source
-    _check_records(batches, config, origin, partition, now_ms, in_place=in_place)
+    allowed = _allowed_timestamps(config, now_ms, shift_ms)
+    _check_records(batches, config, origin, partition, allowed, in_place=in_place)
     append_time = now_ms if config.uses_append_time else NO_TIMESTAMP
     if in_place:
         writable = _writable(batches)
@@ -194,14 +197,14 @@ def _check_records(
     config: LogConfig,
     origin: AppendOrigin,
     partition: TopicPartition,
-    now_ms: int,
+    allowed: tuple[int, int],
     *,
     in_place: bool,
 ) -> None:
     """Rules for each record; reads records only if one of the rules may be broken."""
     from_client = origin is AppendOrigin.CLIENT
     needs_keys = config.compacts and from_client
-    latest = now_ms + config.message_timestamp_after_max_ms
+    latest = allowed[1]
     has_earliest = config.message_timestamp_before_max_ms != MAX_LONG
     for batch in batches:
         has_all_keys = not needs_keys
@@ -214,7 +217,7 @@ def _check_records(
             or batch.magic < 2
             or batch.attributes & TIMESTAMP_TYPE_FLAG
         ):
-            errors = _record_errors(batch, config, partition, now_ms, needs_keys=needs_keys)
+            errors = _record_errors(batch, config, partition, allowed, needs_keys=needs_keys)
             _raise_record_errors(errors)
 
 
@@ -234,7 +237,12 @@ def _walk(batch: Batch, config: LogConfig, *, in_place: bool) -> bool:
 
 
 def _record_errors(
-    batch: Batch, config: LogConfig, partition: TopicPartition, now_ms: int, *, needs_keys: bool
+    batch: Batch,
+    config: LogConfig,
+    partition: TopicPartition,
+    allowed: tuple[int, int],
+    *,
+    needs_keys: bool,
 ) -> list[tuple[ErrorCode, RecordError]]:
     errors: list[tuple[ErrorCode, RecordError]] = []
     for index, record in enumerate(batch.heads()):
@@ -243,9 +251,8 @@ def _record_errors(
                 f"Compacted topic cannot accept message without key in topic partition {partition}"
             )
             errors.append((ErrorCode.INVALID_RECORD, RecordError(index, message)))
-        elif _has_invalid_timestamp(batch, record, config, now_ms):
-            earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
-            latest = min(now_ms + config.message_timestamp_after_max_ms, MAX_LONG)
+        elif _has_invalid_timestamp(batch, record, config, allowed):
+            earliest, latest = max(allowed[0], 0), min(allowed[1], MAX_LONG)
             message = (
                 f"Timestamp {record.timestamp} of message with offset {record.offset} is out of "
                 f"range. The timestamp should be within [{earliest}, {latest}]"
@@ -255,14 +262,18 @@ def _record_errors(
 
 
 def _has_invalid_timestamp(
-    batch: Batch, record: RecordHead, config: LogConfig, now_ms: int
+    batch: Batch, record: RecordHead, config: LogConfig, allowed: tuple[int, int]
 ) -> bool:
     if config.uses_append_time or record.timestamp == NO_TIMESTAMP:
         return batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    ahead = record.timestamp - now_ms
+    return not allowed[0] <= record.timestamp <= allowed[1]
+
+
+def _allowed_timestamps(config: LogConfig, now_ms: int, shift_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that is near one of the two clocks."""
     return (
-        ahead > config.message_timestamp_after_max_ms
-        or -ahead > config.message_timestamp_before_max_ms
+        min(now_ms, now_ms - shift_ms) - config.message_timestamp_before_max_ms,
+        max(now_ms, now_ms - shift_ms) + config.message_timestamp_after_max_ms,
     )
 
 

@@ -1,18 +1,23 @@
 """The cluster's time: the one seam through which brokers read clocks and wait.
 
-Owner: each clock's leaf lock guards its offset and its listeners.
-Invariants: `monotonic_ms` never goes back; a jump wakes every waiter, so no wait outlives its
-deadline, even when the jump comes between reading the clock and waiting.
-Not here: timers (`purgatory.timer`) and periodic work (`runtime.scheduler`), which use a clock.
+Owner: each clock's leaf locks guard its offsets and its listeners.
+Invariants: `monotonic_ms` never goes back and never stands still; a jump wakes every waiter, so no
+wait outlives its deadline, even when the jump comes between reading the clock and waiting.
+Not here: timers (`purgatory.timer`) and periodic work (`runtime.scheduler`), which use a clock; how
+records age on a clock that was moved (`log.record_ages`).
 """
 
 import math
 import threading
-import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol
 
 from embedkafka.runtime.failures import InvalidArgument
+from embedkafka.runtime.real_time import RealTime, wall_s
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class Clock(Protocol):
@@ -24,6 +29,10 @@ class Clock(Protocol):
 
     def monotonic_ms(self) -> float:
         """Time that only goes forward, for timers, deadlines and lag."""
+        ...
+
+    def shift_ms(self) -> int | None:
+        """How far `now_ms` is ahead of the clients' clocks; None if no one ever moved it."""
         ...
 
     def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
@@ -84,19 +93,50 @@ class _Jumps:
 
 
 class SystemClock:
-    """Real time, which a test may push forward with `advance`, for the whole cluster."""
+    """Real time, which a test may move, for the whole cluster: `kafka.clock`.
+
+    It has two hands. The time of day is what records, commits and transactions are judged by;
+    `freeze` stops it and `travel` sets it. Timers count milliseconds, for sessions and waits; they
+    go on, so that clients get their answers. `advance` moves both.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read_timer_s = RealTime.monotonic  # here, because every request reads it
+        self._timer_offset_ms = 0
         self._offset_ms = 0
+        self._stands_at_ms: int | None = None
+        self._was_moved = False
         self._jumps = _Jumps()
+
+    def __repr__(self) -> str:
+        return f"<SystemClock {self.describe() or 'in real time'}>"
 
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
-        return int(time.time() * 1000) + self._offset_ms
+        stands_at_ms = self._stands_at_ms
+        if stands_at_ms is not None:
+            return stands_at_ms
+        return int(wall_s() * 1000) + self._offset_ms
 
     def monotonic_ms(self) -> float:
         """Time that only goes forward, in milliseconds, for timers and deadlines."""
-        return time.monotonic() * 1000 + self._offset_ms
+        return self._read_timer_s() * 1000 + self._timer_offset_ms
+
+    def shift_ms(self) -> int | None:
+        """How far the time of day is ahead of real time; None if it was never moved."""
+        if not self._was_moved:
+            return None
+        stands_at_ms = self._stands_at_ms
+        return self._offset_ms if stands_at_ms is None else stands_at_ms - int(wall_s() * 1000)
+
+    def describe(self) -> str | None:
+        """What is unusual about it, such as "8 days ahead of real time"; None if nothing is."""
+        shift_ms = self.shift_ms()
+        if shift_ms is None or (not shift_ms and self._stands_at_ms is None):
+            return None
+        where = f"{_length(abs(shift_ms))} {'ahead of' if shift_ms >= 0 else 'behind'} real time"
+        return where if self._stands_at_ms is None else f"frozen, {where}"
 
     def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
         """Waits on `condition`, which the caller holds, until `deadline_ms`; false if it passed."""
@@ -133,8 +173,87 @@ class SystemClock:
         Raises:
             InvalidArgument: the sum is negative, or an argument is not a number.
         """
-        self._offset_ms += _forward_ms(ms, seconds, minutes, hours, days)
+        forward_ms = _forward_ms(ms, seconds, minutes, hours, days)
+        with self._lock:
+            self._timer_offset_ms += forward_ms
+            self._move(forward_ms)
         self._jumps.announce()
+
+    def travel(self, to: "datetime") -> None:
+        """Sets the time of day. If that is forward, timers move as far.
+
+            kafka.clock.travel(to=datetime(2030, 1, 1, tzinfo=UTC))
+
+        Going back is what happens to a machine whose clock is corrected: records and commits lie in
+        the future, and timers go on as if nothing had happened.
+
+        Args:
+            to: the time, with its time zone.
+
+        Raises:
+            InvalidArgument: it is not a `datetime`, or has no time zone.
+        """
+        to_ms = _epoch_ms(to)
+        with self._lock:
+            by_ms = to_ms - self.now_ms()
+            self._timer_offset_ms += max(by_ms, 0)
+            self._move(by_ms)
+        self._jumps.announce()
+
+    def freeze(self) -> "Frozen":
+        """Stops the time of day until `resume`, or until the end of a `with` block.
+
+            with kafka.clock.freeze():
+                orders.send("at the same moment")
+
+        Nothing grows older: no retention, no expiry of offsets, no transaction timeout. `advance`
+        and `travel` still move it. Timers go on: sessions, waits of fetches, rebalances.
+        """
+        with self._lock:
+            self._was_moved = True
+            self._stands_at_ms = self.now_ms()
+        return Frozen(self)
+
+    def resume(self) -> None:
+        """Lets the time of day go on from where it stands. Does nothing if it was not frozen."""
+        with self._lock:
+            stands_at_ms, self._stands_at_ms = self._stands_at_ms, None
+            if stands_at_ms is not None:
+                self._offset_ms = stands_at_ms - int(wall_s() * 1000)
+
+    def reset(self) -> None:
+        """Returns to real time. What was written in the future stays there; timers never go back.
+
+        The next test can then use the cluster, once its topics and groups are gone.
+        """
+        with self._lock:
+            self._offset_ms, self._stands_at_ms = 0, None
+        self._jumps.announce()
+
+    def _move(self, by_ms: int) -> None:
+        self._was_moved = True
+        if self._stands_at_ms is None:
+            self._offset_ms += by_ms
+        else:
+            self._stands_at_ms += by_ms
+
+
+class Frozen:
+    """A clock that stands still: `kafka.clock.freeze()`. Leaving its `with` block resumes it."""
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._clock = clock
+
+    def __enter__(self) -> SystemClock:
+        return self._clock
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._clock.resume()
 
 
 REAL_TIME: Final = SystemClock()
@@ -153,6 +272,9 @@ class ManualClock:
 
     def monotonic_ms(self) -> float:
         return float(self._now_ms)
+
+    def shift_ms(self) -> int | None:
+        return None
 
     def wait_until(self, condition: threading.Condition, deadline_ms: float | None) -> bool:
         if deadline_ms is None:
@@ -192,3 +314,23 @@ def _forward_ms(ms: float, seconds: float, minutes: float, hours: float, days: f
     if total < 0:
         raise InvalidArgument(f"time cannot go back, got {total:g} ms: advance by more than 0")
     return round(total)
+
+
+def _epoch_ms(moment: "datetime") -> int:
+    from datetime import datetime  # few tests need it
+
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise InvalidArgument(
+            "to must be a datetime with a time zone, such as "
+            f"datetime(2030, 1, 1, tzinfo=UTC), got {moment!r}"
+        )
+    return round(moment.timestamp() * 1000)
+
+
+def _length(ms: int) -> str:
+    """A length of time, in the largest unit that leaves a whole number, or in seconds."""
+    for name, unit_ms in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
+        count = round(ms / unit_ms)
+        if count and abs(ms - count * unit_ms) < 1_000:
+            return f"{count} {name}{'s' if count > 1 else ''}"
+    return f"{ms / 1000:g} s"

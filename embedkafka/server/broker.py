@@ -20,6 +20,7 @@ from embedkafka.log.checkpoints import MetaProperties
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.manager import LogManager
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import LOOPBACK, SocketServer
@@ -143,10 +144,12 @@ class Broker:
         transport: Transport | None = None,
         around: Around | None = None,
         on_halt: Callable[[], None] | None = None,
+        ages: RecordAges | None = None,
     ) -> None:
         """Calls `on_halt`, on any thread, when the last log directory has failed.
 
-        Kafka ends its process then; the owner of this broker should end it too.
+        Kafka ends its process then; the owner of this broker should end it too. Brokers whose clock
+        can be moved share their `ages`.
         """
         self.id = spec.id
         self.spec = spec
@@ -175,7 +178,7 @@ class Broker:
         # A separate generator: other draws, and their timing, must not change topic ids.
         self.topics = TopicAdmin(self.zk, self.metadata, random.Random(rng.getrandbits(64)))
         self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer, failures)
-        self.logs = self._make_logs(files)
+        self.logs = self._make_logs(files, ages or RecordAges())
         self.replicas = self._make_replicas()
         self.fetches = FetchManager(
             clock, rng, slots=spec.config.integer("max.incremental.fetch.session.cache.slots")
@@ -389,11 +392,15 @@ class Broker:
 
     # -- how the parts are joined
 
-    def _make_logs(self, files: Files) -> LogManager:
+    def _make_logs(self, files: Files, ages: RecordAges) -> LogManager:
         return LogManager(
             self.spec.log_dirs,
             LogEnvironment(
-                clock=self.clock, files=files, scheduler=self._background, random=self._rng
+                clock=self.clock,
+                files=files,
+                scheduler=self._background,
+                random=self._rng,
+                ages=ages,
             ),
             config=part_configs.log_manager_config(self.spec.config),
             cleaner_config=part_configs.cleaner_config(self.spec.config),

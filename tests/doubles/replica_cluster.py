@@ -16,6 +16,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.manager import LogManager
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import (
     INCREMENTAL,
@@ -142,6 +143,7 @@ class Node:
                 files=cluster.files,
                 scheduler=self.tasks,
                 random=random.Random(1),
+                ages=RecordAges(),
             ),
             on_dir_failure=lambda failed, lost: self.manager.on_log_dir_failure(failed, lost),
         )

@@ -14,6 +14,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import AppendOrigin, Log
 from embedkafka.log.manager import LogManager
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.protocol.errors import ApiError
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch, write_crc
@@ -132,7 +133,11 @@ class Batches:
         manager = LogManager(
             [self._root / "data"],
             LogEnvironment(
-                clock=self._clock, files=SystemFiles(), scheduler=self._tasks, random=Random(3)
+                clock=self._clock,
+                files=SystemFiles(),
+                scheduler=self._tasks,
+                random=Random(3),
+                ages=RecordAges(),
             ),
             topic_config=lambda topic: _CONFIG,
         )

@@ -17,6 +17,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.manager import LogManager
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     LeaderAndIsrRequest,
@@ -55,7 +56,11 @@ class ReplicaNode(Node):
         self.logs = LogManager(
             [cluster.directory / f"broker-{info.id}"],
             LogEnvironment(
-                clock=cluster.clock, files=SystemFiles(), scheduler=self.tasks, random=Random(1)
+                clock=cluster.clock,
+                files=SystemFiles(),
+                scheduler=self.tasks,
+                random=Random(1),
+                ages=RecordAges(),
             ),
             on_dir_failure=_no_disk_fails,
         )

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tidy.sources import MODULES, Reference, matches, references
 
-CLOCK = {"runtime/clock.py"}
+CLOCK = {"runtime/clock.py", "runtime/real_time.py"}
 FILES = {f"runtime/{name}.py" for name in ("files", "file_locks", "positioned", "temporary")}
 SOCKETS = {"net/transport.py"}
 WAKER = {"net/waker.py"}

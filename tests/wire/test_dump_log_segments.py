@@ -17,6 +17,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
 from embedkafka.log.manager import LogManager
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
@@ -54,6 +55,7 @@ def open_log(directory: Path, clock: ManualClock) -> Log:
             files=SystemFiles(),
             scheduler=ThreadScheduler("ek-b0-background", clock, Failures()),
             random=Random(1),
+            ages=RecordAges(),
         ),
     )
 
@@ -284,7 +286,7 @@ def open_directory(data: Path) -> Iterator[LogManager]:
     clock = SystemClock()
     scheduler = ThreadScheduler("ek-b1-background", clock, Failures())
     environment = LogEnvironment(
-        clock=clock, files=SystemFiles(), scheduler=scheduler, random=Random(1)
+        clock=clock, files=SystemFiles(), scheduler=scheduler, random=Random(1), ages=RecordAges()
     )
     manager = LogManager([data], environment)
     try:

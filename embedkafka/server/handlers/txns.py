@@ -257,7 +257,8 @@ def _write_marker(
             control_type=ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,
             coordinator_epoch=marker.coordinator_epoch,
         ),
-        timestamp=broker.clock.now_ms(),
+        # As a client's clock has it, like the records that the marker follows.
+        timestamp=broker.clock.now_ms() - (broker.clock.shift_ms() or 0),
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
     )

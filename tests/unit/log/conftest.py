@@ -10,6 +10,7 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.log import AppendInfo, AppendOrigin, Log
 from embedkafka.log.producer_state import ProducerStateConfig
+from embedkafka.log.record_ages import RecordAges
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
@@ -32,6 +33,7 @@ class LogKit:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.clock = ManualClock()
+        self.ages = RecordAges()
         self.tasks = TaskList()
         self.files = FaultyFiles()
         self.topic_partition = TopicPartition("orders", 0)
@@ -40,7 +42,11 @@ class LogKit:
     @property
     def environment(self) -> LogEnvironment:
         return LogEnvironment(
-            clock=self.clock, files=self.files, scheduler=self.tasks, random=Random(7)
+            clock=self.clock,
+            files=self.files,
+            scheduler=self.tasks,
+            random=Random(7),
+            ages=self.ages,
         )
 
     def new(self, *, verifies_transactions: bool = False, **settings: object) -> Log:

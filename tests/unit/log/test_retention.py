@@ -12,7 +12,7 @@ def views(*sizes: int, age_ms: int = 0) -> list[SegmentView]:
             base_offset=number * 10,
             end_offset=number * 10 + 10,
             size=size,
-            largest_timestamp=NOW - age_ms,
+            latest_ms=NOW - age_ms,
             is_active=number == len(sizes) - 1,
         )
         for number, size in enumerate(sizes)
@@ -76,7 +76,7 @@ def test_a_compacted_topic_forgets_nothing_by_size_or_age() -> None:
 
 def test_a_run_ends_at_the_first_segment_that_stays() -> None:
     segments = views(100, 100, 100)
-    segments[1] = segments[1]._replace(largest_timestamp=NOW)
-    aged = [segment._replace(largest_timestamp=NOW - 501) for segment in segments]
+    segments[1] = segments[1]._replace(latest_ms=NOW)
+    aged = [segment._replace(latest_ms=NOW - 501) for segment in segments]
     aged[1] = segments[1]
     assert count(aged, retention_ms=500) == 1
