@@ -1,4 +1,4 @@
-"""`embedkafka serve | up | broker | dump-log | spark-jars`: a cluster for any program.
+"""`embedkafka serve | up | broker | dump-log | spark-jars | audit`: a cluster for any program.
 
 Exit codes: 0 for success, 1 if the cluster failed, did not end or a log is damaged, 2 for misuse.
 `up` exits with the code of its command, or 128 + n if signal n ended it.
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 _STDIN: Final = 0
 _STDERR: Final = 2
 _LONGEST_END_S: Final = 120
-_SUBCOMMANDS: Final = "serve | up | broker | dump-log | spark-jars"
+_SUBCOMMANDS: Final = "serve | up | broker | dump-log | spark-jars | audit"
 _ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _FORWARDED_SIGNALS: Final = (
     signal.SIGINT,
@@ -148,6 +148,15 @@ def _parser() -> argparse.ArgumentParser:
         description="Prints the paths of the jars, one per line.",
     )
     jars.set_defaults(run=_spark_jars)
+    audit = subcommands.add_parser(
+        "audit",
+        help="prove or refute, on Spark, that one topic holds what another one does",
+        description="Compares every record of two topics and prints what was lost, duplicated, "
+        "altered or reordered. Exits with 0 if nothing was, with 1 if something was, and with 2 "
+        "if it could not compare.",
+    )
+    _add_audit_options(audit)
+    audit.set_defaults(run=_audit)
     return parser
 
 
@@ -212,6 +221,73 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="D",
         help="keep the data in this directory (default: keep nothing)",
+    )
+
+
+def _add_audit_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers of the cluster"
+    )
+    parser.add_argument("--source", required=True, metavar="TOPIC", help="what was written")
+    parser.add_argument("--sink", required=True, metavar="TOPIC", help="what arrived")
+    parser.add_argument(
+        "--key",
+        action="append",
+        metavar="FIELD",
+        help="what identifies a record: a field or path (`$.a.b`) of its JSON value, or a column "
+        "of Spark's Kafka source; may be repeated (default: Kafka's key)",
+    )
+    parser.add_argument(
+        "--value",
+        action="append",
+        metavar="FIELD",
+        help="what must be equal, likewise; `$` is the JSON value whatever its white space "
+        "(default: Kafka's value)",
+    )
+    parser.add_argument(
+        "--unordered", action="store_true", help="do not judge the order of each key's records"
+    )
+    parser.add_argument(
+        "--isolation",
+        default="read_committed",
+        metavar="LEVEL",
+        help="read_committed or read_uncommitted (default: read_committed)",
+    )
+    parser.add_argument(
+        "--examples",
+        type=int,
+        default=5,
+        metavar="N",
+        help="how many examples of each kind of fault to show (default: 5)",
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the result as a page too")
+    parser.add_argument(
+        "--client-config",
+        type=Path,
+        metavar="FILE",
+        help="settings of the Java client, such as security.protocol, as a properties file",
+    )
+    parser.add_argument(
+        "--option",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of Spark's Kafka source, such as minPartitions; may be repeated",
+    )
+    parser.add_argument(
+        "--spark-master",
+        default="local[*]",
+        metavar="URL",
+        help="where to run Spark: local[N], spark://..., yarn, k8s://... (default: local[*])",
+    )
+    parser.add_argument(
+        "--spark-config",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark; may be repeated",
     )
 
 
@@ -280,6 +356,32 @@ def _spark_jars(parsed: argparse.Namespace) -> int:
     for jar in require_connector().jars:
         print(jar)
     return 0
+
+
+def _audit(parsed: argparse.Namespace) -> int:
+    from embedkafka.spark.delivery.command import audit_topics
+
+    try:
+        delivery = audit_topics(
+            bootstrap_servers=parsed.bootstrap,
+            source=parsed.source,
+            sink=parsed.sink,
+            key=parsed.key or ["key"],
+            value=parsed.value or ["value"],
+            ordered=False if parsed.unordered else None,
+            isolation=parsed.isolation,
+            examples=parsed.examples,
+            client_config=parsed.client_config,
+            options=dict(parsed.option),
+            spark_master=parsed.spark_master,
+            spark_config=dict(parsed.spark_config),
+        )
+        if parsed.html is not None:
+            delivery.to_html(parsed.html)
+    except (EmbedKafkaError, OSError) as error:
+        return _complain(error, code=2)  # 1 is for a delivery that was refuted
+    print(delivery.table())
+    return 0 if delivery.ok else 1
 
 
 def _cluster(parsed: argparse.Namespace) -> "EmbeddedKafka":

@@ -1,6 +1,6 @@
 """Helpers for tests of Structured Streaming jobs.
 
-    from embedkafka.spark import drain, latest_by_key
+    from embedkafka.spark import assert_delivered, audit, drain, latest_by_key
 
 Each name below is imported when it is first used; PySpark is imported when it is called.
 """
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from embedkafka.spark.assertions import latest_by_key
+    from embedkafka.spark.delivery.audit import assert_delivered, audit
     from embedkafka.spark.queries import crash_between_write_and_commit, drain, restart
     from embedkafka.spark.session import local_session
 
 _HOMES = {
+    "assert_delivered": "delivery.audit",
+    "audit": "delivery.audit",
     "crash_between_write_and_commit": "queries",
     "drain": "queries",
     "latest_by_key": "assertions",
@@ -22,6 +25,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "assert_delivered",
+    "audit",
     "crash_between_write_and_commit",
     "drain",
     "latest_by_key",

@@ -25,7 +25,7 @@ _ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 _KAFKA_KEY: Final = "key"
 _KAFKA_VALUE: Final = "value"
 _BOOTSTRAP: Final = "kafka.bootstrap.servers"
-#: Options of a topic handle that an audit replaces by offsets of its own.
+#: Options of a topic handle that an audit replaces.
 _REPLACED: Final = frozenset({"subscribe", "startingOffsets"})
 
 

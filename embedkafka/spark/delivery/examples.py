@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from embedkafka.spark.delivery.fingerprints import LONGEST_TEXT, Look
 from embedkafka.spark.delivery.result import AuditedRecord, Example
-from embedkafka.spark.delivery.tally import SIDES, SINK, SOURCE, Place, Sighting
+from embedkafka.spark.delivery.tally import SIDES, SINK, SOURCE, RecordPlace, Sighting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,7 @@ def read_examples(sightings: Sequence[Sighting], looks: Mapping[int, Look]) -> t
     return tuple(_example(sighting, texts) for sighting in sightings)
 
 
-def _frame(look: Look, seen: Sequence[tuple[int, Place]]) -> "DataFrame":
+def _frame(look: Look, seen: Sequence[tuple[int, RecordPlace]]) -> "DataFrame":
     from pyspark.sql import functions as F
 
     rows = look.fingerprints(look.records([place for _, place in seen]), with_text=True)
@@ -64,7 +64,7 @@ def _example(sighting: Sighting, texts: _Texts) -> Example:
     return Example(kind=sighting.kind, key=key, source=records.get(SOURCE), sink=records.get(SINK))
 
 
-def _place(sighting: Sighting, side: int) -> Place | None:
+def _place(sighting: Sighting, side: int) -> RecordPlace | None:
     return sighting.source if side == SOURCE else sighting.sink
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark.delivery.origins import Origin
-from embedkafka.spark.delivery.tally import Place
+from embedkafka.spark.delivery.tally import RecordPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,7 +39,7 @@ class Look:
     value: Selector
     transform: Transform | None = None
 
-    def records(self, places: Sequence[Place] | None = None) -> "DataFrame":
+    def records(self, places: Sequence[RecordPlace] | None = None) -> "DataFrame":
         """The records after the transform, with the columns `key` and `value`.
 
         All of them, or a few with those at `places` among them. As `Topic.write` would, makes each

@@ -61,7 +61,7 @@ def _ask(jvm: Any, admin: Any, topic: str, *, committed: bool) -> dict[int, Offs
     """Any: Java objects."""
     names = set(admin.listTopics().names().get())
     if topic not in names:
-        raise ConfigError(_no_such_topic(topic, names))
+        raise ConfigError(no_such_topic(topic, names))
     described = admin.describeTopics(jvm.java.util.Collections.singletonList(topic))
     partitions = [
         info.partition() for info in described.allTopicNames().get().get(topic).partitions()
@@ -103,7 +103,8 @@ def _require_java_client(spark: "SparkSession") -> Any:
     return jvm
 
 
-def _no_such_topic(topic: str, names: set[str]) -> str:
+def no_such_topic(topic: str, names: set[str]) -> str:
+    """A message with the names most like the missing one, or some names if none is."""
     near = difflib.get_close_matches(topic, names, n=_NAMES_SHOWN) or sorted(names)[:_NAMES_SHOWN]
     return f"there is no topic {topic}; there " + (
         f"are {', '.join(near)}" + (", ..." if len(names) > len(near) else "")

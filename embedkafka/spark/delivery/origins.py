@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from embedkafka.spark.delivery.offsets import OffsetRange
-from embedkafka.spark.delivery.tally import Place
+from embedkafka.spark.delivery.tally import RecordPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ class Origin(Protocol):
     def frame(self) -> "DataFrame":
         """All records."""
 
-    def frame_with(self, places: Iterable[Place]) -> "DataFrame":
+    def frame_with(self, places: Iterable[RecordPlace]) -> "DataFrame":
         """As few records as possible, those at `places` among them."""
 
 
@@ -55,7 +55,7 @@ class TopicOrigin:
     def frame(self) -> "DataFrame":
         return self._read({**self._bounds(self.ranges), **self._options})
 
-    def frame_with(self, places: Iterable[Place]) -> "DataFrame":
+    def frame_with(self, places: Iterable[RecordPlace]) -> "DataFrame":
         offsets: dict[int, set[int]] = {}
         for place in places:
             if place.partition is None or place.offset is None:
@@ -106,7 +106,7 @@ class FrameOrigin:
     def frame(self) -> "DataFrame":
         return self._frame
 
-    def frame_with(self, places: Iterable[Place]) -> "DataFrame":
+    def frame_with(self, places: Iterable[RecordPlace]) -> "DataFrame":
         return self._frame
 
 

@@ -12,7 +12,7 @@ SIDES: Final[Mapping[int, str]] = {SOURCE: "source", SINK: "sink"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RecordPlace:
     """Where a record is; records of a plain DataFrame may have no partition or offset."""
 
     topic: str
@@ -27,8 +27,8 @@ class Sighting:
 
     kind: Kind
     key_hash: int
-    source: Place | None
-    sink: Place | None
+    source: RecordPlace | None
+    sink: RecordPlace | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,10 @@ def read_tally(row: Any, names: Mapping[int, str]) -> Tally:
     """
     seen = row.example
 
-    def place(side: int, name: str) -> Place | None:
+    def place(side: int, name: str) -> RecordPlace | None:
         if not seen[f"in_{name}"]:
             return None
-        return Place(
+        return RecordPlace(
             topic=_topic(seen[f"{name}_topic"], names[side]),
             partition=seen[f"{name}_partition"],
             offset=seen[f"{name}_offset"],

@@ -20,8 +20,8 @@ EXIT_CODES = """
 | code | meaning |
 |---|---|
 | 0 | a good end |
-| 1 | the cluster failed or could not be ended, or `dump-log` found damage |
-| 2 | misuse: a wrong option or setting |
+| 1 | the cluster failed or did not end, `dump-log` found damage, `audit` refuted delivery |
+| 2 | misuse: a wrong option or setting; `audit` could not compare |
 | other | the exit code of the command that `up` ran; 128 + *n* if signal *n* ended it |
 | 126, 127 | `up` could not run its command, or not find it |
 

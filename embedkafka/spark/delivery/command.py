@@ -1,0 +1,103 @@
+"""`embedkafka audit`: starts Spark, audits two topics, and ends Spark."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.runtime.properties import parse_properties
+from embedkafka.spark.connector.jars import require_connector
+from embedkafka.spark.delivery.audit import audit
+from embedkafka.spark.delivery.result import Delivery
+from embedkafka.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_APP_NAME: Final = "embedkafka audit"
+#: The local session is tuned for short tests; these undo it, because an audit may read for hours.
+_FOR_VOLUME: Final[Mapping[str, str]] = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseParallelGC",
+    "spark.sql.shuffle.partitions": "200",
+}
+_MOST_LINES: Final = 5
+
+
+def audit_topics(
+    *,
+    bootstrap_servers: str,
+    source: str,
+    sink: str,
+    key: Sequence[str],
+    value: Sequence[str],
+    ordered: bool | None,
+    isolation: str,
+    examples: int,
+    client_config: Path | None,
+    options: Mapping[str, str],
+    spark_master: str,
+    spark_config: Mapping[str, str],
+) -> Delivery:
+    """The result; what Spark raises becomes an `EmbedKafkaError`."""
+    from pyspark.errors import PySparkException
+
+    settings = {**client_options(client_config), **options}
+    with _session(spark_master, spark_config) as spark:
+        try:
+            return audit(
+                source,
+                sink,
+                key=key if len(key) > 1 else key[0],
+                value=value if len(value) > 1 else value[0],
+                ordered=ordered,
+                isolation=isolation,
+                bootstrap_servers=bootstrap_servers,
+                options=settings,
+                examples=examples,
+                spark=spark,
+            )
+        except PySparkException as error:
+            lines = str(error).splitlines()[:_MOST_LINES]
+            raise EmbedKafkaError("Spark failed: " + "\n  ".join(lines)) from error
+
+
+def client_options(file: Path | None) -> dict[str, str]:
+    """The settings of a Java client's properties file, as options of Spark's connector."""
+    if file is None:
+        return {}
+    try:
+        settings = parse_properties(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read --client-config {file}: {error}") from error
+    return {f"kafka.{name}": value for name, value in settings.items()}
+
+
+@contextmanager
+def _session(master: str, config: Mapping[str, str]) -> "Iterator[SparkSession]":
+    """A local session, or one on a cluster; under `spark-submit` the one that it prepared."""
+    if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        settings = {"spark.master": master, **_FOR_VOLUME, **config}
+        with local_session(_APP_NAME, config=settings) as session:
+            yield session
+        return
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder  # its type is a property object to the checker
+    builder = builder.appName(_APP_NAME)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        jars = ",".join(str(jar) for jar in require_connector().jars)
+        builder = builder.master(master).config("spark.jars", jars)
+    for name, text in config.items():
+        builder = builder.config(name, text)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark's driver does all the work."""
+    return master == "local" or master.startswith("local[")

@@ -1,0 +1,86 @@
+"""`embedkafka audit`: its arguments and exit codes; Spark is a stand-in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedkafka import cli
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.spark.delivery import command
+from tests.unit.spark.delivery.test_reports import BAD, GOOD
+
+ARGUMENTS = ["audit", "--bootstrap", "h:1", "--source", "orders", "--sink", "priced"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the command asks for; under "answer", what it gets."""
+    seen: dict[str, Any] = {"answer": GOOD}
+
+    def audit_topics(**arguments: Any) -> Any:
+        seen.update(arguments)
+        if isinstance(seen["answer"], Exception):
+            raise seen["answer"]
+        return seen["answer"]
+
+    monkeypatch.setattr(command, "audit_topics", audit_topics)
+    return seen
+
+
+def test_a_proof_exits_with_0(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(ARGUMENTS) == 0
+    assert "all 1,200 records arrived once" in capsys.readouterr().out
+    assert (asked["source"], asked["sink"]) == ("orders", "priced")
+    assert (asked["key"], asked["value"], asked["ordered"]) == (["key"], ["value"], None)
+
+
+def test_a_refutation_exits_with_1_and_writes_the_page(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked["answer"] = BAD
+    page = tmp_path / "audit.html"
+    more = ["--key", "id", "--key", "region", "--value", "$", "--unordered", "--html", str(page)]
+    more += ["--option", "minPartitions=8", "--spark-config", "spark.driver.memory=4g"]
+    assert cli.main([*ARGUMENTS, *more]) == 1
+    assert "REFUTED: 2 lost, 1 altered" in capsys.readouterr().out
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert (asked["key"], asked["value"], asked["ordered"]) == (["id", "region"], ["$"], False)
+    assert asked["options"] == {"minPartitions": "8"}
+    assert asked["spark_config"] == {"spark.driver.memory": "4g"}
+
+
+@pytest.mark.parametrize("error", [ConfigError("no topic"), EmbedKafkaError("no topic")])
+def test_what_cannot_be_compared_exits_with_2(
+    asked: dict[str, Any], error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked["answer"] = error
+    assert cli.main(ARGUMENTS) == 2
+    assert capsys.readouterr().err == "embedkafka: no topic\n"
+
+
+def test_a_page_that_cannot_be_written_exits_with_2(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert cli.main([*ARGUMENTS, "--html", str(tmp_path / "none" / "audit.html")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_a_client_s_file_becomes_options_of_the_connector(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\nsasl.mechanism = PLAIN\n")
+    assert command.client_options(file) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+    }
+    assert command.client_options(None) == {}
+    with pytest.raises(ConfigError, match="cannot read --client-config"):
+        command.client_options(tmp_path / "missing")
+
+
+def test_only_a_driver_that_does_all_the_work_is_local() -> None:
+    assert [
+        master
+        for master in ("local", "local[*]", "local-cluster[2,1,512]", "spark://h:1")
+        if command.is_local(master)
+    ] == ["local", "local[*]"]

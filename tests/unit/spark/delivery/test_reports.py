@@ -1,0 +1,161 @@
+"""The result of an audit as a table and as a page."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from embedkafka.runtime.values import replace
+from embedkafka.spark.delivery.result import (
+    FAULTS,
+    AuditedRecord,
+    Delivery,
+    Example,
+    Kind,
+    PartitionDelivery,
+)
+
+GOOD = Delivery(
+    source="orders",
+    sink="priced",
+    key="id",
+    value="sku, quantity",
+    source_records=1_200,
+    sink_records=1_200,
+    without_key=0,
+    delivered=1_200,
+    lost=0,
+    duplicated=0,
+    altered=0,
+    unexpected=0,
+    reordered=0,
+    scattered=0,
+    judged=1_200,
+    partitions=(
+        PartitionDelivery(
+            side="source",
+            topic="orders",
+            partition=0,
+            records=1_200,
+            counts={Kind.DELIVERED: 1_200},
+            start=10,
+            end=1_210,
+        ),
+    ),
+    examples=(),
+)
+BAD = replace(
+    GOOD,
+    delivered=1_197,
+    lost=2,
+    altered=1,
+    without_key=4,
+    partitions=(
+        *GOOD.partitions,
+        PartitionDelivery(
+            side="sink",
+            topic="priced",
+            partition=2,
+            records=1_198,
+            counts={Kind.DELIVERED: 1_197, Kind.ALTERED: 1},
+            first_fault=77,
+            last_fault=77,
+        ),
+    ),
+    examples=(
+        Example(
+            kind=Kind.ALTERED,
+            key="<b>7</b>",
+            source=AuditedRecord(topic="orders", partition=0, offset=3, value='{"a": "<&>"}'),
+            sink=AuditedRecord(topic="priced", partition=2, offset=77, value=None),
+        ),
+        Example(
+            kind=Kind.LOST,
+            key=None,
+            source=AuditedRecord(topic="orders", partition=None, offset=None, value="x" * 100),
+        ),
+    ),
+)
+
+
+def test_the_verdict_is_the_first_line() -> None:
+    assert GOOD.ok
+    assert GOOD.table().splitlines()[0] == (
+        "delivery from orders to priced: all 1,200 records arrived once, in order"
+    )
+    assert not BAD.ok
+    assert BAD.table().splitlines()[0] == (
+        "delivery from orders to priced: REFUTED: 2 lost, 1 altered"
+    )
+
+
+def test_order_is_claimed_only_if_it_was_judged() -> None:
+    for judged in (None, 0):
+        assert "in order" not in replace(GOOD, judged=judged).table()
+    assert "order not judged" in replace(GOOD, judged=None).table()
+
+
+def test_the_table_has_faults_partitions_and_examples() -> None:
+    table = BAD.table()
+    assert repr(BAD) == table
+    assert re.search(r"lost +2  in the source, not in the sink", table)
+    assert re.search(r"without key +4  matched by value alone", table)
+    assert re.search(r"sink +priced-2 +1,198 +0 +1 +77 to 77", table)
+    assert "orders-0 " in table.partition("examples")[2]
+    assert "source  orders-0" not in table.partition("examples")[0], "nothing is wrong there"
+    assert re.search(r'altered +<b>7</b> +orders-0 @ 3  {"a": "<&>"} +priced-2 @ 77  null', table)
+    assert re.search(r"lost +\(no key\) +orders  x{59}… +-$", table)
+
+
+def test_every_fault_is_a_count_of_the_result() -> None:
+    assert set(FAULTS) == set(Kind) - {Kind.DELIVERED}
+    for kind in FAULTS:
+        assert not replace(GOOD, **{kind.value: 1}).ok
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order, and gathers text and addresses."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value for name, value in attributes if name in ("src", "href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.texts.append(data)
+
+
+def test_the_page_needs_nothing_and_escapes_what_records_hold() -> None:
+    page = Page(BAD.to_html())
+    assert page.addresses == []
+    assert "url(" not in BAD.to_html()
+    assert "refuted" in page.texts
+    assert "<b>7</b>" in page.texts
+    assert '{"a": "<&>"}' in page.texts
+    assert "priced-2 @ 77" in page.texts
+    assert "proved" in Page(GOOD.to_html()).texts
+
+
+def test_the_page_is_written_to_a_file(tmp_path: Path) -> None:
+    page = GOOD.to_html(tmp_path / "audit.html")
+    assert (tmp_path / "audit.html").read_text(encoding="utf-8") == page
+
+
+def test_a_page_of_many_partitions_shows_those_with_faults() -> None:
+    good, bad = BAD.partitions
+    many = [replace(good, partition=number) for number in range(300)]
+    page = Page(replace(BAD, partitions=(*many, bad)).to_html())
+    assert "priced-2" in page.texts
+    assert "orders-17" not in page.texts
+    assert "300 more partitions are not shown." in page.texts
