@@ -1,12 +1,12 @@
-"""Many rounds of chaos, each from its seed and in a process of its own.
+"""Runs many rounds of chaos, each from its seed and in a separate process.
 
     python -m tests.chaos --rounds 1000 --seed 7 --workers 2
     python -m tests.chaos --seed 7            one round
-    python -m tests.chaos --seed 7 --plan     what it does, in words
+    python -m tests.chaos --seed 7 --plan     prints the plan
     python -m tests.chaos --case "a process that is killed"
 
-A round that fails prints its seed, its plan and what was violated, and keeps its timeline and its
-logs. A stock client that hangs or goes back fails no round by itself; it is counted.
+A round that fails prints its seed, its plan and its violations, and keeps its timeline and its
+logs. A stock client that hangs or goes back does not fail a round by itself; it is counted.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from typing import Any
 from tests.chaos.plan import CASES, Plan
 
 ROUND_S = 120
-"""After this long a round hangs; it takes some seconds."""
+"""A round that takes longer hangs; it normally takes a few seconds."""
 PASSED, FAILED, HUNG = "passed", "FAILED", "HUNG"
 
 
 def run_here(seed: int, case: str | None, directory: Path) -> None:
-    """One round in this process, which ends with it."""
+    """Runs one round in this process, which ends with it."""
     from embedkafka.runtime.locks import check_lock_ranks
     from tests.chaos.world import World
 
@@ -56,7 +56,7 @@ def run_here(seed: int, case: str | None, directory: Path) -> None:
         "committed": sum(txn.confirmed is not None for txn in history.txns.values()),
     }
     (directory / "result.json").write_text(json.dumps(result))
-    # A client that hangs must not keep the process.
+    # A hanging client must not keep the process alive.
     sys.stdout.flush()
     os._exit(0)
 
@@ -66,7 +66,7 @@ def evidence_of(seed: int, case: str | None, evidence: Path) -> Path:
 
 
 def run_round(seed: int, case: str | None, evidence: Path) -> tuple[str, dict[str, Any]]:
-    """One round in another process: its outcome, and what it has to say."""
+    """Runs one round in another process; returns its outcome and its output."""
     directory = evidence_of(seed, case, evidence)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -116,7 +116,7 @@ def report(
 
 
 def run_rounds(rounds: list[tuple[int, str | None]], workers: int, evidence: Path) -> bool:
-    """Whether all rounds, pairs of a seed and a case or None, have passed."""
+    """Runs rounds, pairs of a seed and a case or None; returns whether all have passed."""
     outcomes: Counter[str] = Counter()
     faults, began = 0, time.monotonic()
     failed: list[str] = []
@@ -139,11 +139,13 @@ def run_rounds(rounds: list[tuple[int, str | None]], workers: int, evidence: Pat
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=None, help="of the first round; else random")
-    parser.add_argument("--workers", type=int, default=1, help="rounds at a time")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="seed of the first round (default: random)"
+    )
+    parser.add_argument("--workers", type=int, default=1, help="concurrent rounds")
     parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir()) / "ek-chaos")
-    parser.add_argument("--plan", action="store_true", help="print the plans and do nothing")
-    parser.add_argument("--case", help="a plan that found a fault once: " + "; ".join(CASES))
+    parser.add_argument("--plan", action="store_true", help="print the plans and exit")
+    parser.add_argument("--case", help="a plan that once found a fault: " + "; ".join(CASES))
     parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.here is not None:

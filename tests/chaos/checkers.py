@@ -1,7 +1,7 @@
 """Checks that must pass at the end of a round, whatever its steps were.
 
-Nothing is excused: records that `restore()`, `reset()` and deletions removed are known from their
-lineage, and must be gone.
+They make no exceptions: the lineage tells which records `restore()`, `reset()` and deletions
+removed, and those must be gone.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ ByPartition = Mapping[int, Values]
 
 
 def read_log(directory: Path) -> bytes:
-    """The bytes of a partition's segments, one after the other."""
+    """The bytes of a partition's segments, concatenated."""
     return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
 
 
@@ -55,7 +55,7 @@ def check_replicas(
     *,
     compacted: bool,
 ) -> list[Batch]:
-    """All replicas are the same, byte for byte, and end where the partition ends; the leader's."""
+    """All replicas are identical and end where the partition ends. Returns the leader's batches."""
     logs = find_logs(world.cluster.log_dirs, topic, partition)
     where = f"{topic}-{partition}"
     if set(logs) != set(info.replica_nodes):
@@ -71,7 +71,7 @@ def check_replicas(
         contents[broker] = last_values(batches) if compacted else hashlib.sha256(data).hexdigest()
         check_batches(world, f"{where} on broker {broker}", batches, compacted)
     if any(end != high_watermark for end in ends.values()):
-        # A compacted log may have lost its last records' batches, never its end.
+        # Compaction may remove the last records' batches, but never the end of the log.
         world.complain(f"{where} ends at {high_watermark}, its replicas at {ends}")
     first = contents.get(info.leader_id)
     different = [broker for broker, content in contents.items() if content != first]
@@ -84,7 +84,7 @@ def check_replicas(
 
 
 def check_batches(world: "World", where: str, batches: Sequence[Batch], compacted: bool) -> None:
-    """Offsets rise; a producer's batches follow each other, and its epochs never go back."""
+    """Offsets rise, a producer's batches follow each other, and its epochs never go back."""
     following: dict[tuple[int, int], int] = {}
     epochs: dict[int, int] = {}
     expected_offset: int | None = None
@@ -102,7 +102,7 @@ def check_batches(world: "World", where: str, batches: Sequence[Batch], compacte
             world.complain(f"{where}@{batch.base_offset}: {producer} after epoch {latest}")
         epochs[batch.producer_id] = max(latest, batch.producer_epoch)
         if batch.base_sequence < 0 or compacted:
-            continue  # the end of a transaction, or the offsets that it commits
+            continue  # a marker, or the offsets that the transaction commits
         wanted = following.get(producer)
         if wanted is not None and batch.base_sequence != wanted:
             world.complain(
@@ -122,7 +122,7 @@ def last_values(batches: Sequence[Batch]) -> dict[bytes, bytes]:
 
 
 def values_of(batches: Sequence[Batch]) -> Values:
-    """Offset and value of every record that is no control record."""
+    """Offset and value of every record that is not a control record."""
     return [
         (record.offset, bytes(record.value or b""))
         for batch in batches
@@ -131,15 +131,15 @@ def values_of(batches: Sequence[Batch]) -> Values:
     ]
 
 
-# -- what producers know
+# -- records of producers
 
 
 def check_acknowledged(
     world: "World", topic: str, partition: int, found: Values, *, ordered: set[str]
 ) -> None:
-    """What was acknowledged is there once, at its offset; each producer's records in order.
+    """Each acknowledged record is there once, at its offset; each producer's are in order.
 
-    `ordered` names the producers that send a record until it is acknowledged.
+    `ordered` names the producers that repeat a record until it is acknowledged.
     """
     where = f"{topic}-{partition}"
     places = defaultdict(list)
@@ -178,12 +178,12 @@ def check_acknowledged(
 
 
 def check_compacted(world: "World", topic: str, partition: int, batches: Sequence[Batch]) -> None:
-    """The last value of each key is the last that was acknowledged, or one sent later."""
+    """Each key's last value is the last acknowledged one, or one sent later."""
     found = last_values(batches)
     lineage = world.history.lineages[topic]
     sent = {r.value: r for r in world.history.records if r.topic == topic}
     wanted = {}
-    for record in sent.values():  # in the order in which they were sent
+    for record in sent.values():  # in the order of sending
         if record.partition == partition:
             fate = lineage.fate(record.sent, record.acked)
             if fate is Fate.KEPT:
@@ -202,7 +202,7 @@ def check_compacted(world: "World", topic: str, partition: int, batches: Sequenc
 
 
 def check_seen(world: "World", reader: ExactReader, partition: int, found: Values) -> None:
-    """What a consumer saw along the way is what is there."""
+    """A consumer saw during the round exactly what is there now."""
     saw = reader.seen[partition]
     if saw != found[: len(saw)] or len(saw) < len(found):
         at = next((i for i, (a, b) in enumerate(zip(saw, found, strict=False)) if a != b), None)
@@ -219,9 +219,10 @@ def check_seen(world: "World", reader: ExactReader, partition: int, found: Value
 def check_copies(
     world: "World", source: ByPartition, sink: ByPartition, audit: ByPartition
 ) -> None:
-    """Each record of the source was copied once, in order; transactions are whole or not there.
+    """Each source record was copied once, in order, and no transaction is visible in part.
 
-    All are by partition: what the source holds, and what a read-committed consumer sees.
+    All arguments are by partition: the records of the source, and those that a read-committed
+    consumer sees.
     """
     copied = Counter()
     for partition, copies in sink.items():
@@ -250,7 +251,7 @@ def check_copies(
 
 
 def check_fates(world: "World", seen: set[str]) -> None:
-    """What was committed is seen, what was aborted or abandoned is not, what is undone is gone."""
+    """Committed transactions are visible; aborted, abandoned and undone ones are not."""
     lineage = world.history.cluster
     for txn in world.history.txns.values():
         fate = lineage.fate(txn.began, txn.confirmed)
@@ -264,11 +265,11 @@ def check_fates(world: "World", seen: set[str]) -> None:
             world.complain(f"{txn.name} was never committed and is there")
 
 
-# -- what is left when all is over
+# -- leftovers
 
 
 def check_leftovers(world: "World", root: Path) -> None:
-    """No thread, port, directory or open file of the cluster is left."""
+    """The cluster leaves no thread, port, directory or open file behind."""
     threads = [t.name for t in threading.enumerate() if t.name.startswith("ek-")]
     if threads:
         world.complain(f"threads are left: {threads}")

@@ -30,7 +30,7 @@ CALL_S = 3.0
 HANG_S = 2 * CALL_S
 TRIES = 2
 TRANSACTION_TIMEOUT_S = 60
-"""In the cluster's time: far longer than a transaction takes."""
+"""In the cluster's time: far longer than any transaction takes."""
 
 SETTINGS = {**QUICK, "allow.auto.create.topics": False}
 
@@ -44,7 +44,7 @@ class Hangs(GaveUp):
 
 
 hanging: list[str] = []
-"""Calls that did not end: their clients may still go on with what they were doing."""
+"""Calls that did not return: their clients may still be busy with them."""
 
 
 def bounded(call: Callable[..., T], *arguments: Any, timeout_s: float = HANG_S) -> T:
@@ -70,7 +70,7 @@ def bounded(call: Callable[..., T], *arguments: Any, timeout_s: float = HANG_S) 
 
 
 class _Client:
-    """A thread that takes turns until it is stopped. One that fails is a complaint."""
+    """A thread that takes turns until it is stopped. A failure in it is a complaint."""
 
     def __init__(self, world: "World", name: str, rng: Random) -> None:
         self.name = name
@@ -84,7 +84,7 @@ class _Client:
         return self
 
     def leave(self) -> None:
-        """Takes no more turns, from now on."""
+        """Takes no more turns."""
         self._ended.set()
 
     def stop(self) -> None:
@@ -113,7 +113,7 @@ class _Client:
         raise NotImplementedError
 
     def _call(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Calls a few times, unless it fails for good."""
+        """Repeats a call a few times, unless it fails for good."""
         for _ in range(TRIES):
             try:
                 return bounded(call, *arguments, CALL_S)
@@ -135,7 +135,7 @@ class _Client:
         offset: int,
         since: int,
     ) -> bool:
-        """A group begins no partition before what it had committed by the tick `since`.
+        """A group starts no partition before the offset it had committed by the tick `since`.
 
         A former coordinator that is cut off does not know that it was replaced. It answers with
         the offsets it knew, in Apache Kafka too. So does a former leader, for which an offset
@@ -171,7 +171,7 @@ class _Client:
 
 
 class RecentLog(logging.Handler):
-    """The last lines that one client logs, kept as evidence."""
+    """The last lines of one client's log, kept as evidence."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class RecentLog(logging.Handler):
 
 
 recent_logs: list[RecentLog] = []
-"""One for each consumer that was made, in that order."""
+"""One for each consumer, in the order of creation."""
 
 
 class GroupConsumer(Consumer):
@@ -247,9 +247,9 @@ def make_consumer(world: "World", group: str, protocol: str, **settings: Any) ->
 
 
 class Member(_Client):
-    """One member of a group: reads, remembers what it saw, commits what it has read.
+    """A member of a group: it reads, keeps what it saw, and commits its position.
 
-    What a group has committed it never reads again, and it passes over nothing.
+    A group never reads again what it has committed, and skips nothing.
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class Member(_Client):
                 self._taken[message.partition()] = message.offset() + 1
         if self._taken and (idle or self._rng.random() < 0.7):
             self._commit()
-        if self._rng.random() < 0.01:  # it leaves, and another one comes
+        if self._rng.random() < 0.01:  # leaves the group; another consumer joins in the next turn
             self._close()
 
     def _commit(self) -> None:
@@ -368,8 +368,8 @@ class Member(_Client):
 class Worker(_Client):
     """Copies `source` to `sink` in transactions that also write one count to `audit`.
 
-    Some transactions it aborts, some it abandons. A producer that is abandoned, or gives up, has a
-    successor of the same name; some of the dead wake up, and try to commit.
+    The worker aborts some transactions and abandons others. A producer that is abandoned or gives
+    up gets a successor of the same name; some of the dead producers wake up and try to commit.
     """
 
     def __init__(self, world: "World", name: str, rng: Random, group: str, protocol: str) -> None:
@@ -377,7 +377,7 @@ class Worker(_Client):
         self._group_id, self._protocol = group, protocol
         self._producer: Producer | None = None
         self._consumer: GroupConsumer | None = None
-        self._group: object = None  # what the client says of itself to the producer
+        self._group: object = None  # the consumer's group metadata
         self._expected: dict[int, int] = {}
         self._begun_at = 0
         self._behind = False
@@ -408,7 +408,7 @@ class Worker(_Client):
             if fate == "abandon early":
                 raise GaveUp(fate)
             if self._producer.flush(TRIES * CALL_S):
-                raise GaveUp("its records are not acknowledged")
+                raise GaveUp("records are not acknowledged")
             self._send_offsets(messages)
             if fate in ("abandon", "haunt"):
                 raise GaveUp(fate)
@@ -435,7 +435,7 @@ class Worker(_Client):
                 place = message.topic(), message.partition()
                 txn.written[place] = min(message.offset(), txn.written.get(place, 1 << 62))
 
-        # The partition of `audit` is shared by all workers: one open transaction holds up others.
+        # All workers share the partition of `audit`, so one open transaction holds up the others.
         self._producer.produce(
             AUDIT, f"{txn.name} {len(messages)}", partition=0, on_delivery=on_delivery
         )
@@ -459,7 +459,7 @@ class Worker(_Client):
         self._rewind()
 
     def _bury(self, txn: Txn, cause: Exception) -> None:
-        """The transaction is left as it is; the successor of its producer will end it."""
+        """Leaves the transaction open; the successor of its producer ends it."""
         self._world.note(f"{self.name} dies in {txn.name}: {cause}")
         self._dead.append((txn, self._producer, str(cause) == "haunt"))
         self._producer = None
@@ -467,7 +467,7 @@ class Worker(_Client):
             self._close()
 
     def _succeed(self) -> None:
-        """A new producer takes over, if it can."""
+        """Lets a new producer take over, if it can."""
         for txn, _, _ in self._dead:
             if txn is not None:
                 txn.is_open = False
@@ -483,7 +483,7 @@ class Worker(_Client):
         self._rewind()
 
     def _haunt(self) -> None:
-        """The last dead producer wakes up, unaware that it has a successor."""
+        """Wakes the last dead producer, which does not know of its successor."""
         if not self._dead or not self._dead[-1][2]:
             return
         txn, zombie, _ = self._dead[-1]
@@ -496,7 +496,7 @@ class Worker(_Client):
             if not self._ended.is_set():
                 self._world.complain(f"a zombie committed {txn.name}")
 
-    # -- what it reads
+    # -- reading
 
     def _subscribe(self) -> None:
         self._consumer = make_consumer(
@@ -508,8 +508,8 @@ class Worker(_Client):
         self._consumer.subscribe([SOURCE], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        # Of this generation, whatever the client hears of in the background: when partitions have
-        # gone to another worker, the offsets of what was read before must be refused.
+        # Keep the metadata of this generation, whatever the client learns in the background: once
+        # partitions have moved to another worker, the offsets of earlier reads must be refused.
         self._group = consumer.consumer_group_metadata()
         self._expected.clear()
         self._begun_at = tick()
@@ -521,8 +521,8 @@ class Worker(_Client):
 
     def _read(self) -> list[Message]:
         if self._protocol == "consumer":
-            # Its epoch rises with every change of the group. One from before the read is old at
-            # worst, and then the offsets are refused.
+            # The epoch rises with every change of the group. An epoch taken before the read is at
+            # worst old, and then the offsets are refused.
             self._group = self._consumer.consumer_group_metadata()
         messages, begun_at = [], self._begun_at
         for message in poll_some(self._consumer, self._rng.randint(1, 12)):
@@ -534,9 +534,9 @@ class Worker(_Client):
                 self._check_order(message)
                 messages.append(message)
         if self._behind or self._begun_at != begun_at:
-            # Some may be of the assignment before, and would be committed in the name of this one.
-            # Nor is a client to be trusted with where to begin: librdkafka 2.16 forgets that an
-            # offset is unstable when its assignment changes while it asks, and begins at 0.
+            # Some messages may belong to the previous assignment, and would be committed under this
+            # one. Nor can we trust the client's starting offset: librdkafka 2.16 forgets that an
+            # offset is unstable if its assignment changes during the request, and starts at 0.
             self._rewind()
             return []
         return messages
@@ -551,7 +551,7 @@ class Worker(_Client):
         self._expected[partition] = offset + 1
 
     def _rewind(self) -> None:
-        """Goes back to what is committed."""
+        """Seeks to the committed offsets."""
         if self._consumer is None:
             return
         self._behind = True
@@ -571,7 +571,7 @@ class Worker(_Client):
             self._behind = False
         except (GaveUp, KafkaException) as refusal:
             if is_too_early(refusal):
-                return  # it has not begun to fetch: in the next turn
+                return  # it has not started to fetch; try again in the next turn
             self._world.note(f"{self.name} needs another consumer: {refusal}")
             self._close()
 
@@ -582,9 +582,9 @@ class Worker(_Client):
 
 
 def poll_some(consumer: Consumer, count: int) -> Iterator[Message]:
-    """Up to `count` messages, one by one, each before the next call back.
+    """Yields up to `count` messages one at a time, so none outlives a rebalance callback.
 
-    `consume` may call back about a new assignment and then return what it took from the old one.
+    `consume` may run the callback for a new assignment and then return messages of the old one.
     """
     timeout_s = 0.1
     while count and (message := consumer.poll(timeout_s)) is not None:
@@ -593,22 +593,22 @@ def poll_some(consumer: Consumer, count: int) -> Iterator[Message]:
 
 
 def is_left_unread(error: KafkaError | None) -> bool:
-    """Whether a partition will not be read: librdkafka could not ask where to begin.
+    """Whether a partition will stay unread because librdkafka got no committed offset.
 
     It asks again only if its assignment has not changed since. Otherwise it reports this error, and
-    the partition waits until it is assigned again.
+    the partition waits for the next assignment.
     """
     return error is not None and "Failed to fetch committed offset" in error.str()
 
 
 def is_too_early(refusal: Exception) -> bool:
-    """Whether a client cannot seek yet."""
+    """Whether the client cannot seek yet."""
     error = refusal.args[0]
     return isinstance(error, KafkaError) and error.code() == KafkaError._STATE
 
 
 def following_of(messages: list[Message]) -> dict[int, int]:
-    """The offsets to go on from, by partition."""
+    """The next offset to read, by partition."""
     return {m.partition(): m.offset() + 1 for m in messages}
 
 

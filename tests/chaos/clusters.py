@@ -31,7 +31,7 @@ T = TypeVar("T")
 START_S = 20.0
 OFFSETS_PARTITIONS = 3
 LOST_FOR_S = 0.05
-"""How long a connection is away on which an answer was lost: a real client reconnects at once."""
+"""How long the connection is down after a lost answer: a real client reconnects at once."""
 
 
 def topic_specs(plan: Plan) -> dict[str, TopicSpec]:
@@ -76,7 +76,7 @@ def broker_settings(plan: Plan) -> dict[str, int]:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many free ports in a row, below those that the kernel gives to clients."""
+    """Finds so many free ports in a row, below the ephemeral range; returns the first."""
     first = 12_000 + os.getpid() * 7 % 18_000
     for base in itertools.chain(range(first, 31_000, 8), range(12_000, first, 8)):
         with suppress(OSError):
@@ -88,7 +88,7 @@ def free_ports(count: int) -> int:
 
 
 class InProcess:
-    """An `EmbeddedKafka` and what is done to it."""
+    """An `EmbeddedKafka` and the steps that act on it."""
 
     def __init__(self, plan: Plan, directory: Path, timeline: Timeline) -> None:
         self._plan = plan
@@ -132,7 +132,7 @@ class InProcess:
         return f"{self.kafka.report()}\nthe last requests:\n{requests}"
 
     def close(self) -> None:
-        """The evidence is saved first, where it would go with the cluster."""
+        """Saves evidence that would disappear with the cluster, then closes it."""
         if not self._plan.data_dir:
             with suppress(shutil.Error):  # a file that the cluster removed or renamed just now
                 shutil.copytree(self.log_dirs, self._directory / "data", dirs_exist_ok=True)
@@ -159,7 +159,7 @@ class InProcess:
     def resume(self, broker: int) -> None:
         self.kafka.broker(broker).resume()
 
-    # -- all of them
+    # -- all brokers
 
     def kill_all(self, order: tuple[int, ...]) -> None:
         for broker in order:
@@ -181,12 +181,12 @@ class InProcess:
             self.start(broker)
 
     def reopen(self) -> None:
-        """Closes the cluster in good order, and opens another one on the same directory."""
+        """Closes the cluster cleanly and opens another one on the same directory."""
         self.kafka.close()
         self.kafka.check()
         self.kafka = self._start()
 
-    # -- between them
+    # -- network and store
 
     def partition(self, minority: tuple[int, ...]) -> None:
         others = {handle.id for handle in self.kafka.brokers} - set(minority)
@@ -200,12 +200,12 @@ class InProcess:
         self.kafka.heal()
 
     def depose(self) -> None:
-        """Another controller is elected, though the present one is well."""
+        """Forces the election of another controller although the present one is healthy."""
         if self.kafka.controller is not None:
             self.kafka._require_brokers().zk.store.delete(paths.CONTROLLER)
 
     def lose_answers(self, broker: int, count: int) -> None:
-        """The next writes of a broker to ZooKeeper are done, and their answers lost."""
+        """Carries out a broker's next writes to ZooKeeper but loses the answers."""
         incarnation = self.kafka.broker(broker)._lifecycle.incarnation
         if incarnation is not None:
             brokers = self.kafka._require_brokers()
@@ -227,7 +227,7 @@ class InProcess:
         self.kafka.clock.advance(seconds=seconds)
 
     def recover(self) -> None:
-        """Ends every fault and starts what is down."""
+        """Ends every fault and starts every broker that is down."""
         self.kafka.faults.clear()
         self.kafka.heal()
         for handle in self.kafka.brokers:
@@ -257,7 +257,7 @@ class LostAnswers:
         self._link = link
         self._left = count
         self._note = note
-        self._on_mended = on_mended  # those who wait for brokers to be reachable look again
+        self._on_mended = on_mended  # wakes waits for reachable brokers
         self._lock = threading.Lock()
         for name in self.WRITES:
             setattr(link.session, name, self._losing(name, getattr(type(link.session), name)))
@@ -275,7 +275,7 @@ class LostAnswers:
                     for other in self.WRITES:
                         session.__dict__.pop(other, None)
             self._note(f"the answer to {name} {_path(arguments[0])} is lost")
-            self._link.cut(self)  # type: ignore[arg-type]  # a reason like any other
+            self._link.cut(self)  # type: ignore[arg-type]  # any object serves as a reason
             mending = threading.Timer(LOST_FOR_S, self._mend)
             mending.daemon = True
             mending.start()
@@ -293,7 +293,7 @@ def _path(target: str | Sequence[Op]) -> str:
 
 
 class Served:
-    """`embedkafka serve` on a directory: a process that is killed and started again."""
+    """`embedkafka serve` on a directory: a process that is killed and restarted."""
 
     def __init__(self, plan: Plan, directory: Path, timeline: Timeline) -> None:
         self._plan = plan
@@ -324,7 +324,7 @@ class Served:
             stderr=self._log,
             text=True,
         )
-        line = self._process.stdout.readline()  # the round has a bound
+        line = self._process.stdout.readline()  # a round is bounded
         if not line.startswith("BOOTSTRAP"):
             raise AssertionError(f"the served cluster did not start: {self._tail()}")
 
@@ -367,10 +367,10 @@ class Served:
         return False
 
     def recover(self) -> None:
-        """It runs."""
+        """Nothing to do: it runs."""
 
     def advance(self, seconds: int) -> None:
-        """Its clock is out of reach."""
+        """The clock of another process is out of reach."""
 
     def close(self) -> None:
         self._end()

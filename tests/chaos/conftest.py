@@ -1,22 +1,22 @@
-"""`--chaos-seed` repeats rounds, `--chaos-rounds` runs more; without, the seed is random."""
+"""`--chaos-seed` repeats rounds and `--chaos-rounds` runs more. The default seed is random."""
 
 import random
 
 import pytest
 
 DEFAULT_ROUNDS = 2
-"""With the known cases about a minute."""
+"""With the known cases, about a minute."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("chaos")
-    group.addoption("--chaos-seed", type=int, default=None, help="of the first round")
-    group.addoption("--chaos-rounds", type=int, default=DEFAULT_ROUNDS, help="how many seeds")
+    group.addoption("--chaos-seed", type=int, default=None, help="seed of the first round")
+    group.addoption("--chaos-rounds", type=int, default=DEFAULT_ROUNDS, help="number of seeds")
 
 
 @pytest.fixture(scope="session")
 def chaos_seed(pytestconfig: pytest.Config) -> int:
-    # The options are not there when a run starts elsewhere and comes by here.
+    # pytest does not register these options when a run is started in another directory.
     given = pytestconfig.getoption("chaos_seed", None)
     return random.SystemRandom().randrange(1, 10**6) if given is None else given
 

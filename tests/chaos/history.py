@@ -45,14 +45,14 @@ class Timeline:
             self.complaints.append(what)
 
     def blame_client(self, what: str) -> None:
-        """Counts a stock client that hangs or goes back; this excuses nothing else."""
+        """Counts a stock client that hangs or goes back, which excuses nothing else."""
         self.note(f"CLIENT  {what}")
         with self._lock:
             self.client_faults.append(what)
 
 
 class Fate(Enum):
-    """Of something that was written."""
+    """The fate of a written record."""
 
     KEPT = "must be there"
     GONE = "must not be there"
@@ -61,9 +61,9 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Span:
-    """A time whose writes are still there. Its ends are vague: the calls that set them took time.
+    """A period whose writes are still there. Its ends are vague: the calls that set them took time.
 
-    What was sent after `began` and acknowledged before `ended` was written in it. What was
+    Anything sent after `began` and acknowledged before `ended` was written in it. Anything
     acknowledged before `begins`, or sent after `ends`, was not.
     """
 
@@ -74,22 +74,22 @@ class Span:
 
 
 class Lineage:
-    """The spans of which the present state is made, for one topic or for the whole cluster."""
+    """The spans that make up the present state of one topic or of the whole cluster."""
 
     def __init__(self) -> None:
         self.spans: tuple[Span, ...] = (Span(START, START),)
 
     def cut(self, ended: int, ends: int) -> tuple[Span, ...]:
-        """The present state, as a snapshot keeps it."""
+        """The present state as a snapshot keeps it."""
         last = self.spans[-1]
         return (*self.spans[:-1], Span(last.begins, last.began, ended, ends))
 
     def go_back(self, kept: tuple[Span, ...], begins: int, began: int) -> None:
-        """From now on there is what `kept` has, and what is written from here on."""
+        """Returns to the state of `kept`; later writes are added to it."""
         self.spans = (*kept, Span(begins, began))
 
     def fate(self, sent: int, acked: int | None) -> Fate:
-        """Of what was sent first at one tick and acknowledged at another, or at none (None)."""
+        """The fate of a record by the ticks of its first send and its acknowledgement, if any."""
         if acked is None:
             return Fate.OPEN
         if any(sent > span.began and acked < span.ended for span in self.spans):
@@ -101,7 +101,7 @@ class Lineage:
 
 @dataclass(eq=False)
 class Record:
-    """One record that a producer has sent; `value` is like no other's."""
+    """One record sent by a producer; its `value` is unique."""
 
     topic: str
     partition: int
@@ -119,7 +119,7 @@ class Record:
 
 @dataclass(eq=False)
 class Txn:
-    """One transaction: when its producer began it, asked for its end, and was told of it."""
+    """One transaction: when its producer began it, asked for its end, and learned of it."""
 
     name: str
     began: int
@@ -127,17 +127,17 @@ class Txn:
     confirmed: int | None = None
     aborted: int | None = None
     written: dict[tuple[str, int], int] = field(default_factory=dict)
-    """The first offset in each partition, of what is acknowledged."""
+    """The first acknowledged offset in each partition."""
     is_open: bool = True
-    """Whether it cannot have ended yet, whatever happens."""
+    """Whether it certainly has not ended yet."""
 
 
 Taken = tuple[Snapshot, dict[str, tuple[Span, ...]], tuple[Span, ...]]
-"""A snapshot, and what it keeps: of each topic, and of the cluster."""
+"""A snapshot and the spans it keeps: of each topic, and of the cluster."""
 
 
 class History:
-    """All that the clients of a round know. Lists only grow, so that readers need no lock."""
+    """Everything that the clients of a round know. Lists only grow, so readers need no lock."""
 
     def __init__(self, topics: Iterable[str]) -> None:
         self.lineages = {topic: Lineage() for topic in topics}
@@ -145,14 +145,14 @@ class History:
         self.records: list[Record] = []
         self.txns: dict[str, Txn] = {}
         self.commits: list[tuple[str, str, int, int, int, int]] = []
-        """Of groups: group, topic, partition, offset, tick before, tick after."""
+        """Commits of groups: group, topic, partition, offset, tick before, tick after."""
         self._lock = threading.Lock()
         self._committed = threading.Condition()
 
-    # -- what takes things away
+    # -- calls that remove records
 
     def snapshot(self, take: Callable[[], Snapshot]) -> Taken:
-        """Takes a snapshot with `take`; what `restore` must be given."""
+        """Takes a snapshot with `take`; returns the argument for `restore`."""
         before = tick()
         taken = take()
         after = tick()
@@ -176,7 +176,7 @@ class History:
             lineage.go_back((), before, after)
 
     def deleted(self, topic: str, before: int) -> None:
-        """A topic whose deletion began at a tick is there again, empty."""
+        """Notes that a topic whose deletion began at this tick exists again, empty."""
         self.lineages[topic].go_back((), before, tick())
 
     # -- transactions
@@ -188,18 +188,18 @@ class History:
             return txn
 
     def confirm(self, txn: Txn) -> None:
-        """Its producer was told that it is committed."""
+        """Notes that the producer learned of its commit."""
         txn.confirmed = tick()
         with self._committed:
             self._committed.notify_all()
 
     def await_commit(self, timeout_s: float) -> None:
-        """Returns in the moment in which a producer is told of a commit, if one is soon."""
+        """Returns at the moment a producer learns of a commit, if there is one soon."""
         with self._committed:
             self._committed.wait(timeout_s)
 
     def close_all(self) -> None:
-        """From now on any open transaction may end: time passes, or the cluster goes back."""
+        """Notes that open transactions may end now: time passes, or the cluster goes back."""
         for txn in list(self.txns.values()):
             txn.is_open = False
 

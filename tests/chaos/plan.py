@@ -20,7 +20,7 @@ WORKLOADS = (
 )
 
 FAULTY_APIS = {
-    # Each with the errors that its clients must survive.
+    # Each API with the errors that its clients must survive.
     "PRODUCE": ("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT"),
     "FETCH": ("NOT_LEADER_OR_FOLLOWER",),
     "LIST_OFFSETS": ("NOT_LEADER_OR_FOLLOWER",),
@@ -47,11 +47,11 @@ FAULTY_APIS = {
 PATIENT_APIS = frozenset(
     {"LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA", "CONTROLLED_SHUTDOWN"}
 )
-"""The controller waits for an answer for longer than a round lasts, as Kafka's does."""
+"""For these, the controller waits longer than a round lasts, as Kafka's does."""
 
 LATE_MARKERS = "fault WRITE_TXN_MARKERS delay 900 5"
 CASES = {
-    # Plans that have found a fault once, by name: brokers, loads and steps.
+    # Plans that once found a fault, by name: brokers, loads and steps.
     "commits before a snapshot": (1, ("copy",), [LATE_MARKERS, "snapshot", "restore 0"] * 2),
     "commits before a death": (1, ("copy",), [LATE_MARKERS, "kill 1", "start 1"] * 2),
     "a deletion while a replica is dead": (3, ("doomed",), ["kill 3", "delete_topic"]),
@@ -67,7 +67,7 @@ CASES = {
     ),
     "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
 }
-"""Each step waits for a commit, if there are any, and is followed by a pause of a moment."""
+"""Each step waits for a commit, if there are any; a short pause follows."""
 
 
 Argument = int | str | tuple[int, ...]
@@ -75,7 +75,7 @@ Argument = int | str | tuple[int, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """`act` with `arguments`, right after a commit if `at_commit`; then a pause of `wait_s`."""
+    """One `act` with `arguments`, right after a commit if `at_commit`; then a pause of `wait_s`."""
 
     act: str
     arguments: tuple[Argument, ...] = ()
@@ -106,7 +106,7 @@ def _parse_argument(word: str) -> Argument:
 
 @dataclass
 class _Model:
-    """The cluster as the plan believes it to be."""
+    """The cluster's state according to the plan."""
 
     dead: set[int] = field(default_factory=set)
     paused: set[int] = field(default_factory=set)
@@ -124,7 +124,7 @@ class _Model:
 
 
 class Plan:
-    """All that a seed decides."""
+    """Everything that a seed decides."""
 
     def __init__(self, seed: int, case: str | None = None) -> None:
         rng = self._rng = random.Random(seed)
@@ -158,7 +158,7 @@ class Plan:
         acts = self.case or ", ".join(step.act for step in self.steps)
         return f"{self.brokers} brokers{' served' if self.served else ''}: {acts}"
 
-    # -- what is done
+    # -- steps
 
     def _step(self, act: str, *arguments: Argument) -> Step:
         at_commit = "copy" in self.workloads and self._rng.random() < 0.5
@@ -198,7 +198,7 @@ class Plan:
             choices.append((weight, act, arguments))
 
         offer(4, "fault", *self._request_fault())
-        if "copy" in self.workloads:  # what is committed has no markers for a while
+        if "copy" in self.workloads:  # committed transactions lack their markers for a while
             late = _parse(LATE_MARKERS)
             offer(3, late.act, *late.arguments)
         offer(3, "lose_answers", rng.choice(list(everyone)), rng.choice([1, 1, 3]))
@@ -244,7 +244,7 @@ class Plan:
         return act, arguments
 
     def _note(self, model: _Model, act: str, arguments: Sequence[Any]) -> None:
-        """Any: the act says what its arguments are."""
+        """Updates the model. Any: the act determines the types of its arguments."""
         if act in ("kill", "stop"):
             model.paused.discard(arguments[0])
             model.dead.add(arguments[0])

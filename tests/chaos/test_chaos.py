@@ -1,7 +1,7 @@
-"""Nothing acknowledged is lost and no transaction is torn, whatever is done to the cluster.
+"""No acknowledged record is lost and no transaction is torn, whatever happens to the cluster.
 
-A few rounds from a seed that nobody has chosen. `python -m tests.chaos --seed S` repeats one, and
-`make chaos SEED=… ROUNDS=…` runs as many as wanted.
+A few rounds from a random seed. `python -m tests.chaos --seed S` repeats one, and `make chaos
+SEED=… ROUNDS=…` runs more.
 """
 
 from pathlib import Path
@@ -18,6 +18,6 @@ def test_rounds_of_chaos(
 ) -> None:
     rounds = [(chaos_seed, case) for case in CASES]
     rounds += [(seed, None) for seed in range(chaos_seed, chaos_seed + chaos_rounds)]
-    with capfd.disabled():  # the seed is worth having, whatever happens
+    with capfd.disabled():  # show the seed whatever happens
         print(f"\nchaos: seed {chaos_seed}, {chaos_rounds} rounds and {len(CASES)} known cases")
-        assert run_rounds(rounds, 2, tmp_path / "evidence"), "see above"
+        assert run_rounds(rounds, 2, tmp_path / "evidence"), "some rounds failed: see above"

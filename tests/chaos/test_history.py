@@ -1,4 +1,4 @@
-"""What must be there after a cluster has gone back, what must not, and what may."""
+"""After a cluster has gone back, which records must be there, must be gone, or may be either."""
 
 from tests.chaos.history import Fate, History
 
@@ -13,10 +13,12 @@ def test_a_restore_undoes_what_was_acknowledged_since_the_snapshot() -> None:
     lineage = History(["t"]).lineages["t"]
     lineage.go_back(lineage.cut(ended=10, ends=12), begins=20, began=22)
     assert lineage.fate(sent=8, acked=9) is Fate.KEPT
-    assert lineage.fate(sent=9, acked=11) is Fate.OPEN, "while the snapshot was taken"
+    assert lineage.fate(sent=9, acked=11) is Fate.OPEN, "sent while the snapshot was taken"
     assert lineage.fate(sent=13, acked=14) is Fate.GONE
-    assert lineage.fate(sent=13, acked=None) is Fate.OPEN, "it may be sent again"
-    assert lineage.fate(sent=19, acked=21) is Fate.OPEN, "by the old cluster or by the new one"
+    assert lineage.fate(sent=13, acked=None) is Fate.OPEN, "the client may send it again"
+    assert lineage.fate(sent=19, acked=21) is Fate.OPEN, (
+        "acknowledged by the old cluster or by the new one"
+    )
     assert lineage.fate(sent=23, acked=24) is Fate.KEPT
 
 

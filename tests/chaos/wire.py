@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tests.chaos.world import World
 
 OnRecord = Callable[[int, int, bytes], None]
-"""Takes a partition, an offset and a value."""
+"""Called with a partition, an offset and a value."""
 
 CALL_MS = 1_000
 LATEST = -1
@@ -44,7 +44,8 @@ METADATA_VERSION, FETCH_VERSION, LIST_OFFSETS_VERSION, INIT_VERSION = 12, 12, 7,
 
 PASSING = frozenset(
     {
-        # The client asks again, here or elsewhere; that each of these ends is for the round to see.
+        # The client asks again, here or elsewhere; the end of the round shows that each error
+        # passes.
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -52,7 +53,7 @@ PASSING = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,  # of a leader that does not know it is none
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,  # from a leader that does not know it was deposed
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.OFFSET_NOT_AVAILABLE,
@@ -72,7 +73,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a partition is led."""
+    """A partition's leader."""
 
     address: str
     epoch: int
@@ -80,10 +81,10 @@ class Place:
 
 
 class Wire:
-    """Connections of one client to all brokers; one thread uses it.
+    """One client's connections to all brokers, for use by one thread.
 
-    A `naive` one believes whatever broker it asked last; the others never go back to a leader of
-    an earlier epoch.
+    A `naive` client believes the broker it asked last; the others never go back to a leader of an
+    earlier epoch.
     """
 
     def __init__(self, bootstrap: str, name: str, *, naive: bool = False) -> None:
@@ -96,7 +97,7 @@ class Wire:
         self._asked = random.Random(name).randrange(100)
 
     def call(self, address: str, request: object, version: int, timeout_ms: int = CALL_MS) -> Any:
-        """The response. Any: its class follows from the request's."""
+        """Sends a request and returns its response. Any: its class depends on the request's."""
         client = self._clients.get(address)
         if client is None or client.is_closed:
             host, _, port = address.rpartition(":")
@@ -111,7 +112,7 @@ class Wire:
         timeout_ms: int = CALL_MS,
         addresses: Sequence[str] | None = None,
     ) -> Any:
-        """The next broker's answer that is there; OSError when none of them answers."""
+        """Asks one broker after the other; raises OSError if none answers."""
         addresses = addresses or self._bootstrap
         for _ in addresses:
             self._asked += 1
@@ -129,18 +130,18 @@ class Wire:
         return answer
 
     def metadata_of(self, address: str) -> MetadataResponse:
-        """All that one broker knows."""
+        """Everything that one broker knows."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         answer: MetadataResponse = self.call(address, request, METADATA_VERSION)
         return answer
 
     def place(self, topic: str, partition: int) -> Place:
-        """Who leads a partition; `Refused` when nobody is known to."""
+        """The leader of a partition; raises `Refused` if there is none."""
         known = self._places.get((topic, partition))
         return known or self._look_up(topic, partition)
 
     def forget(self, topic: str, partition: int) -> None:
-        """What was known of a leader has not served; its epoch stays known."""
+        """Forgets a leader that failed to serve, but not its epoch."""
         known = self._places.pop((topic, partition), None)
         if known is not None and not self._naive:
             self._epochs[known.topic_id, partition] = known.epoch
@@ -157,7 +158,7 @@ class Wire:
             if info.leader_id not in brokers:
                 raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)
             if info.leader_epoch < self._epochs.get((found.topic_id, partition), -1):
-                raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)  # it is told of a leader of the past
+                raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)  # this broker's metadata is stale
             place = Place(brokers[info.leader_id], info.leader_epoch, found.topic_id)
             self._places[topic, partition] = place
             return place
@@ -198,7 +199,7 @@ class Wire:
         committed: bool = False,
         max_wait_ms: int = 0,
     ) -> FetchResponse.Topic.Partition:
-        """What was fetched, without error."""
+        """The records fetched; raises `Refused` on an error."""
         place = self.place(topic, partition)
         wanted = FetchRequest.Topic.Partition(
             partition=partition,
@@ -227,10 +228,11 @@ class Wire:
 
 
 class ExactProducer:
-    """Writes numbered records to all partitions of a topic, from its own thread.
+    """Writes numbered records to all partitions of a topic from a separate thread.
 
-    With `idempotent`, a batch is sent until it is acknowledged, and the next one to that partition
-    only then. Otherwise each is sent once: one that is not acknowledged may be there or not.
+    With `idempotent`, it repeats a batch until it is acknowledged before it sends the next one to
+    that partition. Otherwise it sends each batch once: one that is not acknowledged may be there or
+    not.
     """
 
     def __init__(
@@ -273,11 +275,11 @@ class ExactProducer:
         return self
 
     def start_over(self) -> None:
-        """Another producer takes its place, for the cluster has gone back to an earlier state."""
+        """Replaces the producer, because the cluster has gone back to an earlier state."""
         self._stale = True
 
     def await_acks(self, timeout_s: float) -> bool:
-        """Whether every partition acknowledges something within so long; else it complains."""
+        """Waits for an acknowledgement from every partition; complains if one is missing."""
         with self._moved:
             wanted = {p: count + 1 for p, count in self._acks.items()}
             lacking = lambda: [p for p, count in wanted.items() if self._acks[p] < count]  # noqa: E731
@@ -291,7 +293,7 @@ class ExactProducer:
         return True
 
     def stop(self, timeout_s: float) -> None:
-        """Sends nothing new; what is under way has to be acknowledged in time."""
+        """Sends nothing new; batches in flight must be acknowledged in time."""
         self._draining = True
         self._thread.join(timeout_s)
         if self._thread.is_alive():
@@ -417,10 +419,10 @@ class ExactProducer:
 
 
 class ExactReader:
-    """Reads all partitions of a topic, all along: no gap, nothing twice, nothing that vanishes.
+    """Reads all partitions of a topic throughout: no gaps, no duplicates, no records that vanish.
 
-    `seen` has the batches of records by partition, as pairs of offset and value. A broker that
-    calls an offset out of range which it or another one served before is wrong.
+    `seen` has the records by partition, as pairs of offset and value. A broker must not call an
+    offset out of range that any broker served before.
     """
 
     def __init__(
@@ -449,7 +451,7 @@ class ExactReader:
         return self
 
     def await_end(self, ends: Mapping[int, int], timeout_s: float) -> None:
-        """Reads on until it has reached `ends`, by partition; complains when it does not."""
+        """Reads on until it has reached `ends`, by partition; complains if it does not."""
 
         def lacking() -> dict[int, int]:
             return {p: end for p, end in ends.items() if self._next[p] < end}
@@ -463,7 +465,7 @@ class ExactReader:
                     )
 
     def leave(self) -> None:
-        """Reads no more, from now on: what it is told from here on is nobody's business."""
+        """Stops reading; later answers do not count."""
         self._ended.set()
 
     def stop(self) -> None:
@@ -519,10 +521,11 @@ class ExactReader:
             self._on_record(partition, at, value)
 
     def _check_told(self, partition: int, end: int) -> None:
-        """The end that consumers are told never goes back (KIP-207), nor does what is stable.
+        """The high watermark and the last stable offset never go back for a consumer (KIP-207).
 
-        That is, when they ask for it. What comes with records may: a leader that has died and is
-        back, in the same epoch when all died with it, has to hear first what its followers have.
+        This holds for ListOffsets. The marks that come with records may go back: a leader that has
+        died and returned, in the same epoch if all brokers died with it, must first hear from its
+        followers.
         """
         if end < self._told[partition]:
             self._world.complain(
@@ -535,10 +538,9 @@ class ExactReader:
 def visible(
     data: FetchResponse.Topic.Partition, committed: bool
 ) -> Iterator[tuple[int | None, bytes | None, int]]:
-    """Offset, value and next offset of what was fetched; (None, None, next) after a batch.
+    """Offset, value and next offset of the fetched records; (None, None, next) after a batch.
 
-    As a consumer would see them: without control records and, with `committed`, without what was
-    aborted.
+    As a consumer sees them: without control records and, with `committed`, without aborted records.
     """
     aborted: deque[tuple[int, int]] = deque()
     if committed:

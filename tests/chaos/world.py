@@ -41,12 +41,12 @@ from tests.chaos.plan import Plan, Step
 from tests.chaos.wire import ExactProducer, ExactReader, OnRecord, Refused, Wire, visible
 
 HEALING_S = 10.0
-"""How long a healed cluster may take to be whole and to serve all: a second when alone."""
+"""How long a healed cluster may take to be whole and to serve; when alone, it takes a second."""
 STALLING_S = 15.0
-"""How long stock clients may get nowhere with what was left: longer than one that hangs takes."""
+"""How long stock clients may make no progress at the end: longer than a hanging call takes."""
 STEP_S = 45.0
 COMMIT_S = 0.5
-"""How long a step waits for a commit: there are some each second, while the cluster works."""
+"""How long a step waits for a commit; a working cluster has several per second."""
 WORKERS, MEMBERS = 2, 2
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 IN_CLUSTER = frozenset(
@@ -54,17 +54,17 @@ IN_CLUSTER = frozenset(
     | {"partition", "cut_zookeeper", "heal", "depose", "lose_answers", "fault"}
     | {"kill_process", "end_process"}
 )
-"""Steps that the cluster alone carries out."""
+"""Steps that the cluster carries out alone."""
 
 
 Probe = Callable[[], str | None]
-"""Says what is lacking, or None."""
+"""Returns what is missing, or None."""
 Ends = dict[str, dict[int, int]]
 """The high watermarks, by topic and partition."""
 
 
 class World:
-    """All the parts of one round."""
+    """All parts of one round."""
 
     def __init__(self, plan: Plan, directory: Path) -> None:
         self.plan = plan
@@ -80,9 +80,7 @@ class World:
         self._snapshots: list[tuple[Taken, int | None]] = []
         self._seen_by_group: dict[str, set[bytes]] = {}
         self._is_cut_short = False
-        self._limbo: int | None = (
-            None  # the tick at which a deletion was asked for that is not over
-        )
+        self._limbo: int | None = None  # the tick at which an unfinished deletion began
         self.note = self.timeline.note
         self.complain = self.timeline.complain
         kind: type[Served | InProcess] = Served if plan.served else InProcess
@@ -171,7 +169,7 @@ class World:
         self._producers.append(ExactProducer(self, topic, count, name, rng, **settings).start())
 
     def _begin_era(self) -> None:
-        """Consumers, workers and what they know: new when the cluster has gone back."""
+        """Starts new consumers and workers, as after the cluster has gone back."""
         plan = self.plan
         for topic in ("orders", SOURCE):
             if topic in self.topics:
@@ -211,22 +209,22 @@ class World:
         return check
 
     def _end_era(self) -> None:
-        """Ends all who would go on with what they know of a state that is about to be undone.
+        """Ends all clients that would act on a state about to be undone.
 
-        Stock clients end before: a commit that one of them repeats afterwards would count, with
-        what it read in a time that never was. Producers and readers work on meanwhile.
+        Stock clients end first: if one repeated a commit afterwards, it would count, along with
+        reads that were undone. Producers and readers keep working until then.
         """
         for client in (*self._members, *self._workers):
             client.leave()
         for client in (*self._members, *self._workers):
             client.stop()
-        self.history.close_all()  # those of workers that hang: the next worker aborts them
+        self.history.close_all()  # for hanging workers: the next worker aborts their transactions
         for reader in self._readers:
             reader.leave()
         self._readers, self._members, self._workers = [], [], []
 
     def _await_progress(self, when: str) -> None:
-        """Every producer gets an acknowledgement from every partition."""
+        """Waits until every producer has an acknowledgement from every partition."""
         for producer in self._producers:
             if not producer.await_acks(HEALING_S):
                 raise AssertionError(f"no progress {when}")
@@ -249,7 +247,7 @@ class World:
             raise AssertionError(f"{act.__name__} {arguments} hangs") from None
 
     def _in_process(self) -> InProcess:
-        """For steps that a served cluster cannot take; its plans have none of them."""
+        """For steps that plans of a served cluster never contain."""
         assert isinstance(self.cluster, InProcess)
         return self.cluster
 
@@ -259,7 +257,7 @@ class World:
 
     def _reopen(self) -> None:
         self._in_process().reopen()
-        self._snapshots.clear()  # another cluster does not take them
+        self._snapshots.clear()  # another cluster cannot restore them
 
     def _snapshot(self) -> None:
         taken = self.history.snapshot(self._in_process().kafka.snapshot)
@@ -284,7 +282,7 @@ class World:
         self._begin_again()
 
     def _stay(self, act: str) -> None:
-        """A client that hangs cannot be ended: it would commit what it read in another time."""
+        """Keeps the state: a hanging client cannot be ended and would commit undone reads."""
         self.note(f"no {act}, nor what follows: {', '.join(hanging)} hang still")
         self._is_cut_short = True
         self._begin_era()
@@ -295,14 +293,14 @@ class World:
         self._begin_era()
 
     def _delete_topic(self) -> None:
-        """Deletes a topic under its producers, and creates it again."""
+        """Deletes a topic while producers use it, and creates it again."""
         if "doomed" in self.topics and self._limbo is None and self.cluster.reachable():
             self._limbo = tick()
             if self._delete_doomed() is ErrorCode.NONE:
                 self._create_doomed(must=True)
 
     def _delete_doomed(self) -> ErrorCode | None:
-        """What is answered; None for nothing, and then it may be deleted or not."""
+        """Returns the error code; None if there was no answer and the outcome is unknown."""
         doomed = DeleteTopicsRequest.Topic(name="doomed", topic_id=ZERO_UUID)
         try:
             request = DeleteTopicsRequest(topics=[doomed], timeout_ms=1_500)
@@ -315,18 +313,19 @@ class World:
         return code
 
     def _administer(self, request: object, version: int) -> Any:
-        """Asks a broker that works: one that stands still would do it when nobody expects it.
+        """Asks a running broker: a paused one would carry out the request at an unexpected time.
 
-        Only one is asked, and once: if its answer is lost, the next one's is about what it did.
+        It asks only one broker, once: if the answer is lost, a second answer would describe the
+        result of the first request.
         """
         addresses = self.cluster.reachable()
         if not addresses:
-            raise OSError("no broker works")
+            raise OSError("no broker is reachable")
         address = addresses[tick() % len(addresses)]
         return self._wire.call(address, request, version, 10_000)
 
     def _create_doomed(self, *, must: bool) -> bool:
-        """`must`: the name was said to be free."""
+        """With `must`, the name has been reported free."""
         spec = self.topics["doomed"]
         wanted = CreateTopicsRequest.Topic(
             name="doomed",
@@ -374,7 +373,7 @@ class World:
     # -- the end
 
     def _finish(self) -> None:
-        """Everything is whole again in time, everyone gets on, and then all is compared."""
+        """Waits until everything is whole and every client makes progress, then compares it all."""
         began = time.monotonic()
         if self._limbo is not None:
             self._await("the deleted topic can be created again", self._end_limbo)
@@ -409,9 +408,9 @@ class World:
     def _await(
         self, what: str, probe: Probe, timeout_s: float = HEALING_S, *, progress: bool = False
     ) -> bool:
-        """Asks again and again; `probe` says what is lacking, or None. Whether it came true.
+        """Repeats `probe` until it returns None; returns whether it did in time.
 
-        With `progress` the time counts from the last change of what is lacking.
+        `probe` returns what is missing. With `progress`, the time counts from its last change.
         """
         deadline = time.monotonic() + timeout_s
         known: str | None = None
@@ -431,13 +430,13 @@ class World:
             threading.Event().wait(0.05)
 
     def _end_limbo(self) -> str | None:
-        """Deletes it again, for the first time may have been for nothing, and creates it."""
+        """Deletes the topic again, since the first deletion may have failed, and creates it."""
         code = self._delete_doomed()
         gone = code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return None if gone and self._create_doomed(must=False) else f"the deletion says {code}"
 
     def _is_whole(self) -> str | None:
-        """Every broker says of every partition that it is led and fully replicated."""
+        """Every broker reports every partition as led and fully replicated."""
         for address in self.bootstrap.split(","):
             answer = self._wire.metadata_of(address)
             if len(answer.brokers) != self.plan.brokers:
@@ -460,7 +459,7 @@ class World:
         return None
 
     def _partitions(self) -> Iterator[tuple[str, int, PartitionInfo]]:
-        """Topic, partition and what is told of it, for all topics there are."""
+        """Topic, partition and metadata of every partition."""
         for topic in self._wire.metadata().topics:
             for info in topic.partitions:
                 yield topic.name, info.partition_index, info
@@ -507,7 +506,7 @@ class World:
             consumer.close()
 
     def _end_transactions(self) -> None:
-        """What was abandoned last is ended by a successor, as always."""
+        """Lets successors end the transactions that were abandoned last."""
         for n in range(WORKERS if "copy" in self.plan.workloads else 0):
             producer = make_transactional(self, f"worker{n}")
 
@@ -564,7 +563,7 @@ class World:
     def _compare_copies(
         self, readers: dict[str, ExactReader], sources: dict[int, Values], ends: Ends
     ) -> None:
-        """What was seen along the way, and what a consumer sees who reads only now."""
+        """Compares what readers saw during the round with what a consumer sees now."""
         now: dict[str, dict[int, Values]] = {}
         for topic in (SINK, AUDIT):
             reader = readers[topic]
@@ -582,7 +581,7 @@ class World:
         while offset < end and time.monotonic() < deadline:
             try:
                 data = self._wire.fetch(topic, partition, offset, committed=True, max_wait_ms=100)
-            except (OSError, Refused) as error:  # leaders may go back to their preferred places
+            except (OSError, Refused) as error:  # leadership may return to preferred replicas
                 self.note(f"{topic}-{partition} is asked again after {error!r}")
                 self._wire.forget(topic, partition)
                 continue
