@@ -100,7 +100,7 @@ def test_transactions_time_out_by_the_clusters_clock(kafka: EmbeddedKafka, raw: 
         (state,) = raw.call(request, 0).transaction_states
         return state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
-    eventually(is_forgotten, "the id that nobody uses is forgotten")
+    eventually(is_forgotten, "the unused id is forgotten")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

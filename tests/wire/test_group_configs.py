@@ -128,7 +128,9 @@ def test_members_obey_their_groups_settings(
     member = Member(raw, group, create_topic(cluster, unique("topic")))
     assert member.join().heartbeat_interval_ms == 100
     change(raw, group, SET, consumer_heartbeat_interval_ms="250")
-    eventually(lambda: member.beat().heartbeat_interval_ms == 250, "the interval is told")
+    eventually(
+        lambda: member.beat().heartbeat_interval_ms == 250, "the interval reaches the member"
+    )
 
 
 def test_every_broker_hears_of_a_groups_settings(three_brokers: Cluster, unique: Unique) -> None:
