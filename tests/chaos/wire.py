@@ -495,7 +495,7 @@ class ExactReader:
             wire.forget(self.topic, partition)
             if refusal.code not in PASSING and not self._ended.is_set():
                 self._world.complain(
-                    f"a consumer of {self.topic}-{partition} at {offset} was told {refusal}"
+                    f"a consumer of {self.topic}-{partition} at {offset} was refused: {refusal}"
                 )
             return
         if self._ended.is_set():
@@ -529,8 +529,8 @@ class ExactReader:
         """
         if end < self._told[partition]:
             self._world.complain(
-                f"consumers of {self.topic}-{partition} were told of the end "
-                f"{self._told[partition]}, then of {end}"
+                f"consumers of {self.topic}-{partition} saw the end offset "
+                f"{self._told[partition]}, then {end}"
             )
         self._told[partition] = end
 
