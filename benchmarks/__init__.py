@@ -1,1 +1,1 @@
-"""embedkafka beside Apache Kafka: the same client, the same workload, one run, ratios."""
+"""Compares embedkafka with Apache Kafka: same client, same workload, one run, ratios."""

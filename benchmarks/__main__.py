@@ -1,8 +1,8 @@
 """`python -m benchmarks`: embedkafka and Apache Kafka side by side, in one run, as ratios.
 
-Rounds alternate between the clusters, so that a busy moment of the machine meets them all, and the
-table shows medians. Figures of different runs must not be compared. CPU times say more than
-wall-clock times when others use the machine as well.
+Rounds alternate between the clusters, so a busy moment of the machine affects them all, and the
+table shows medians. Do not compare figures of different runs. On a shared machine, CPU times say
+more than wall-clock times.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> int:
         only=options.only,
         match=options.match,
     )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # runs the cleanup
     for theme in THEMES:
         if theme.name in options.themes:
             run.measure(theme)
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def _allow_many_files() -> None:
-    """As a JVM does by itself; children inherit it."""
+    """Raises the limit of open files, as a JVM does; children inherit it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -46,23 +46,28 @@ def _allow_many_files() -> None:
 def _options() -> argparse.Namespace:
     names = [theme.name for theme in THEMES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--quick", action="store_true", help="run on a smaller scale")
     parser.add_argument(
-        "--brokers", type=int, default=1, help="of basics and groups; replication has three"
+        "--brokers", type=int, default=1, help="brokers of basics and groups; replication has three"
     )
-    parser.add_argument("--rounds", type=int, default=1, help="the table shows medians")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds to take medians of")
     parser.add_argument(
         "--only",
         nargs="+",
         choices=CLUSTERS,
         metavar="CLUSTER",
-        help=f"these instead of those that a theme has: {', '.join(CLUSTERS)}",
+        help=f"run on these instead of a theme's clusters: {', '.join(CLUSTERS)}",
     )
     parser.add_argument(
-        "--themes", nargs="+", choices=names, default=names, metavar="THEME", help=", ".join(names)
+        "--themes",
+        nargs="+",
+        choices=names,
+        default=names,
+        metavar="THEME",
+        help=f"themes to run: {', '.join(names)}",
     )
     parser.add_argument(
-        "--match", default="", metavar="TEXT", help="only workloads with this in their name"
+        "--match", default="", metavar="TEXT", help="run only workloads whose name contains this"
     )
     return parser.parse_args()
 

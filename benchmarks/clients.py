@@ -17,7 +17,7 @@ _QUIET: Final = {"log_level": 0}
 
 
 def admin(rival: Rival) -> AdminClient:
-    """A client that has to be kept while something that it was asked for is awaited."""
+    """A client that must stay alive until its requests have completed."""
     return AdminClient({"bootstrap.servers": rival.bootstrap_servers, **_QUIET})
 
 
@@ -27,7 +27,7 @@ def create_topic(
     partitions: int = 1,
     config: Mapping[str, str] | None = None,
 ) -> str:
-    """A new topic with three replicas, or as many as there are brokers."""
+    """Creates a topic with three replicas, or as many as there are brokers."""
     name = f"bench-{uuid.uuid4().hex[:12]}"
     replicas = min(3, rival.bootstrap_servers.count(",") + 1)
     wanted = NewTopic(name, partitions, replicas, config=dict(config or {}))
@@ -38,7 +38,7 @@ def create_topic(
 
 
 def await_true(is_so: Callable[[], bool], what: str, *, pause_s: float = 0.01) -> None:
-    """Asks again and again; for facts that no client is told of."""
+    """Polls for a fact that clients are not notified of."""
     began = time.perf_counter()
     while not is_so():
         check_deadline(began, what)
@@ -53,7 +53,7 @@ def check_deadline(began: float, what: str) -> None:
 def new_consumer(
     rival: Rival, group: str | None = None, *, settings: Mapping[str, object] | None = None
 ) -> Consumer:
-    """A consumer that begins at the start of its partitions, in a group of its own if not told."""
+    """A consumer that starts at the beginning of its partitions, by default in a new group."""
     return Consumer(
         {
             "bootstrap.servers": rival.bootstrap_servers,
@@ -89,7 +89,7 @@ def produce_many(
     partitions: int = 1,
     settings: Mapping[str, object] | None = None,
 ) -> None:
-    """Sends and awaits `count` records, in turn to each partition, in turn with each of `keys`."""
+    """Sends `count` records and waits for them; partitions and `keys` take turns."""
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -110,7 +110,7 @@ def produce_many(
             **(settings or {}),
         }
     )
-    send: Any = producer.produce  # Any: a lookup less per record, and its stub wants all arguments
+    send: Any = producer.produce  # bound once for speed; Any: the stub demands all arguments
     for number in range(count):
         key = b"%d" % (number % keys) if keys else None
         while True:
@@ -119,12 +119,12 @@ def produce_many(
                 break
             except BufferError:
                 producer.poll(0.05)
-    assert producer.flush(DEADLINE_SECONDS) == 0, "records were neither acked nor refused"
+    assert producer.flush(DEADLINE_SECONDS) == 0, "some records were neither acked nor refused"
     assert not failures, failures[0]
 
 
 class OneByOne:
-    """A producer that waits for every acknowledgement of all replicas."""
+    """A producer that waits for the acknowledgement of every record by all replicas."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._producer = Producer(
@@ -145,11 +145,11 @@ class OneByOne:
         self.wait()
 
     def begin(self, topic: str) -> None:
-        """Sends the record only."""
+        """Sends one record without waiting."""
         self._producer.produce(topic, VALUE, partition=0, on_delivery=self._note)
 
     def wait(self) -> None:
-        """Waits for the acknowledgement of what was sent last."""
+        """Waits for the acknowledgement of the last record."""
         began = time.perf_counter()
         while not self._outcomes:
             self._producer.poll(1.0)

@@ -1,8 +1,8 @@
-"""One embedded cluster in a process of its own: says when it is ready, ends when its input does.
+"""One embedded cluster in a separate process: reports when it is ready, ends with its input.
 
-Each line of its output is JSON: first what importing and starting took, and the address; then one
-answer to every order (`kill 1`, `start 1`); at the end what the stop took and, without a data
-directory, what starts and stops take in a process that has done it before.
+Each line of output is JSON: first the times of import and start, and the address; then one answer
+to every order (`kill 1`, `start 1`); at the end the time of the stop and, without a data directory,
+the times of starts and stops in a warm process.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
 
-#: Lives of further clusters after the one that was measured.
+#: Further clusters to start and stop after the measured one.
 WARM_LIVES: Final = 5
 
 
@@ -63,7 +63,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _obey(cluster: "EmbeddedKafka") -> None:
-    """Does what the lines of standard input say, until they end."""
+    """Carries out the orders on standard input until it ends."""
     for line in sys.stdin:
         order, broker_id = line.split()
         broker = cluster.broker(int(broker_id))
@@ -73,7 +73,7 @@ def _obey(cluster: "EmbeddedKafka") -> None:
 
 
 def _measure_warm_lives(brokers: int) -> dict[str, float]:
-    """Medians of what a test session sees that starts cluster after cluster."""
+    """Median times of start and stop in a test session that starts cluster after cluster."""
     from embedkafka import EmbeddedKafka
 
     starts, stops = [], []

@@ -1,8 +1,8 @@
 """Is Kafka's warm-section search worth having? `python -m benchmarks.index_search`
 
-Kafka looks into the last 8 KiB of an index first, for these pages of its memory map are in the
-cache when consumers read near the end of a log. Our index is an array in memory, searched in C:
-here both ways are timed on it, for offsets near the end and anywhere.
+Kafka first searches the last 8 KiB of an index, because consumers near the end of a log keep those
+pages of its memory map in the cache. Our index is an array in memory, searched in C. This script
+times both ways on it, for offsets near the end and anywhere.
 """
 
 import random
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 WARM_ENTRIES: Final = 8192 // 8
-ENTRIES: Final = (1_000, 100_000, 1_310_720)  # the last is what the default index may hold
+ENTRIES: Final = (1_000, 100_000, 1_310_720)  # the last is the capacity of a default index
 LOOKUPS: Final = 20_000
 ROUNDS: Final = 7
 
@@ -32,7 +32,7 @@ def warm(entries: "array[int]", key: int) -> int:
 
 
 def time_search(search: Search, entries: "array[int]", keys: Sequence[int]) -> float:
-    """Nanoseconds for a lookup, in the best of the rounds; CPU time, for others run as well."""
+    """Nanoseconds per lookup in the best round; CPU time, since other processes run as well."""
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.thread_time_ns()
@@ -44,7 +44,7 @@ def time_search(search: Search, entries: "array[int]", keys: Sequence[int]) -> f
 
 def main() -> None:
     rng = random.Random(1)
-    print(f"{'entries':>10} {'offsets':>10} {'plain':>8} {'warm':>8}   nanoseconds for a lookup")
+    print(f"{'entries':>10} {'offsets':>10} {'plain':>8} {'warm':>8}   nanoseconds per lookup")
     for count in ENTRIES:
         entries = array("q", (number << 32 | number * 4096 for number in range(count)))
         for where, lowest in (("at the end", max(count - 100, 0)), ("anywhere", 0)):

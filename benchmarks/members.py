@@ -1,9 +1,9 @@
 """Hundreds of members of classic consumer groups on one thread.
 
-A librdkafka consumer has threads of its own; a thousand of them would measure the client. These
-members only do what membership asks for: join, sync, heartbeat, each on a connection of its own.
-They use embedkafka's codec, so that no second one has to be kept here; it runs in this process, and
-is not counted with the brokers.
+Every librdkafka consumer has several threads; a thousand of them would measure the client. These
+members only do what membership demands: join, sync and heartbeat, each on a separate connection.
+They use embedkafka's codec to avoid a second one here. It runs in this process, and its CPU time
+does not count towards the brokers.
 """
 
 import heapq
@@ -32,7 +32,7 @@ from embedkafka.protocol.messages.registry import response_type
 HEARTBEAT_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = 0.1
 SESSION_TIMEOUT_MS: Final = 45_000
-#: Of each request, one that embedkafka and every Kafka since 2.4 speak.
+#: Request versions that embedkafka and every Kafka since 2.4 speak.
 VERSIONS: Final = {
     FindCoordinatorRequest: 2,
     JoinGroupRequest: 5,
@@ -48,7 +48,7 @@ Response = Any
 
 
 class Crowd:
-    """Groups of equal size, all of which want one topic; used in a `with`."""
+    """Groups of equal size, all subscribed to one topic; used in a `with`."""
 
     def __init__(self, bootstrap_servers: str, topic: str, *, groups: Sequence[str], size: int):
         self._topic = topic
@@ -61,7 +61,7 @@ class Crowd:
         self._size = size
 
     def join(self) -> None:
-        """Lets every member join, and returns when all groups are stable with all their members."""
+        """Lets every member join; returns when all groups are stable and complete."""
         began = time.perf_counter()
         for group in self._groups:
             group.add_members(self._size, self._topic)
@@ -70,7 +70,7 @@ class Crowd:
             check_deadline(began, "stable groups")
 
     def leave(self) -> None:
-        """Takes whole groups out at once, so that no rebalance follows."""
+        """Removes whole groups at once, so that no rebalance follows."""
         for group in self._groups:
             group.leave()
         self._selector.close()
@@ -101,7 +101,7 @@ class _Group:
 
     @property
     def is_stable(self) -> bool:
-        """Whether all members have the assignment of a generation that all of them are in."""
+        """Whether every member has its assignment of one generation that includes them all."""
         complete = self._complete_generation
         return complete >= 0 and all(member.synced == complete for member in self._members)
 
@@ -111,7 +111,7 @@ class _Group:
             member.join()
 
     def note_generation(self, generation: int, *, members: int) -> None:
-        """The leader knows who is in a generation."""
+        """Called by the leader, which knows the members of a generation."""
         if members == len(self._members):
             self._complete_generation = generation
 
@@ -126,7 +126,7 @@ class _Group:
 
 
 class _Member:
-    """One member; it has at most one request under way."""
+    """One member, with at most one request in flight."""
 
     def __init__(self, group: _Group, connection: "_Connection", topic: str) -> None:
         self.id = ""
@@ -202,7 +202,7 @@ class _Member:
             self._retry(response)
 
     def _retry(self, response: Response) -> None:
-        """As the stock clients do: at once after a rebalance, later when a broker is not ready."""
+        """Retries as stock clients do: at once after a rebalance, else after a pause."""
         if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.join()
             return
@@ -221,7 +221,7 @@ class _Member:
 
 
 class _Connection:
-    """A blocking socket that is only read when there is something to read."""
+    """A blocking socket that is read only when it has data."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=30)
@@ -237,7 +237,7 @@ class _Connection:
         self.socket.sendall(_LENGTH.pack(len(frame)) + frame)
 
     def receive(self) -> Response | None:
-        """The response, or None when it is not complete yet."""
+        """The response, or None if it is not complete yet."""
         chunk = self.socket.recv(65_536)
         if not chunk:
             raise ConnectionError("the broker closed a member's connection")
@@ -270,18 +270,18 @@ def _coordinator(bootstrap_servers: str, group: str) -> tuple[str, int]:
             if answer.error_code == ErrorCode.NONE:
                 return answer.host, answer.port
             check_deadline(began, f"coordinator of {group}")
-            time.sleep(RETRY_SECONDS)  # the topic of offsets is being made
+            time.sleep(RETRY_SECONDS)  # the offsets topic is being created
     finally:
         connection.socket.close()
 
 
 def _subscription(topic: str) -> bytes:
-    """Version 0 of what a consumer says about itself."""
+    """A consumer's subscription in version 0."""
     return struct.pack(">hi", 0, 1) + _string(topic) + _NO_USER_DATA
 
 
 def _assignment(topic: str, partition: int) -> bytes:
-    """Version 0 of what a consumer is told: one partition of one topic."""
+    """A consumer's assignment in version 0: one partition of one topic."""
     return (
         struct.pack(">hi", 0, 1) + _string(topic) + struct.pack(">ii", 1, partition) + _NO_USER_DATA
     )

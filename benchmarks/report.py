@@ -1,4 +1,4 @@
-"""Rows of all clusters as a table for people and as JSON for later comparison."""
+"""The rows of all clusters, as a table for people and as JSON for later comparison."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _NOTHING: Final = "-"
 
 
 class Report:
-    """Collects rows by theme, name and cluster, in the order in which they first appear."""
+    """Collects rows by theme, name and cluster, in order of first appearance."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, dict[str, list[float]]]] = {}
@@ -53,7 +53,7 @@ class Report:
         return "\n".join([*_aligned(lines), *failures])
 
     def write(self, settings: Mapping[str, object]) -> Path:
-        """Every single value, with what is needed to read it later."""
+        """Writes every single value, with the facts needed to read it later."""
         RESULTS.mkdir(parents=True, exist_ok=True)
         path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
         document = {

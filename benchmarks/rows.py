@@ -1,4 +1,4 @@
-"""What a measurement gives, how much it does, and what it is called."""
+"""The results, the scale and the names of measurements."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is done: `--quick` does less of everything."""
+    """The amount of work; `--quick` does less of everything."""
 
     idle_seconds: int
     records: int
@@ -68,7 +68,7 @@ QUICK = Scale(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Something done to a running cluster. Every run uses topics and groups of its own."""
+    """Work for a running cluster. Every run uses new topics and groups."""
 
     name: str
     run: Callable[[Rival, Scale], Iterator[Row]]

@@ -1,4 +1,4 @@
-"""Runs themes: starts clusters, takes turns between them, and goes on when something fails."""
+"""Runs themes: starts clusters, alternates between them, and continues after failures."""
 
 import contextlib
 import sys
@@ -12,7 +12,7 @@ from benchmarks.themes import Theme
 
 
 class Run:
-    """One run of the benchmarks, which tells on standard error what it is doing."""
+    """One run of the benchmarks, which reports its progress on standard error."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Run:
             self._measure_standing(theme, rivals)
 
     def _measure_standing(self, theme: Theme, rivals: Sequence[Rival]) -> None:
-        """All clusters run at once, each idle while another is measured."""
+        """Keeps all clusters running, each idle while another is measured."""
         with contextlib.ExitStack() as stack:
             running = []
             for rival in rivals:
@@ -80,7 +80,7 @@ class Run:
 
     @contextlib.contextmanager
     def _survive(self, theme: Theme, what: str, rival: Rival, number: int = 0) -> Iterator[None]:
-        """Tells what is being done; a failure is reported, and the next thing is done."""
+        """Reports a step, and records its failure instead of raising it."""
         turn = f" (round {number + 1} of {self._rounds})" if self._rounds > 1 else ""
         self._say(f"{theme.name}: {what}: {rival.name}{turn}")
         try:

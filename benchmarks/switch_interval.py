@@ -1,9 +1,9 @@
-"""How long an ack takes while the test itself computes in the same process, by switch interval.
+"""Times acks by switch interval while the test itself computes in the same process.
 
 A Python thread that computes holds the interpreter lock for up to `sys.getswitchinterval()` seconds
 while a broker thread waits for it. The producer runs in another process, so that only the brokers
 compete with the computation. It sends back to back, where a broker thread that has the lock often
-keeps it, and with pauses, after which the broker has to get the lock from the computation.
+keeps it, and with pauses, after which the broker must take the lock from the computation.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def _compare(options: argparse.Namespace) -> None:
     from embedkafka import EmbeddedKafka
 
     default = sys.getswitchinterval()
-    print(f"Python's default is {default * 1000} ms; work/s is what the computing thread got done")
+    print(f"Python's default is {default * 1000} ms; work/s is the computing thread's progress")
     columns = ("interval ms", "p50 ms", "p99 ms", "paused p50", "paused p99", "work/s")
     print("".join(f"{column:>13}" for column in columns))
     try:
@@ -59,14 +59,14 @@ def _compare(options: argparse.Namespace) -> None:
 
 
 def _compute_while_measuring(bootstrap_servers: str, acks: int) -> tuple[list[list[float]], float]:
-    """The acks another process saw, and how many pieces of work per second this thread did."""
+    """Returns the ack times seen by another process, and this thread's work per second."""
     command = [sys.executable, "-m", "benchmarks.switch_interval", "--acks", str(acks)]
     client = subprocess.Popen(
         [*command, "--measure", bootstrap_servers], stdout=subprocess.PIPE, text=True
     )
     began = time.perf_counter()
     pieces = 0
-    while client.poll() is None:  # which lets other threads run, so it must be rare
+    while client.poll() is None:  # releases the lock, so it must be rare
         for _ in range(PIECES_BETWEEN_POLLS):
             sum(number * number for number in range(10_000))
             pieces += 1

@@ -1,4 +1,4 @@
-"""Which workloads belong together, and on which clusters they run."""
+"""Groups workloads into themes, with the clusters they run on."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ _ROOM_BYTES: Final = 2**31
 class Theme:
     """Rows that are measured on the same clusters.
 
-    `first` runs once, right after the start; `repeated` in rounds that alternate between the
-    clusters; `last` at the end. Where clusters are `fresh`, every workload gets new ones, which
-    keep their data through restarts; `in_memory` it is in a memory file system, if there is one.
+    `first` runs once, right after the start; `repeated` runs in rounds that alternate between the
+    clusters; `last` runs at the end. With `fresh`, every workload gets new clusters that keep their
+    data through restarts; with `in_memory`, that data is in a memory file system, if there is one.
     """
 
     name: str
@@ -134,6 +134,6 @@ THEMES: Final = (
         brokers=1,
         repeated=(Workload(name="load partitions", run=logs.load_partitions),),
         fresh=True,
-        in_memory=True,  # Kafka syncs several files for each partition: that is another measurement
+        in_memory=True,  # Kafka syncs several files per partition, which is not measured here
     ),
 )

@@ -1,7 +1,7 @@
-"""Apache Kafka, from Maven, with a process for every broker.
+"""Apache Kafka, from Maven, with one process per broker.
 
-It runs twice: with the flags and settings it ships with, and with those that a test author would
-choose for quick short runs.
+It runs twice: with the flags and settings it ships with, and with those a test author would choose
+for short runs.
 """
 
 import time
@@ -13,7 +13,7 @@ from typing import Final, Self
 from benchmarks.rivals.rival import cpu_seconds
 from tests.java_tools.oracle import ApacheKafka, Jvm
 
-#: So that a first consumer group does not take seconds, nor a member to hear of its partitions.
+#: Without these, a first consumer group takes seconds, and so does a member's assignment.
 TUNED_CONFIG: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 0,
     "group.consumer.heartbeat.interval.ms": 100,
@@ -41,7 +41,7 @@ class ApacheRival:
         self._facts["process start to ready ms"] = start_ms
         self._facts["process start to ready CPU s"] = cpu_seconds(self)
         self._facts["start ms"] = start_ms
-        self._facts["start in a warm process ms"] = start_ms  # it has no other way to start
+        self._facts["start in a warm process ms"] = start_ms  # a start is always a new process
         return self
 
     def __exit__(

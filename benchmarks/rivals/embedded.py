@@ -1,4 +1,4 @@
-"""embedkafka as most of its users run it: all brokers in threads of one Python process."""
+"""embedkafka as most users run it: all brokers in threads of one Python process."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ RUNNER: Final = (sys.executable, "-m", "benchmarks.embedded_runner")
 
 
 class EmbeddedRival:
-    """A Python process that does nothing else; it is told what to do on its standard input."""
+    """A separate Python process that takes orders on its standard input."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class EmbeddedRival:
         parent: Path | None,
         keeps_data: bool,
     ) -> None:
-        """Only a cluster that keeps its data can be restarted; most of its users do not."""
+        """With `keeps_data` the cluster can be restarted; most users do without."""
         self.name = "embedkafka"
         self._brokers = brokers
         self._config = config
@@ -37,7 +37,7 @@ class EmbeddedRival:
         self._directory = Path()
 
     def __enter__(self) -> Self:
-        # The first import of a fresh checkout compiles, and says nothing.
+        # The first import in a fresh checkout compiles, which is not worth measuring.
         subprocess.run(
             [sys.executable, "-c", "from embedkafka import EmbeddedKafka"],
             check=True,
@@ -57,7 +57,7 @@ class EmbeddedRival:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _pipe(self._process.stdin).close()  # upon which it ends, and leaves no directory
+        _pipe(self._process.stdin).close()  # the process then ends and leaves no directory
         try:
             self._reap()
         except subprocess.TimeoutExpired:
@@ -87,9 +87,9 @@ class EmbeddedRival:
         self._reap()
 
     def crash(self) -> None:
-        """Kills every broker; the process then writes down what its ZooKeeper knew, and ends.
+        """Kills every broker; the process then saves its ZooKeeper's state and ends.
 
-        A process that dies takes ZooKeeper with it, which would be another thing to measure.
+        A killed process would take ZooKeeper with it, which is a different measurement.
         """
         for broker_id in range(1, self._brokers + 1):
             self.kill_broker(broker_id)

@@ -1,4 +1,4 @@
-"""embedkafka with a process for every broker, on a ZooKeeper whose costs are not counted."""
+"""embedkafka with one process per broker, on a ZooKeeper whose costs are not counted."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ from tests.java_tools.zookeeper import ZooKeeperServer
 
 
 class ProcessesRival:
-    """`embedkafka broker`, as often as there are brokers."""
+    """One `embedkafka broker` process per broker."""
 
     def __init__(self, *, brokers: int, config: Mapping[str, object], parent: Path | None) -> None:
         self.name = "processes"

@@ -1,4 +1,4 @@
-"""What every cluster under measurement can be asked, and what it costs."""
+"""The interface of every cluster under measurement, and its costs."""
 
 import os
 import time
@@ -8,12 +8,12 @@ from typing import Final, Protocol, Self
 
 import psutil
 
-#: For a process to end that was asked to.
+#: How long a process may take to end.
 STOP_TIMEOUT_SECONDS: Final = 60
 
 
 class Rival(Protocol):
-    """A cluster in processes of its own; entering starts it, leaving ends it and its data.
+    """A cluster in separate processes; entering starts it, leaving ends it and removes its data.
 
     Brokers are numbered from 1.
     """
@@ -24,24 +24,24 @@ class Rival(Protocol):
     def bootstrap_servers(self) -> str: ...
     @property
     def pids(self) -> list[int]:
-        """The processes that run its brokers now."""
+        """The processes that run its brokers at present."""
 
     @property
     def facts(self) -> dict[str, float]:
-        """What start and stop have told by themselves: row name to value."""
+        """Values that start and stop provide: row name to value."""
 
     @property
     def log_dir(self) -> Path:
         """The directory with the partitions of broker 1."""
 
     def stop(self) -> None:
-        """Ends in good order, and keeps the data."""
+        """Shuts down in order and keeps the data."""
 
     def crash(self) -> None:
-        """Ends without a goodbye, and keeps the data as it is."""
+        """Ends abruptly and leaves the data as it is."""
 
     def restart(self) -> None:
-        """Starts again on its data, and returns when all brokers know each other."""
+        """Starts again on its data; returns when all brokers know each other."""
 
     def kill_broker(self, broker_id: int) -> None: ...
     def start_broker(self, broker_id: int) -> None: ...
@@ -55,7 +55,7 @@ class Rival(Protocol):
 
 
 class Meter:
-    """Wall-clock time, and CPU time of a cluster's brokers, in the length of a `with` block."""
+    """Measures wall-clock time and the brokers' CPU time during a `with` block."""
 
     def __init__(self, rival: Rival) -> None:
         self._rival = rival
@@ -82,7 +82,7 @@ class Meter:
 
 
 def user_environment() -> dict[str, str]:
-    """For Python as most people run it: modules are compiled once, and not at every start."""
+    """Python's usual environment: modules are compiled once, not at every start."""
     environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment

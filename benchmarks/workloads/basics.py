@@ -1,4 +1,4 @@
-"""Starting, creating topics, producing, consuming: what every test does."""
+"""What every test does: start, create topics, produce, consume."""
 
 import statistics
 import time
@@ -43,7 +43,7 @@ def create_topics(rival: Rival, scale: Scale) -> Iterator[Row]:
 
 
 def produce(rival: Rival, scale: Scale, *, acks: str, compression: str) -> Iterator[Row]:
-    """Many small records through one producer: throughput at the client, CPU at the brokers."""
+    """Sends many small records through one producer: client throughput, broker CPU."""
     name = f"produce acks={acks} {compression}"
     topic = create_topic(rival)
     with Meter(rival) as spent:
@@ -54,7 +54,7 @@ def produce(rival: Rival, scale: Scale, *, acks: str, compression: str) -> Itera
 
 
 def consume(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """All records of one partition, from the start, without a group."""
+    """Reads one partition from the start, without a group."""
     topic = create_topic(rival)
     produce_many(rival, topic, scale.records)
     with Meter(rival) as spent:
@@ -67,7 +67,7 @@ def consume(rival: Rival, scale: Scale) -> Iterator[Row]:
 
 
 def ack_latency(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """One record at a time: produced, acked by all replicas, then the next."""
+    """Sends one record at a time and waits until all replicas have acknowledged it."""
     took = measure_acks(rival.bootstrap_servers, create_topic(rival), scale.acks)
     yield Row(name="one record acked ms p50", value=percentile(took, 50))
     yield Row(name="one record acked ms p99", value=percentile(took, 99))
@@ -95,7 +95,7 @@ def measure_acks(
 ) -> list[float]:
     """Milliseconds from `produce` to the acknowledgement, one record at a time, after a warm-up.
 
-    The pause before each record is not counted.
+    The pause before each record does not count.
     """
     producer = OneByOne(bootstrap_servers)
     took: list[float] = []

@@ -1,4 +1,4 @@
-"""A leader that dies, and how long its clients have to wait."""
+"""A leader dies: how long its clients wait."""
 
 import statistics
 import time
@@ -14,9 +14,9 @@ REPLICAS = 3
 
 
 def failover(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """From the death of a leader to a new one, and to the next record that all have acknowledged.
+    """From a leader's death to a new leader, and to the next record acknowledged by all.
 
-    The second is longer: librdkafka looks once a second for partitions whose leader has gone.
+    The second takes longer: librdkafka looks only once a second for partitions without a leader.
     """
     topic = create_topic(rival)
     producer = OneByOne(rival.bootstrap_servers)
@@ -27,7 +27,7 @@ def failover(rival: Rival, scale: Scale) -> Iterator[Row]:
         dead = _leader(client, topic)
         began = time.perf_counter()
         rival.kill_broker(dead)
-        with Meter(rival) as spent:  # of the survivors: a dead process tells no CPU time
+        with Meter(rival) as spent:  # of the survivors: a dead process has no CPU time
             producer.begin(topic)
             _await_other_leader(client, topic, dead)
             elected.append(time.perf_counter() - began)
@@ -46,7 +46,7 @@ def _await_other_leader(client: AdminClient, topic: str, dead: int) -> None:
 
 
 def _leader(client: AdminClient, topic: str) -> int:
-    """The leader, as brokers tell it; -1 while there is none."""
+    """The leader according to the brokers; -1 while there is none."""
     return int(client.list_topics(topic, timeout=30).topics[topic].partitions[0].leader)
 
 

@@ -1,4 +1,4 @@
-"""Consumer groups: members that come, groups that are many, offsets that are committed."""
+"""Consumer groups: joining members, many groups, committed offsets."""
 
 import statistics
 import time
@@ -14,11 +14,11 @@ from benchmarks.rows import Row, Scale
 
 MEMBERS: Final = 10
 COMMITTERS: Final = 4
-#: Commits that one consumer has under way at most.
+#: The most commits that one consumer has in flight.
 WINDOW: Final = 50
 
-#: A classic member hears of a rebalance by its heartbeat, and by default that takes it up to 3 s.
-#: Members of the new protocol do as their broker says.
+#: A classic member learns of a rebalance by its heartbeat, which takes up to 3 s by default. The
+#: broker sets the interval for members of the new protocol.
 PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
     "classic": {"heartbeat.interval.ms": 100},
     "consumer": {"group.protocol": "consumer"},
@@ -73,7 +73,7 @@ def full_groups(rival: Rival, scale: Scale) -> Iterator[Row]:
 
 
 def sync_commits(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """One consumer commits, and waits, again and again."""
+    """One consumer commits repeatedly and waits for each answer."""
     topic = create_topic(rival)
     consumer = new_consumer(rival)
     _commit(consumer, topic, 0)

@@ -1,6 +1,6 @@
-"""What is on disk: read warm and cold, recovered, loaded, compacted.
+"""Data on disk: read warm and cold, recovered, loaded, compacted.
 
-Each of these has a cluster of one broker to itself, which keeps its data.
+Each workload has a separate cluster of one broker, which keeps its data.
 """
 
 import os
@@ -31,18 +31,18 @@ from benchmarks.rivals.rival import Meter, Rival, cpu_seconds, memory_mib
 from benchmarks.rows import Row, Scale
 
 VALUE: Final = b"x" * 1_000
-#: 64 KB: between the 16 KB of Java's producer as it comes and the 1 MB of librdkafka's.
+#: 64 KB: between the defaults of Java's producer (16 KB) and librdkafka's (1 MB).
 BATCHES: Final = {"batch.num.messages": 64, "linger.ms": 50}
 PARTITIONS_PER_TOPIC: Final = 1_000
 COMPACTED_KEYS: Final = 10_000
 COMPACTED_VALUE: Final = b"x" * 500
-#: So that the cleaner looks soon after it may begin.
+#: Makes the cleaner start soon after it may.
 CONFIG: Final = {"log.cleaner.backoff.ms": 100}
 _DAY_MS: Final = 86_400_000
 
 
 def fetch_and_recover(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """One partition, read from disk and from memory, and opened again after a crash."""
+    """Reads one partition from disk and from memory, and reopens it after a crash."""
     count = scale.log_mb * 1_000_000 // len(VALUE)
     topic = create_topic(rival)
     produce_many(rival, topic, count, value=VALUE, settings=BATCHES)
@@ -63,7 +63,7 @@ def fetch_and_recover(rival: Rival, scale: Scale) -> Iterator[Row]:
 
 
 def load_partitions(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """A start, after a stop in good order, with many partitions of one record each."""
+    """Starts, after a clean stop, with many partitions of one record each."""
     wanted = scale.loaded_partitions
     topics: dict[str, int] = {}
     with Meter(rival) as spent:
@@ -88,7 +88,7 @@ def load_partitions(rival: Rival, scale: Scale) -> Iterator[Row]:
 
 
 def compact(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """All closed segments of a log in which few keys have many values."""
+    """Compacts all closed segments of a log in which few keys have many values."""
     lag = "min.compaction.lag.ms"
     topic = create_topic(
         rival,
@@ -120,7 +120,7 @@ def _read(rival: Rival, topic: str, count: int) -> None:
 def _drop_from_page_cache(directory: Path) -> None:
     for path in directory.glob("*.log"):
         with path.open("rb") as file:
-            os.fsync(file.fileno())  # what is not on disk yet cannot be dropped
+            os.fsync(file.fileno())  # only pages that are on disk can be dropped
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -138,7 +138,7 @@ def _end_offset(consumer: Consumer, topic: str) -> int:
 
 
 def _await_leaders(rival: Rival, topics: dict[str, int]) -> None:
-    """Waits until the brokers tell a leader for every partition."""
+    """Waits until the brokers report a leader for every partition."""
     client = admin(rival)
     began = time.perf_counter()
     while True:
@@ -161,7 +161,7 @@ def _set_config(rival: Rival, topic: str, name: str, value: str) -> None:
 
 
 def _cleaned_offset(rival: Rival, topic: str) -> int:
-    """Up to where a log is clean, from the file in which both kinds of broker note it."""
+    """Where the clean part of a log ends, from the checkpoint file of either kind of broker."""
     checkpoint = rival.log_dir / "cleaner-offset-checkpoint"
     if checkpoint.exists():
         for line in checkpoint.read_text().splitlines():

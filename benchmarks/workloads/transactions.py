@@ -1,4 +1,4 @@
-"""Transactions: small ones, one after the other, alone and with the offsets of what was read."""
+"""Small transactions, one after the other, with and without consumed offsets."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ RECORDS: Final = 10
 
 
 def transactions(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """One producer, ten records in each."""
+    """Runs transactions of ten records with one producer."""
     topic = create_topic(rival)
     producer = _producer(rival)
     _run(producer, topic)
@@ -32,10 +32,10 @@ def transactions(rival: Rival, scale: Scale) -> Iterator[Row]:
 
 
 def transactions_with_offsets(rival: Rival, scale: Scale) -> Iterator[Row]:
-    """The same by a member of a group, with an offset in each: read, process, write.
+    """The same as a group member, each with an offset: read, process, write.
 
-    Few, for where the markers of the last transaction are not written yet when the next one has
-    an offset, librdkafka waits for 100 ms.
+    Only a few: if the last transaction's markers are not written yet when the next one adds an
+    offset, librdkafka waits for 100 ms.
     """
     count = scale.transactions // 5
     source, sink = create_topic(rival), create_topic(rival)
