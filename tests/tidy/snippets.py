@@ -1,8 +1,8 @@
 """The code blocks of README and docs/, as a reader would paste them.
 
-A Python block that defines a test goes into a test file, any other is a script. A block with a
-`title` is that file, beside the other titled files of its page. A block that cannot run says why in
-its info string: ```python {not-run="the reason"}.
+A Python block that defines a test becomes a test file; any other is a script. A block with a
+`title` becomes that file, beside the other titled files of its page. A block that cannot run says
+why in its info string: ```python {not-run="the reason"}.
 """
 
 import ast
@@ -58,7 +58,7 @@ class Block:
 
 @dataclass(kw_only=True)
 class Page:
-    """The files and scripts that a reader of one document ends up with."""
+    """The files and scripts that a reader of one document would have."""
 
     name: str
     files: dict[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def blocks(*languages: str) -> list[Block]:
 
 
 def pages() -> list[Page]:
-    """Every document with Python to run: the tests that need Spark are a page of their own."""
+    """Every document with Python to run; its tests that need Spark form a separate page."""
     found: dict[str, Page] = {}
     for block in blocks("python"):
         if block.reason_not_to_run is not None:
@@ -95,7 +95,7 @@ def pages() -> list[Page]:
 
 
 def paste(page: Page, folder: Path) -> Path:
-    """Writes the page's files below `folder`, and returns where."""
+    """Writes the page's files below `folder` and returns their directory."""
     home = folder / page.name
     for name, text in page.files.items():
         path = home / name
@@ -105,7 +105,7 @@ def paste(page: Page, folder: Path) -> Path:
 
 
 def run_pytest(homes: Sequence[Path], folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Runs the tests of all pages in one go, each page's own modules importable."""
+    """Runs the tests of all pages in one pytest run; each page can import its own modules."""
     settings = ["-o", f"pythonpath={' '.join(map(str, homes))}", "--import-mode=importlib"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *settings, *homes],

@@ -1,8 +1,8 @@
-"""The product's source as data: its modules, and the outside names that each of them uses.
+"""The product's source as data: its modules, and the external names that each of them uses.
 
-`references` resolves names through the imports of a module, so that `import time as t`,
-`from time import sleep as pause` and `import_module("time")` are all seen for what they are.
-It follows imports, not values: it cannot see a module that arrives in an argument.
+`references` resolves names through a module's imports, so it recognizes `import time as t`, `from
+time import sleep as pause` and `import_module("time")`. It follows imports, not values: it cannot
+see a module that arrives as an argument.
 """
 
 import ast
@@ -25,12 +25,12 @@ class Module(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its path below `embedkafka/`, with slashes."""
+        """The path below `embedkafka/`, with slashes."""
         return self.path.relative_to(PACKAGE).as_posix()
 
     @property
     def package(self) -> str:
-        """The package of the map it belongs to; a module of the top level is one itself."""
+        """Its package in the code map; a top-level module counts as one."""
         return self.name.partition("/")[0].removesuffix(".py")
 
     @property
@@ -39,7 +39,7 @@ class Module(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A name of another module, spelled in full, and the line that uses it."""
+    """A name of another module, fully qualified, and the line that uses it."""
 
     name: str
     line: int
@@ -56,30 +56,30 @@ def _parsed(path: Path) -> ast.Module:
 
 @cache
 def settings() -> dict[str, Any]:
-    """pyproject.toml."""
+    """The parsed pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def references(tree: ast.AST) -> list[Reference]:
-    """Every use of an imported or built-in name, once for each place."""
+    """Every use of an imported or built-in name."""
     reader = _Reader(_imported_names(tree))
     reader.visit(tree)
     return reader.found
 
 
 def without_annotations(tree: ast.Module) -> ast.Module:
-    """The module as it runs: a type that is only named makes nothing."""
+    """The module without annotations, which have no effect at run time."""
     stripped: ast.Module = _Unannotated().visit(copy.deepcopy(tree))
     return stripped
 
 
 def matches(name: str, rule: str) -> bool:
-    """Whether `name` is what the rule names, or part of it: `time.sleep` is part of `time`."""
+    """Whether the rule names `name` or a parent of it: `time` matches `time.sleep`."""
     return name == rule or name.startswith(rule + ".")
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
-    """What each local name stands for, wherever in the module it is imported."""
+    """Maps each local name to what it imports, wherever in the module that happens."""
     names = {name: name for name in dir(builtins)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

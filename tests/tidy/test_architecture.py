@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md says how the code is laid out, and the contract in pyproject.toml holds it so."""
+"""ARCHITECTURE.md describes the layout of the code; a contract in pyproject.toml enforces it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The benchmarks run, so that they can be trusted to run when somebody wants to know."""
+"""The benchmarks run, so they work when they are needed."""
 
 from collections.abc import Iterator
 

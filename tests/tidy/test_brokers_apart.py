@@ -1,8 +1,8 @@
-"""Brokers meet in three places only: the store, the control plane, and `LeaderEndPoint`.
+"""Brokers meet in only three places: the store, the control plane, and `LeaderEndPoint`.
 
-Walks from the objects of one running broker to everything they refer to. The walk stops at the
-store, at the seam of replication and at what the cluster holds around its brokers. It must not
-meet another broker. The control plane is sockets: nothing there to walk through.
+The test walks from the objects of a running broker to everything they refer to. It stops at the
+store, at the replication seam and at the objects that the cluster holds around its brokers, and
+must not reach another broker. The control plane consists of sockets, which refer to no broker.
 """
 
 import gc
@@ -17,10 +17,10 @@ from embedkafka.server.broker import Broker
 from embedkafka.zk.memory import MemoryZk
 
 MEETING_PLACES = (MemoryZk, LocalLeader, Waiters)
-"""The store; how a follower reads from its leader; how a leader tells its followers of news."""
+"""The store; how a follower reads from its leader; how a leader notifies its followers."""
 
 AROUND_BROKERS = ("embedkafka.cluster.", "embedkafka.faults.")
-"""The test's hand and the faults it injects: they hold every broker, and are no part of one."""
+"""The user's handles and the injected faults: they refer to every broker but belong to none."""
 
 
 def test_a_broker_reaches_no_other_broker() -> None:
@@ -35,7 +35,7 @@ def test_a_broker_reaches_no_other_broker() -> None:
 
 
 def test_the_walk_sees_what_it_should() -> None:
-    """It finds the other broker as soon as it may pass through the meeting places."""
+    """Without the stops, the walk finds the other broker."""
     with EmbeddedKafka(brokers=2) as kafka:
         broker = kafka.brokers[0]._lifecycle.require_broker()
         assert len(reachable(broker, kinds=(Broker,), meeting_places=(), around=())) == 2
@@ -48,7 +48,7 @@ def reachable(
     meeting_places: tuple[type, ...] = MEETING_PLACES,
     around: tuple[str, ...] = AROUND_BROKERS,
 ) -> list[object]:
-    """All objects of these kinds that `start` refers to, itself included."""
+    """All objects of these kinds that `start` reaches, itself included."""
     seen = {id(start): start}
     ahead = deque([start])
     while ahead:
@@ -64,7 +64,7 @@ def reachable(
 
 
 def _referred_to(thing: object) -> list[object]:
-    """Not through modules and types: what is global belongs to no broker."""
+    """Skips modules and types: globals belong to no broker."""
     if isinstance(thing, types.FunctionType):
         cells = [cell.cell_contents for cell in thing.__closure__ or () if _is_full(cell)]
         return [*cells, *(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]

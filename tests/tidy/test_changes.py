@@ -1,4 +1,4 @@
-"""CHANGES.md keeps the form of Keep a Changelog, so that tools and readers find their way."""
+"""CHANGES.md keeps the format of Keep a Changelog for tools and readers."""
 
 import re
 import tomllib
@@ -13,19 +13,19 @@ RELEASE = re.compile(r"\[(\d+)\.(\d+)\.(\d+)\] - \d{4}-\d{2}-\d{2}")
 
 
 def parsed(text: str) -> dict[str, dict[str, list[str]]]:
-    """Version -> kind -> the first lines of its entries."""
+    """Maps each version to its kinds of change, and each kind to the first lines of its entries."""
     versions: dict[str, dict[str, list[str]]] = {}
     entries: list[str] | None = None
     for line in text.splitlines():
         if line.startswith("## "):
             kinds = versions.setdefault(line[3:], {})
-            assert not kinds, f"{line} comes twice"
+            assert not kinds, f"{line} appears twice"
             entries = None
         elif line.startswith("### "):
-            assert line[4:] not in kinds, f"{line} comes twice"
+            assert line[4:] not in kinds, f"{line} appears twice"
             entries = kinds.setdefault(line[4:], [])
         elif line.startswith("- "):
-            assert entries is not None, f"under no kind of change: {line}"
+            assert entries is not None, f"entry outside any kind of change: {line}"
             entries.append(line[2:])
     return versions
 
@@ -35,12 +35,14 @@ def check(text: str, *, version: str) -> None:
     first, *others = versions
     assert first == "[Unreleased]"
     releases = [RELEASE.fullmatch(heading) for heading in others]
-    assert None not in releases, f"a release is `## [1.2.3] - 2026-01-31`: {others}"
+    assert None not in releases, f"releases must look like `## [1.2.3] - 2026-01-31`: {others}"
     numbers = [tuple(map(int, release.groups())) for release in releases if release]
-    assert all(newer > older for newer, older in pairwise(numbers)), "the newest release is first"
+    assert all(newer > older for newer, older in pairwise(numbers)), "releases are not newest first"
     assert not numbers or tuple(map(int, version.split("."))) >= numbers[0]
     for heading, kinds in versions.items():
-        assert list(kinds) == [kind for kind in KINDS if kind in kinds], f"kinds of {heading}"
+        assert list(kinds) == [kind for kind in KINDS if kind in kinds], (
+            f"{heading} has unknown or unordered kinds"
+        )
         for kind, entries in kinds.items():
             assert entries, f"{heading} has nothing under {kind}"
 

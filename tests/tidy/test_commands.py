@@ -1,7 +1,7 @@
-"""The commands that the Makefile and CONTRIBUTING offer find their tests.
+"""The commands in Makefile and CONTRIBUTING find their tests.
 
-Each runs for real up to the collection, so a conftest that breaks one of them, a path that moved or
-an option that went away fails here. pytest exits with 5 when it finds no test.
+Each runs up to the collection, so a broken conftest, a moved path or a removed option fails here.
+pytest exits with 5 when it finds no test.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The documents say what the code does."""
+"""The documents agree with the code."""
 
 import importlib
 import re
@@ -42,7 +42,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def anchors(document: Path) -> set[str]:
-    """The ids that GitHub and mkdocs give to headings, also of a document that it includes."""
+    """The ids that GitHub and mkdocs give to headings, including those of an included document."""
     text = prose(document)
     if included := re.search(r'include-markdown "(.*)"', text):
         return anchors(document.parent / included[1])
@@ -65,7 +65,7 @@ def test_a_file_that_is_not_there_is_found_out() -> None:
 
 
 def names_in_code(text: str) -> list[str]:
-    """What stands between backticks and can only be a file, a directory or a module of ours."""
+    """Words in backticks that can only be one of our files, directories or modules."""
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     words = [word.rstrip(".,:;") for span in spans for word in span.split()]
     return [word for word in words if OURS.fullmatch(word)]
@@ -79,11 +79,11 @@ OURS = re.compile(
 )
 SUFFIXES = (".py", ".md", ".sh", ".toml")
 THEIRS = {"conftest.py", "test_orders.py"}
-"""Files of the reader's own project."""
+"""Files of the reader's project."""
 
 
 def exists(name: str, beside: Path) -> bool:
-    """Files may be named from the root, from the product's own, or from the document's place."""
+    """Whether a name exists relative to the root, to the package, or to the document."""
     if name in THEIRS:
         return True
     if re.fullmatch(r"\w+(\.\w+)+", name) and not name.endswith(SUFFIXES):

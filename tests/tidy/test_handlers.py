@@ -1,7 +1,7 @@
-"""A handler does not block: a processor may run it, and every connection would wait with it.
+"""A handler never blocks: a processor may run it, and all its connections would wait.
 
-What a handler cannot answer at once it answers later (`LATER`). Two waits are allowed: for a
-thread it starts to begin, and for a write to ZooKeeper, which in memory takes no round trip.
+A handler that cannot answer at once answers later (`LATER`). Two waits are allowed: for a new
+thread to start, and for a write to ZooKeeper, which takes no round trip in memory.
 """
 
 import ast
@@ -20,7 +20,7 @@ from tests.tidy.sources import MODULES, Module, references
 HANDLERS = "server/handlers/"
 
 WAITS = {"wait", "wait_for", "wait_until", "acquire", "result", "sleep", "select", "recv", "call"}
-"""Methods of ours and of the standard library that wait for another thread, a peer or time."""
+"""Methods, ours and the standard library's, that wait for another thread, a peer or time."""
 
 
 def test_no_handler_names_anything_that_waits() -> None:
@@ -49,7 +49,7 @@ def _waits(module: Module) -> list[str]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The places in handlers that have waited since, on any thread."""
+    """The places in handlers that wait from now on, on any thread."""
     found: list[str] = []
 
     def watched(wait: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ def test_a_handler_that_waits_is_seen(waits: list[str]) -> None:
 
 
 def _place_in_a_handler() -> str | None:
-    """Where on this thread's stack a handler is, unless it waits for a thread to begin."""
+    """The handler's line on this thread's stack, unless it waits for a thread to start."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code is threading.Thread.start.__code__:
@@ -93,7 +93,7 @@ def _place_in_a_handler() -> str | None:
 
 
 def _work(kafka: EmbeddedKafka) -> None:
-    """Replicated writes, a group, a transaction, topics made and deleted."""
+    """Writes to replicas, uses a group and a transaction, creates and deletes topics."""
     orders = kafka.topic("orders", partitions=3, replication=3)
     orders.send("one")
     settings = {"bootstrap.servers": kafka.bootstrap_servers}

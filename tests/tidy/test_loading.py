@@ -1,4 +1,4 @@
-"""A first cluster loads what it needs, and nothing that takes long to load and may stay away."""
+"""A first cluster loads only what it needs, and no slow module it can do without."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""Every lock has a rank, so that a test run refuses an order that could deadlock.
+"""Every lock has a rank, so that test runs refuse an order that could deadlock.
 
-`runtime/locks.py` asserts at run time that ranks rise, for the locks that it made.
+`runtime/locks.py` asserts at run time that ranks rise, but only for the locks it creates.
 """
 
 import ast
@@ -24,7 +24,7 @@ UNRANKED = (
 ALLOWED = {
     "purgatory/operation.py": "a flag: the thread that completes the operation takes it for good",
 }
-"""Modules outside `runtime/` that may make a lock without a rank, and why."""
+"""Modules outside `runtime/` that may create a lock without a rank, and why."""
 
 
 def unranked_locks(tree: ast.Module) -> list[Reference]:

@@ -26,7 +26,7 @@ def test_no_constant_is_defined_twice() -> None:
 
 
 def _constants(tree: ast.Module) -> list[tuple[str, str]]:
-    """The public constants of a module, each with its value as the source spells it."""
+    """The public constants of a module, each with its value as spelled in the source."""
     found = []
     for statement in tree.body:
         if isinstance(statement, ast.Assign):

@@ -1,6 +1,6 @@
-"""The list of what Apache Kafka 3.9 does otherwise names tests that exist.
+"""The list of differences to Apache Kafka 3.9 names existing tests.
 
-A name that no test bears any more would go unnoticed until the nightly run on 3.9.
+Otherwise a stale name would go unnoticed until the nightly run on 3.9.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`pip install .` gives what README says."""
+"""`pip install .` installs what README promises."""
 
 import shutil
 import subprocess

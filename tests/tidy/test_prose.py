@@ -28,7 +28,7 @@ def test_a_planted_word_is_found() -> None:
 
 
 def avoided(source: str) -> list[tuple[int, str]]:
-    """The words to avoid in comments and strings of a module, with the lines they begin on."""
+    """The words to avoid in the comments and strings of a module, with their lines."""
     prose: list[tuple[int, str]] = [
         (token.start[0], token.string)
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
@@ -47,7 +47,7 @@ def avoided(source: str) -> list[tuple[int, str]]:
 
 
 def _report() -> None:
-    """What is left: `python -m tests.tidy.test_prose [path …]`."""
+    """Prints the remaining ones: `python -m tests.tidy.test_prose [path …]`."""
     import sys
 
     paths = [Path(name) for name in sys.argv[1:]] or [ROOT / "embedkafka"]

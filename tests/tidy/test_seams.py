@@ -1,4 +1,4 @@
-"""Time, sockets, files and chance come in through seams, so that a test can put in its own."""
+"""Time, sockets, files and randomness enter through seams, so that tests can replace them."""
 
 import ast
 
@@ -37,7 +37,7 @@ SEAMS: dict[str, set[str]] = {
     "random": set(),
     "secrets": set(),
     "uuid.uuid1": set(),
-    "uuid.uuid4": {"controller/core.py"},  # for a topic that an old tool wrote without an id
+    "uuid.uuid4": {"controller/core.py"},  # for topics that an old tool created without an id
     "__import__": set(),
     "eval": set(),
     "exec": {"runtime/source.py"},
@@ -47,19 +47,19 @@ SEAMS: dict[str, set[str]] = {
         "server/api_table.py",
     },
 }
-"""A name, and all below it -> the modules that implement the seam and may use it."""
+"""A name, with everything below it -> the modules that implement the seam and may use it."""
 
 HARMLESS: dict[str, set[str] | None] = {
-    "random.Random": None,  # passed in, or made from a printed seed: the seam itself
+    "random.Random": None,  # passed in or made from a printed seed: this is the seam
     "os.strerror": None,
-    "socket.EAI_NONAME": None,  # the names of errors
+    "socket.EAI_NONAME": None,  # error codes
     "socket.EAI_AGAIN": None,
     "socket.EAI_FAIL": None,
-    "os.pread": SOCKETS,  # a file's pages to a socket, where sendfile cannot be had
-    "os": WAKER | SOCKETS,  # wakes a selector: a descriptor that holds no data
-    "shutil.disk_usage": {"server/log_dirs.py"},  # how full the disk is: nothing is read or written
+    "os.pread": SOCKETS,  # sends file pages to a socket where there is no sendfile
+    "os": WAKER | SOCKETS,  # a descriptor without data, to wake a selector
+    "shutil.disk_usage": {"server/log_dirs.py"},  # only asks how full the disk is
 }
-"""What a rule above would refuse -> the modules that may use it all the same; None is all."""
+"""Exceptions from the rules above -> the modules that may use them; None means all."""
 
 PATH_METHODS = {
     "read_text",
@@ -70,12 +70,12 @@ PATH_METHODS = {
     "iterdir",
     "unlink",
 }
-"""What `pathlib.Path` does to the disk by itself, under names that no seam of ours has."""
+"""Methods with which `pathlib.Path` itself accesses the disk; no seam of ours has these names."""
 
-WITH_PATHS = {"cluster/embedded.py"}  # makes the scratch directories, for files of the user's own
+WITH_PATHS = {"cluster/embedded.py"}  # creates the user's scratch directories
 
 USERS_SIDE = ("cli.py", "explore/", "spark/")
-"""The shell around the library, which has no cluster to ask for its clock or files."""
+"""The shell around the library, which has no cluster to provide a clock or files."""
 
 
 def refused(tree: ast.AST, module: str) -> list[Reference]:
@@ -101,7 +101,9 @@ def test_only_the_seams_touch_the_outside_world() -> None:
         for module in MODULES
         if not module.name.startswith(USERS_SIDE)
     }
-    assert {name: uses for name, uses in found.items() if uses} == {}, "pass the seam in"
+    assert {name: uses for name, uses in found.items() if uses} == {}, (
+        "use a seam that is passed in"
+    )
 
 
 def test_no_path_reads_or_writes_by_itself() -> None:
@@ -112,7 +114,7 @@ def test_no_path_reads_or_writes_by_itself() -> None:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Attribute) and node.attr in PATH_METHODS
     }
-    assert found == set(), "use the Files that was passed in"
+    assert found == set(), "use the `Files` that is passed in"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The website builds without a warning, and its links lead somewhere."""
+"""The website builds without warnings, and its links resolve."""
 
 import subprocess
 from html.parser import HTMLParser

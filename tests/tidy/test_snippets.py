@@ -1,6 +1,6 @@
-"""What the documents show works: Python runs, commands exist, options and settings parse.
+"""The examples in the documents work: Python runs, commands exist, options and settings parse.
 
-The blocks that need Spark run in `tests/spark/test_snippets.py`.
+Blocks that need Spark run in `tests/spark/test_snippets.py`.
 """
 
 import re
@@ -29,7 +29,7 @@ COMMANDS = [
 ]
 EXTRAS = set(settings()["project"]["optional-dependencies"])
 OUTSIDE = {"./gradlew", "npm"}
-"""Commands of a reader's own project."""
+"""Commands of the reader's project."""
 
 KNOWN_LANGUAGES = {"python", "console", "text", "toml", "ini", "yaml", "mermaid", "java"}
 
@@ -43,7 +43,7 @@ def test_there_are_snippets_of_every_kind() -> None:
 def test_every_block_names_its_language() -> None:
     for document in DOCUMENTS:
         for block in snippets.blocks_of(document):
-            if document.parent != ROOT:  # ARCHITECTURE draws in plain blocks
+            if document.parent != ROOT:  # ARCHITECTURE uses plain blocks for drawings
                 assert block.language in KNOWN_LANGUAGES, str(block)
 
 
@@ -99,7 +99,9 @@ def test_a_command_can_be_run(block: Block, command: str) -> None:
         case ["python", "-m", module, *_]:
             assert (ROOT / module.replace(".", "/")).is_dir()
         case [word, *_]:
-            assert word in OUTSIDE or shutil.which(word), f"{block} runs {word}"
+            assert word in OUTSIDE or shutil.which(word), (
+                f"{block} runs {word}, which does not exist"
+            )
 
 
 @pytest.mark.parametrize("block", snippets.blocks("toml"), ids=str)
@@ -111,7 +113,7 @@ def test_ini_keys_exist(block: Block) -> None:
 
 @cache
 def pytest_words() -> set[str]:
-    """Options and ini keys of pytest with our plugin and xdist."""
+    """The options and ini keys of pytest with our plugin and xdist."""
     command = [sys.executable, "-m", "pytest", "--help"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = re.findall(r"(?<![\w-])--?[a-z][\w-]*|^  \w+(?= \()", shown.stdout, re.MULTILINE)

@@ -1,7 +1,6 @@
-"""CI, the matrix and the hooks before a commit call commands that exist.
+"""CI, the matrix and the pre-commit hooks call commands that exist.
 
-GitHub runs the workflows, this checkout does not: what can be checked of them here is their form
-and the names they use.
+GitHub runs the workflows. Here we can only check their form and the names they use.
 """
 
 import ast
@@ -44,7 +43,7 @@ def rows(workflow: str, job: str) -> list[dict[str, Any]]:
 
 
 def constant_of_noxfile(name: str) -> Any:
-    """Read, not imported: nox is not installed where the tests run."""
+    """Reads the constant without importing the file: nox is not installed where the tests run."""
     for statement in ast.parse((ROOT / "noxfile.py").read_text()).body:
         if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", None) == name:
             assert statement.value is not None
@@ -53,7 +52,7 @@ def constant_of_noxfile(name: str) -> Any:
 
 
 def stages(name: str) -> list[str]:
-    """The stages in one of the lists at the top of ci/run.sh."""
+    """The stages in one of the lists in ci/run.sh."""
     script = (ROOT / "ci" / "run.sh").read_text()
     found = re.search(rf'^{name}=\((?:"\$\{{\w+\[@\]\}}" )?(.*)\)$', script, re.MULTILINE)
     assert found is not None
@@ -141,7 +140,7 @@ def test_classifiers_name_the_pythons_of_the_matrix() -> None:
 
 def test_commands_of_the_commit_hooks_exist() -> None:
     (repository,) = loaded(ROOT / ".pre-commit-config.yaml")["repos"]
-    assert repository["repo"] == "local", "hooks from elsewhere need the network"
+    assert repository["repo"] == "local", "remote hooks need the network"
     for hook in repository["hooks"]:
         program, *arguments = hook["entry"].split()
         if program == "make":

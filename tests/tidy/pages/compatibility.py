@@ -1,4 +1,4 @@
-"""docs/compatibility.md: the APIs and versions that the broker answers, from its handler table."""
+"""docs/compatibility.md: the broker's APIs and versions, from its handler table."""
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.messages.registry import request_type, versions

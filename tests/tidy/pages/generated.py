@@ -1,4 +1,4 @@
-"""The pages of docs/ that are written from the code, each with the function that renders it."""
+"""The pages of docs/ that are generated from the code, each with its rendering function."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -71,7 +71,7 @@ def _fixtures() -> Iterator[tuple[str, ...]]:
 
 
 class _Declarations:
-    """Takes what the plugin declares to pytest: a parser, and its one group."""
+    """Collects the plugin's declarations: stands in for pytest's parser and its one group."""
 
     def __init__(self) -> None:
         self._options: dict[str, tuple[str, str]] = {}
@@ -88,7 +88,9 @@ class _Declarations:
         self._ini[name] = default
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        assert self._options.keys() == self._ini.keys(), "an option and its ini key go together"
+        assert self._options.keys() == self._ini.keys(), (
+            "an option lacks its ini key, or the reverse"
+        )
         for key, (shown, meaning) in self._options.items():
             default = self._ini[key]
             yield f"`{shown}`", f"`{key}`", f"`{default}`" if default else "none", meaning

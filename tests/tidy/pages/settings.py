@@ -63,7 +63,7 @@ TUNED: Mapping[str, str] = {
     "transaction.state.log.num.partitions": "the first transaction starts sooner",
     "zookeeper.session.timeout.ms": "a killed broker is missed after this long",
 }
-"""Why each default differs; a default without a reason here fails the rendering."""
+"""Why each default differs. A default without a reason here fails the rendering."""
 
 TUNED_FOOT = """
 `offsets.topic.replication.factor` and `transaction.state.log.replication.factor` are 3, or the

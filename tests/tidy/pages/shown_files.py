@@ -1,4 +1,4 @@
-"""Pages that show files of the repository: a block with a `title` holds the file of that name."""
+"""Pages that show files of the repository: a block with a `title` contains that file."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ _SHOWN = re.compile(r'^(```yaml title="([^"]+)"\n).*?^```$', re.DOTALL | re.MULT
 
 
 def render(page: Path) -> str:
-    """The page with every such block as the file is now."""
+    """Returns the page with the current contents of every such file."""
     return _SHOWN.sub(
         lambda block: f"{block[1]}{(ROOT / block[2]).read_text()}```", page.read_text()
     )

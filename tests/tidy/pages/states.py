@@ -19,7 +19,7 @@ docstring of each module says what the states mean and how they answer requests.
 class Machine(NamedTuple):
     title: str
     module: str
-    predecessors: Mapping[Any, Collection[Enum]]  # Any: its own kind of state
+    predecessors: Mapping[Any, Collection[Enum]]  # Any: each machine has its own state type
     first: Enum
 
 
@@ -71,5 +71,5 @@ def _section(machine: Machine) -> str:
 
 
 def _name(state: Enum) -> str:
-    """The name that clients and logs show, which is not always the value."""
+    """The name shown to clients and in logs, which is not always the enum value."""
     return str(getattr(state, "label", state.value))
