@@ -1,7 +1,7 @@
-"""What is slow to make is kept here: class paths, compiled drivers, class-data archives.
+"""Keeps what is slow to build: class paths, compiled drivers, class-data archives.
 
-The directory is git-ignored and may be removed at any time. Every entry is made under a file lock
-and moved into place whole, so test runs in parallel (and xdist workers) share it safely.
+The directory is git-ignored and may be removed at any time. Every entry is built under a file lock
+and moved into place whole, so parallel test runs and xdist workers share it safely.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ CACHE: Final = ROOT / ".cache" / "java_tools"
 
 
 def cache_key(*parts: str) -> str:
-    """A short name that changes when any of the parts does."""
+    """A short name that depends on all of the parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -31,5 +31,5 @@ def exclusive(entry: Path) -> Iterator[None]:
 
 
 def progress(message: str) -> None:
-    """One line for a person who wonders why nothing happens; pytest does not capture it."""
+    """Prints a line, past pytest's capture, that explains why a run takes long."""
     print(f"embedkafka java tools: {message}", file=sys.__stderr__ or sys.stderr, flush=True)

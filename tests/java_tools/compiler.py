@@ -1,4 +1,4 @@
-"""Java programs of the tests, compiled when they are first needed."""
+"""Compiles the tests' Java programs on first use."""
 
 import subprocess
 import tempfile
@@ -10,7 +10,7 @@ from tests.java_tools.jvm import JavaProcessError, java
 
 
 def compiled(name: str, sources: Sequence[Path], libraries: str) -> str:
-    """The class path of a program and its libraries; made anew when one of them changes."""
+    """The class path of a program with its libraries; compiled again when one of them changes."""
     key = cache_key(libraries, *(source.read_text() for source in sources))
     classes = CACHE / "programs" / f"{name}-{key}"
     with exclusive(classes):
@@ -28,5 +28,5 @@ def _compile(sources: Sequence[Path], libraries: str, classes: Path) -> None:
             [*command, *map(str, sources)], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise JavaProcessError(f"javac refuses {classes.name}:\n{done.stderr}")
+            raise JavaProcessError(f"javac could not compile {classes.name}:\n{done.stderr}")
         target.rename(classes)

@@ -1,9 +1,9 @@
 """The stock Java clients, driven from Python.
 
 `JavaClient("3.9")` starts one JVM with the small driver in `driver/` and kafka-clients of that
-line; admin clients, producers and consumers are sessions inside it. A call gives what the Java
-client gave, or raises `JavaError` with the class and message of its exception. Each session has a
-thread of its own over there: `consumer.start("poll", ...)` gives a future, so that two members can
+line; admin clients, producers and consumers are sessions inside it. A call returns the Java
+client's result, or raises `JavaError` with the class and message of its exception. Each session has
+a separate Java thread: `consumer.start("poll", ...)` returns a future, so two members can
 rebalance.
 """
 
@@ -25,7 +25,7 @@ from tests.java_tools import maven
 from tests.java_tools.compiler import compiled
 from tests.java_tools.jvm import QUICK_START, dies_with_parent, java
 
-#: The newest release of each line of clients that the tests use.
+#: The newest release of each client line in the tests.
 RELEASES: Final[Mapping[str, str]] = {"3.9": "3.9.2", "4": "4.3.1"}
 LIBRARIES: Final = (
     "com.fasterxml.jackson.core:jackson-databind:2.17.2",
@@ -34,7 +34,7 @@ LIBRARIES: Final = (
 DRIVER: Final = Path(__file__).parent / "driver"
 CALL_TIMEOUT_SECONDS: Final = 90.0
 
-#: What a session answered, as JSON: the tests know its shape, the type checker cannot.
+#: A session's answer as JSON: the tests know its shape, the type checker cannot.
 Json = Any
 
 
@@ -148,7 +148,7 @@ class JavaClient:
         return JavaConsumer(self, "consumer", bootstrap_servers, config)
 
     def start(self, session: str, op: str, arguments: Mapping[str, Json]) -> "Future[Json]":
-        """Sends one command; the future holds its answer or a `JavaError`."""
+        """Sends one command and returns a future of its answer or its `JavaError`."""
         future: Future[Json] = Future()
         with self._lock:
             identity = next(self._ids)
@@ -178,7 +178,7 @@ class JavaClient:
 
 
 class JavaSession:
-    """One Java client object; closed by `close` or at the end of a `with` block."""
+    """One Java client object; `close` or the end of a `with` block closes it."""
 
     def __init__(
         self,
@@ -220,14 +220,14 @@ class JavaSession:
 
 
 class JavaAdmin(JavaSession):
-    """`org.apache.kafka.clients.admin.Admin`. Where Kafka answers per entity, so does `each`."""
+    """`org.apache.kafka.clients.admin.Admin`. `each` answers per entity, as Kafka does."""
 
     def each(self, op: str, **arguments: Json) -> dict[str, Json]:
-        """Per topic, partition, group or resource: the result, or the `JavaError` it got."""
+        """Per topic, partition, group or resource: the result or its `JavaError`."""
         return {key: _outcome(outcome) for key, outcome in self.call(op, **arguments).items()}
 
     def one(self, op: str, **arguments: Json) -> Json:
-        """The result of a command about a single entity; raises the error it got."""
+        """The result of a command about a single entity; raises its error."""
         (outcome,) = self.each(op, **arguments).values()
         if isinstance(outcome, JavaError):
             raise outcome
@@ -242,12 +242,12 @@ class JavaProducer(JavaSession):
     """`KafkaProducer` of bytes."""
 
     def send(self, *messages: Message) -> list[Json]:
-        """Sends all and flushes; per message its metadata, or the `JavaError` it got."""
+        """Sends all messages and flushes; returns each one's metadata or `JavaError`."""
         outcomes = self.call("send", records=[message.as_json() for message in messages])
         return [_outcome(outcome) for outcome in outcomes]
 
     def send_one(self, topic: str, value: bytes | None = None, **fields: Any) -> Json:
-        """Sends one message; raises the error it got."""
+        """Sends one message; raises its error."""
         (outcome,) = self.send(Message(topic=topic, value=value, **fields))
         if isinstance(outcome, JavaError):
             raise outcome
@@ -264,11 +264,11 @@ class JavaConsumer(JavaSession):
         self.call("assign", partitions=partitions)
 
     def poll(self, count: int = 1, *, timeout_ms: int = 30_000) -> list[JavaRecord]:
-        """Polls until there are `count` records or time is up; gives all that came."""
+        """Polls for `count` records until the time is up; returns all it got."""
         return _records(self.call("poll", count=count, timeoutMs=timeout_ms))
 
     def start_awaiting_assignment(self, count: int, *, timeout_ms: int = 60_000) -> "Future[Json]":
-        """Polls in the background until exactly `count` partitions are assigned; gives them."""
+        """Polls in the background until `count` partitions are assigned; the future holds them."""
         return self.start("awaitAssignment", count=count, timeoutMs=timeout_ms)
 
     def await_assignment(self, count: int) -> Json:

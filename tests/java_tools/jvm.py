@@ -1,4 +1,4 @@
-"""One Java program in a process of its own: started, watched by its pid, ended by its pid."""
+"""A Java program in a separate process: started, watched and ended by its pid."""
 
 import contextlib
 import os
@@ -18,11 +18,11 @@ _POLL_SECONDS: Final = 0.02
 
 
 class JavaProcessError(Exception):
-    """A Java program ended or stayed silent; the message has the tail of its log."""
+    """A Java program ended or did not answer; the message has the tail of its log."""
 
 
 class JavaProcess:
-    """A running `java` with its output in a file; it dies with the test process at the latest."""
+    """A running `java` with its output in a file. It never outlives the test process."""
 
     def __init__(self, arguments: Sequence[str], *, log: Path) -> None:
         self.log = log
@@ -57,7 +57,7 @@ class JavaProcess:
         return 0
 
     def await_answer(self, is_ready: Callable[[], bool], *, what: str, timeout_s: float) -> None:
-        """Asks again and again until the program answers; fails at once when it has ended."""
+        """Repeats a probe until the program answers; fails at once if the program has ended."""
         deadline = time.monotonic() + timeout_s
         while True:
             with contextlib.suppress(OSError):
@@ -66,26 +66,28 @@ class JavaProcess:
             if not self.is_running:
                 raise JavaProcessError(f"{what}: the process ended.\n{self.log_tail()}")
             if time.monotonic() > deadline:
-                raise JavaProcessError(f"{what}: no answer in {timeout_s} s.\n{self.log_tail()}")
+                raise JavaProcessError(
+                    f"{what}: no answer within {timeout_s} s.\n{self.log_tail()}"
+                )
             time.sleep(_POLL_SECONDS)
 
     def await_success(self, *, timeout_s: float = 60.0) -> None:
-        """Waits for a tool that ends by itself; raises with its output when it fails."""
+        """Waits for a tool to end; raises with its output if it fails."""
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
             raise
         if code != 0:
-            raise JavaProcessError(f"a Java tool gave {code}\n{self.log_tail()}")
+            raise JavaProcessError(f"a Java tool ended with {code}\n{self.log_tail()}")
 
     def request_stop(self) -> None:
-        """Asks for an orderly end and returns at once; `stop` waits for it."""
+        """Requests an orderly end and returns at once; `stop` waits for it."""
         if self.is_running:
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self, *, timeout_s: float = 30.0) -> None:
-        """An orderly end; killed when it takes longer than the timeout."""
+        """Ends the program in order; kills it after the timeout."""
         self.request_stop()
         try:
             self._process.wait(timeout_s)
@@ -103,7 +105,7 @@ class JavaProcess:
 
 
 def java(tool: str = "java") -> str:
-    """The path of a JDK tool: from JAVA_HOME, else from PATH."""
+    """The path of a JDK tool, from JAVA_HOME or else from PATH."""
     if home := os.environ.get("JAVA_HOME"):
         return str(Path(home, "bin", tool))
     found = shutil.which(tool)
@@ -113,6 +115,6 @@ def java(tool: str = "java") -> str:
 
 
 def dies_with_parent() -> list[str]:
-    """A prefix that ties the child to the thread that starts it, where the system has one."""
+    """A command prefix that ends the child with the thread that starts it, where available."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

@@ -1,7 +1,7 @@
 """Class paths from Maven coordinates.
 
-`classpath("org.apache.kafka:kafka-clients:3.9.1")` runs Maven once and remembers the answer; it
-works from an empty local repository, and asks again when a jar it once found has gone.
+`classpath("org.apache.kafka:kafka-clients:3.9.1")` runs Maven once and caches the answer. It works
+from an empty local repository, and asks again if a jar of the answer has disappeared.
 """
 
 import os
@@ -23,7 +23,7 @@ class MavenError(Exception):
 
 
 def classpath(*coordinates: str) -> str:
-    """The runtime class path of `group:artifact:version` coordinates and all they depend on."""
+    """The runtime class path of `group:artifact:version` coordinates, with all dependencies."""
     entry = CACHE / "classpaths" / cache_key(*coordinates)
     if (found := _remembered(entry)) is not None:
         return found
@@ -39,7 +39,7 @@ def classpath(*coordinates: str) -> str:
 
 
 def first_resolvable(artifact: str, versions: tuple[str, ...]) -> str:
-    """The first of the versions of `group:artifact` that the registry at hand really has."""
+    """The first of the versions of `group:artifact` that the configured registry has."""
     refusals: list[str] = []
     for version in versions:
         try:

@@ -1,4 +1,4 @@
-"""Apache Kafka itself, in processes of its own: oracle of the wire tests, rival of the benchmarks.
+"""Real Apache Kafka in separate processes: the wire tests' oracle, the benchmarks' rival.
 
 Each node is a combined KRaft broker and controller on free loopback ports, with its logs in a
 temporary directory. A cluster counts as started when every broker answers ApiVersions and its
@@ -26,10 +26,10 @@ from tests.java_tools.ports import free_ports
 
 Jvm = Literal["shipped", "tuned"]
 
-#: Newest first: the registry at hand decides which one runs.
+#: Newest first: the first one that the configured registry has runs.
 VERSIONS: Final = ("4.3.1", "4.3.0", "4.2.1", "4.2.0", "4.1.1", "4.0.0", "3.9.1")
 
-#: What `kafka-server-start.sh` and `kafka-run-class.sh` pass when nobody sets anything.
+#: The default flags of `kafka-server-start.sh` and `kafka-run-class.sh`.
 SHIPPED_FLAGS: Final = (
     "-Xms1G",
     "-Xmx1G",
@@ -50,9 +50,9 @@ START_TIMEOUT_SECONDS: Final = 120.0
 class ApacheKafka:
     """A cluster of real brokers for the length of a `with` block.
 
-    `jvm` is "shipped" (the flags of Kafka's own scripts), "tuned" (those that suit short runs), or
-    the very flags to pass. `parent` is where its temporary directory is made, if not where such
-    directories usually are.
+    `jvm` is "shipped" (the flags of Kafka's own scripts), "tuned" (flags that suit short runs), or
+    the flags themselves. `parent` is the directory for its temporary directory, if not the usual
+    one.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ApacheKafka:
         self._flags: Sequence[str] = ()
         self._nodes: list[KafkaTool] = []
         self._ports: list[int] = []
-        #: From the first spawn until every broker lists all brokers; formatting is not in it.
+        #: From the first spawn until every broker lists all brokers, without formatting.
         self.start_seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -106,7 +106,7 @@ class ApacheKafka:
 
     @property
     def pids(self) -> list[int]:
-        """The brokers that run now."""
+        """The processes of the running brokers."""
         return [node.pid for node in self._nodes if node.is_running]
 
     @property
@@ -119,45 +119,45 @@ class ApacheKafka:
         return sum(node.rss_bytes for node in self._nodes)
 
     def log_dir(self, broker: int) -> Path:
-        """The directory with the partitions of a broker (the first is broker 1)."""
+        """The directory with a broker's partitions (the first is broker 1)."""
         return self._directory / f"data-{broker}"
 
     def stop(self) -> None:
-        """An orderly shutdown; the log directories stay until the block ends."""
+        """Shuts down in order; the log directories stay until the block ends."""
         for node in self._nodes:
             node.request_stop()
         for node in self._nodes:
             node.stop()
 
     def crash(self) -> None:
-        """Ends the brokers at once; what they wrote stays as it is."""
+        """Kills the brokers; their files stay as they are."""
         for node in self._nodes:
             node.kill()
 
     def restart(self) -> None:
-        """Starts all brokers again, after `stop` or `crash`, on what they wrote."""
+        """Starts all brokers again on their files, after `stop` or `crash`."""
         self._start()
 
     def kill(self) -> None:
-        """Ends the brokers at once and removes everything they wrote."""
+        """Kills the brokers and removes their files."""
         self.crash()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def kill_broker(self, broker: int) -> None:
-        """Ends one broker at once; the first is broker 1."""
+        """Kills one broker; the first is broker 1."""
         self._nodes[broker - 1].kill()
 
     def start_broker(self, broker: int) -> None:
-        """Starts a killed broker again; returns when it knows all others."""
+        """Starts a killed broker again and returns when it knows all others."""
         self._nodes[broker - 1] = self._spawn("kafka.Kafka", broker, self._flags, [])
         self._await_broker(broker)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines each broker logged, for the report of a failed test."""
+        """The last lines of each broker's log, for the report of a failed test."""
         return "\n".join(node.log_tail(lines) for node in self._nodes)
 
     def _format(self) -> list[int]:
-        """Writes and formats one directory per node; gives the client ports."""
+        """Writes and formats one directory per node; returns the client ports."""
         ports = free_ports(2 * self._broker_count)
         clients, controllers = ports[: self._broker_count], ports[self._broker_count :]
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -247,13 +247,13 @@ class KafkaTool(JavaProcess):
 
 
 def kafka_version(wanted: str = VERSIONS[0]) -> str:
-    """The wanted version when the registry has it, else the newest known one that it has."""
+    """The wanted version if the registry has it, else the newest known version it has."""
     others = tuple(version for version in VERSIONS if version != wanted)
     return maven.first_resolvable("org.apache.kafka:kafka_2.13", (wanted, *others))
 
 
 def kafka_classpath(version: str) -> str:
-    """Broker, tools and a logger that writes to standard error."""
+    """The class path of broker, tools and a logger that writes to standard error."""
     return maven.classpath(
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.kafka:kafka-tools:{version}",
@@ -300,7 +300,7 @@ def _jvm_flags(jvm: Jvm | Sequence[str], version: str) -> Sequence[str]:
 
 
 def _class_data_archive(version: str) -> Path:
-    """The classes of a started broker, parsed and linked beforehand: half the cost of a start."""
+    """An archive of a started broker's classes, parsed and linked: halves the cost of a start."""
     key = cache_key(kafka_classpath(version), _java_version())
     archive = CACHE / "class-data" / f"kafka-{version}-{key}.jsa"
     if archive.exists():

@@ -1,13 +1,13 @@
-"""Free TCP ports for programs that must be told their port before they start."""
+"""Free TCP ports for programs that need their port before they start."""
 
 import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct loopback ports that nobody listened on a moment ago.
+    """Distinct loopback ports that were free a moment ago.
 
-    All are held open together, so one call never gives a port twice; between this and the program's
-    own bind another process may still take one, and the program then says so and ends.
+    All are held open together, so one call never returns a port twice. Another process may still
+    take one before the program binds it; the program then reports that and ends.
     """
     holders = [socket.socket() for _ in range(count)]
     try:

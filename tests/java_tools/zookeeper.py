@@ -1,4 +1,4 @@
-"""A real ZooKeeper server in a process of its own, for the contract tests of our stores."""
+"""A real ZooKeeper server in a separate process, for the contract tests of our stores."""
 
 import shutil
 import socket
@@ -21,7 +21,7 @@ class ZooKeeperServer:
 
     def __init__(self, *, version: str = VERSION, tick_time_ms: int = 200) -> None:
         self._version = version
-        #: Sessions may be as short as two ticks; ZooKeeper's own default is 2000 ms.
+        #: The shortest session is two ticks; ZooKeeper's default is 2000 ms.
         self._tick_time_ms = tick_time_ms
         self._directory = Path()
         self._server: JavaProcess | None = None
@@ -47,7 +47,8 @@ class ZooKeeperServer:
             log=self._directory / "zookeeper.out",
         )
         try:
-            # It accepts connections before it serves them; a session asked for then waits long.
+            # The server accepts connections before it serves them; a session opened then would wait
+            # long.
             self._server.await_answer(
                 self._answers_srvr,
                 what=f"ZooKeeper {self._version} on port {self.port}",
@@ -73,11 +74,11 @@ class ZooKeeperServer:
 
     @property
     def pid(self) -> int:
-        assert self._server is not None, "the server runs inside its `with` block only"
+        assert self._server is not None, "the server runs only inside its `with` block"
         return self._server.pid
 
     def kill(self) -> None:
-        """Ends the server at once and removes its data."""
+        """Kills the server and removes its data."""
         if self._server is not None:
             self._server.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -99,7 +100,7 @@ class ZooKeeperServer:
 
 
 def zookeeper_classpath(version: str = VERSION) -> str:
-    """The server and the run-time needs that its pom leaves optional."""
+    """The class path of the server, with the run-time dependencies that its pom leaves optional."""
     return maven.classpath(
         f"org.apache.zookeeper:zookeeper:{version}",
         "io.dropwizard.metrics:metrics-core:4.1.12.1",

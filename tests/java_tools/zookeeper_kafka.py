@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9, the last on ZooKeeper, with its logs in directories of the caller's choice."""
+"""Apache Kafka 3.9, the last release on ZooKeeper, with logs in directories the caller chooses."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -22,7 +22,7 @@ log4j.appender.stdout.layout.ConversionPattern=%d{ISO8601} %p %c %m%n
 
 
 class ZooKeeperKafka:
-    """Brokers 1 to n for the length of a `with` block; `log_dirs` are theirs, in that order."""
+    """Brokers 1 to n for the length of a `with` block; `log_dirs` has one directory for each."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ZooKeeperKafka:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stops them in good order, one after the other, as a rolling shutdown does."""
+        """Stops them in order, one after the other, like a rolling shutdown."""
         for broker in self._brokers:
             broker.stop()
         self._kill()
@@ -76,7 +76,7 @@ class ZooKeeperKafka:
         return [broker.pid for broker in self._brokers]
 
     def output(self) -> str:
-        """All that the brokers have logged, from WARN on."""
+        """Everything the brokers have logged at WARN and above."""
         return "\n".join(broker.log.read_text(errors="replace") for broker in self._brokers)
 
     def _kill(self) -> None:

@@ -114,7 +114,7 @@ final class ConsumerSession implements Session {
         }
     }
 
-    /** Polls until there are {@code count} records or the time is over; gives all there are. */
+    /** Polls until it has {@code count} records or the time is up; returns all it has. */
     private Object poll(int count, long timeoutMs) {
         long deadline = System.currentTimeMillis() + timeoutMs;
         do {
@@ -126,7 +126,7 @@ final class ConsumerSession implements Session {
         return records;
     }
 
-    /** Polls until exactly {@code count} partitions are assigned; records that arrive wait for the next poll. */
+    /** Polls until exactly {@code count} partitions are assigned; records that arrive are kept for the next poll. */
     private Object awaitAssignment(int count, long timeoutMs) {
         long deadline = System.currentTimeMillis() + timeoutMs;
         do {

@@ -15,7 +15,7 @@ import java.util.concurrent.Executors;
  * per line on standard output, in the order in which they finish.
  *
  * <p>A command is {@code {"id", "session", "op", "args"}}. The session "" knows {@code open} and {@code
- * close}; every opened session is one client with a thread of its own, so two consumers of a group can
+ * close}; every opened session is one client with a separate thread, so two consumers of a group can
  * rebalance while both poll. The program ends when its input does.
  */
 public final class Main {

@@ -53,7 +53,7 @@ final class ProducerSession implements Session {
         producer.close(java.time.Duration.ofSeconds(5));
     }
 
-    /** All records go out before the first answer is awaited, so that they may share a batch. */
+    /** Sends all records before it waits for the first answer, so that they may share a batch. */
     private Object send(JsonNode args) throws InterruptedException {
         Map<Integer, Future<RecordMetadata>> sent = new LinkedHashMap<>();
         for (JsonNode record : args.get("records")) {

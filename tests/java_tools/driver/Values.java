@@ -77,7 +77,7 @@ final class Values {
         return byPartition(object, node -> new OffsetAndMetadata(node.asLong()));
     }
 
-    /** What each entity got: {@code {"orders": {"ok": ...}, "bills": {"error": {...}}}}. */
+    /** The outcome of each entity: {@code {"orders": {"ok": ...}, "bills": {"error": {...}}}}. */
     static <K, V> Map<String, Object> perKey(Map<K, KafkaFuture<V>> futures, Function<V, ?> shape)
         throws InterruptedException {
         return outcomes(futures, (key, future) -> shape.apply(future.get()));
