@@ -1,4 +1,4 @@
-"""What a test may and may not do to a cluster that is not its own."""
+"""Operations that a test may and may not do on an external cluster."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The fixtures as a user's own tests meet them, in pytest runs of their own."""
+"""The fixtures in a user's tests, in separate pytest runs."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def in_a_process_of_its_own(pytester: pytest.Pytester) -> None:
-    """A user's run has no part in ours: neither its warnings nor its clusters."""
+    """Keeps a user's run separate from ours: its warnings, its clusters."""
     pytester.plugins = []
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n")
 

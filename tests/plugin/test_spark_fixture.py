@@ -14,7 +14,7 @@ SPARKS_LEFTOVERS = {"artifacts", "spark-warehouse", "metastore_db", "derby.log"}
 
 @pytest.fixture(scope="session")
 def connector_jars() -> str:
-    """Found before pytester moves the home directory, so that no run has to fetch them."""
+    """Looked up before pytester moves the home directory, so no run has to download them."""
     return os.pathsep.join(str(jar) for jar in require_connector().jars)
 
 

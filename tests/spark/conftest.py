@@ -17,32 +17,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(config.rootpath / "tests" / "spark"):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.timeout(300))  # the first one waits for a JVM
+            item.add_marker(pytest.mark.timeout(300))  # the first test waits for a JVM
             # PySpark leaves sockets to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
 @pytest.fixture
 def admin(kafka: EmbeddedKafka) -> AdminClient:
-    """A stock admin client, for what topic handles do not offer."""
+    """A stock admin client, for operations that topic handles lack."""
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Where one query keeps its progress."""
+    """The checkpoint directory of one query."""
     return tmp_path / "checkpoint"
 
 
 class TableQuery(StreamingQuery):
-    """The type of what `start_query` starts: a query of Spark's with one method more."""
+    """The type of `start_query`'s queries: a Spark query with one more method."""
 
     rows: Callable[[], list[Row]]
 
 
 @pytest.fixture
 def start_query(spark: SparkSession) -> Iterator[Callable[..., TableQuery]]:
-    """Starts a query into a table in memory; `query.rows()` are the rows so far."""
+    """Starts a query into an in-memory table; `query.rows()` returns the rows so far."""
     queries: list[TableQuery] = []
 
     def start(

@@ -1,4 +1,4 @@
-"""Topics read and written as batches."""
+"""Batch reads and writes of topics."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def values(frame: Any) -> Any:
 
 @pytest.fixture
 def numbered(kafka: EmbeddedKafka) -> Iterator[Any]:
-    """A topic of two partitions with the values 0 to 9, even ones in partition 0."""
+    """A topic of two partitions with the values 0 to 9; the even ones are in partition 0."""
     topic = kafka.topic(partitions=2)
     for number in range(10):
         topic.send(str(number), partition=number % 2, timestamp_ms=1_000_000 + number * 1000)

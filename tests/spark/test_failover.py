@@ -1,4 +1,4 @@
-"""Queries while brokers come and go, on clusters of their own."""
+"""Queries while brokers come and go, each on a separate cluster."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,8 @@ from embedkafka import EmbeddedKafka
 from embedkafka.spark.frames import run_available_now, stream
 from tests.spark.conftest import TableQuery
 
-#: Spark's admin client asks a dead leader until this is over, on Apache Kafka as well; a minute
-#: by default.
+#: Spark's admin client asks a dead leader until this timeout, on Apache Kafka as well; the default
+#: is a minute.
 IMPATIENT = {"kafka.request.timeout.ms": 3000, "kafka.default.api.timeout.ms": 4000}
 
 

@@ -1,4 +1,4 @@
-"""The scan of class files, on the real connector and the real Spark."""
+"""The scan of class files, on the real connector and a real Spark."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Python code of a job runs while the cluster is in the driver's process, and disturbs nothing.
+"""A job's Python code runs beside the cluster in the driver's process and disturbs nothing.
 
-Spark's workers are forked from a daemon that Spark starts; children that the driver forks itself
-inherit the cluster and the session, and own neither.
+Spark's workers are forked from a daemon that Spark starts. Children that the driver itself forks
+inherit the cluster and the session but own neither.
 """
 
 import multiprocessing
@@ -20,7 +20,7 @@ from embedkafka.spark.frames import run_available_now, stream
 
 PATIENCE_S = 240
 
-#: A child that leaves `with local_session()` and `with EmbeddedKafka()`, and ends as programs do.
+#: A child that leaves `with local_session()` and `with EmbeddedKafka()`, and exits as programs do.
 UNWINDS = """
 import os, sys
 from embedkafka import EmbeddedKafka
@@ -41,7 +41,7 @@ with EmbeddedKafka() as kafka, local_session(progress=lambda line: None) as spar
 
 @F.udf(StringType())
 def marked(value: Any) -> str:
-    """Says which process it ran in."""
+    """Adds the id of the process it ran in."""
     return f"{value} in {os.getpid()}"
 
 

@@ -106,7 +106,7 @@ def test_a_query_stopped_in_the_middle_goes_on_where_it_was(
     }
     writer = frame.writeStream.format("kafka").options(**options)
     query = writer.trigger(processingTime="1 hour").start()
-    while query.lastProgress is None:  # it comes after the commit of the first batch
+    while query.lastProgress is None:  # reported after the first batch is committed
         assert not query.awaitTermination(1), query.exception()
     query.stop()
     assert texts(sink) == sorted(map(str, range(5)))
@@ -184,7 +184,7 @@ def test_a_topic_that_comes_later_joins_a_pattern(
 def half_read(
     spark: SparkSession, kafka: EmbeddedKafka, admin: AdminClient, checkpoint: Path
 ) -> tuple[Any, Any]:
-    """A source of which records 0 to 4 were copied, and 5 to 7 then deleted before their turn."""
+    """A source whose records 0 to 4 were copied, and 5 to 7 deleted before they were read."""
     from confluent_kafka import TopicPartition
 
     source, sink = kafka.topic(), kafka.topic()

@@ -12,7 +12,7 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * Counts words of one topic into another, every change of a count a record of its own.
+ * Counts the words of one topic into another; every change of a count is a separate record.
  *
  * <p>Arguments: the input topic, the output topic, and settings of Kafka Streams as name=value.
  */
