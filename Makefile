@@ -30,16 +30,16 @@ $(VENV)/.ready-%: $(STAMP)
 hooks: setup ## run the quick checks before every commit (pre-commit)
 	@$(BIN)/pre-commit install
 
-demo: setup ## three brokers, a Structured Streaming job and its result, in one process
+demo: setup ## run three brokers and a Structured Streaming job in one process
 	@$(BIN)/python examples/orders/demo.py
 
-test: setup ## everything CI runs on a push
+test: setup ## run everything that CI runs on a push
 	@ci/run.sh
 
-nightly: setup ## everything CI runs at night, about two hours
+nightly: setup ## run everything that CI runs at night, about two hours
 	@ci/run.sh nightly
 
-check: setup lint types layers unit ## format, lint, types, import layers, unit tests
+check: setup lint types layers unit ## check format, lint, types and import layers, run the unit tests
 
 lint:
 	@$(BIN)/ruff format --check .
@@ -54,26 +54,26 @@ layers:
 unit:
 	$(PYTEST) -q -n 2 tests/unit
 
-tidy: setup ## the quick part of tests/tidy: seams, documents, workflows
+tidy: setup ## run the quick part of tests/tidy: seams, documents, workflows
 	$(PYTEST) -q -m "not slow and not spark" tests/tidy \
 		$(addprefix --ignore tests/tidy/,test_benchmarks.py test_commands.py test_packaging.py test_snippets.py)
 
-wire: setup ## stock clients and raw frames against embedkafka
+wire: setup ## test embedkafka with stock clients and raw frames
 	$(PYTEST) tests/wire
 
-wire-oracle: setup ## the same tests, on Apache Kafka as well
+wire-oracle: setup ## run the wire tests on Apache Kafka as well
 	$(PYTEST) tests/wire --oracle
 
-spark: setup ## Spark's own connector against embedkafka
+spark: setup ## test embedkafka with Spark's own connector
 	$(PYTEST) tests/spark examples
 
-slow: setup ## tests that take minutes or start many JVMs, such as Apache brokers under our controller
+slow: setup ## run tests that take minutes or start many JVMs, such as Apache brokers under our controller
 	$(PYTEST) -m slow tests
 
-matrix: $(VENV)/.ready-matrix ## the tests on every supported Python and PySpark; ARGS="-s tests-3.13 -- unit"
+matrix: $(VENV)/.ready-matrix ## run the tests on every supported Python and PySpark; ARGS="-s tests-3.13 -- unit"
 	@$(BIN)/nox $(ARGS)
 
-coverage: $(VENV)/.ready-coverage ## branch coverage of unit, sim, wire and cluster tests; html in build/coverage
+coverage: $(VENV)/.ready-coverage ## measure branch coverage of unit, sim, wire and cluster tests; html in build/coverage
 	@ci/coverage.sh
 
 release-check: $(VENV)/.ready-release ## build sdist and wheel, install each in a fresh environment, run the demo; TAG=v0.1.0
@@ -82,10 +82,10 @@ release-check: $(VENV)/.ready-release ## build sdist and wheel, install each in 
 docs: setup ## write the generated pages of docs/ from the code
 	@$(BIN)/python -m tests.tidy.pages
 
-site: $(SITE_VENV)/.ready ## build the documentation as a website, in build/site; SERVE=1 shows it while you write
+site: $(SITE_VENV)/.ready ## build the website in build/site; SERVE=1 serves it while you write
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -m mkdocs $(if $(SERVE),serve,build --strict --quiet)
 
-# An environment of its own: the site needs neither the package nor what its tests need.
+# A separate environment: the site needs neither the package nor the test dependencies.
 $(SITE_VENV)/.ready: pyproject.toml
 	@echo "setting up $(SITE_VENV) (once, under a minute)"
 	@test -x $(SITE_VENV)/bin/python || $(PYTHON) -m venv $(SITE_VENV)
@@ -96,16 +96,16 @@ $(SITE_VENV)/.ready: pyproject.toml
 chaos: setup ## kill, pause and cut off brokers under load; SEED=… ROUNDS=…
 	$(BIN)/python -m tests.chaos --workers 2 --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))
 
-sim: setup ## simulate clusters without threads, so that a seed is exact; SEED=… SEEDS=…
+sim: setup ## simulate clusters without threads, exactly repeatable by seed; SEED=… SEEDS=…
 	$(BIN)/python -m tests.sim --workers 2 --seeds $(or $(SEEDS),1000) $(if $(SEED),--seed $(SEED))
 
-fuzz: setup ## hostile input to decoders, logs and a running broker; INPUTS=… SEED=… ONLY=decoders|batches|broker
+fuzz: setup ## feed hostile input to decoders, logs and a running broker; INPUTS=… SEED=… ONLY=decoders|batches|broker
 	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
 bench: setup ## compare with Apache Kafka, about 15 minutes; ARGS="--themes groups --rounds 3"
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-quick: setup ## the same on a smaller scale, about 4 minutes
+bench-quick: setup ## run the benchmarks on a smaller scale, about 4 minutes
 	$(BIN)/python -m benchmarks --quick $(ARGS)
 
 clean: ## remove everything the targets above created

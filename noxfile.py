@@ -1,4 +1,4 @@
-"""The matrix: which Python runs which tests, and which PySpark runs on which Python.
+"""The test matrix: suites by Python, and PySpark releases by Python.
 
 `make matrix` runs all of it; ARGS reaches nox:
 
@@ -15,7 +15,7 @@ import nox
 
 PYTHONS: Final = ("3.11", "3.12", "3.13")
 
-#: PySpark release -> the Pythons it supports, of ours. "newest" is whatever the index has today.
+#: PySpark release -> those of our Pythons it supports. "newest" is the latest on the index.
 PYSPARKS: Final = {
     "3.5.9": ("3.11",),
     "4.0.0": ("3.11", "3.12", "3.13"),
@@ -28,7 +28,7 @@ SUITES: Final = {
     "plugin": ("tests/plugin",),
 }
 
-#: Every kind of read and write; what is left out kills brokers and waits for clients to notice.
+#: Every kind of read and write. The other tests kill brokers and wait for clients to notice.
 QUICK_SPARK_TESTS: Final = ("tests/spark/test_batch.py", "tests/spark/test_streaming.py")
 
 nox.needs_version = ">=2025.2.9"
@@ -39,7 +39,7 @@ nox.options.error_on_missing_interpreters = os.environ.get("MATRIX_STRICT") == "
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Unit tests, wire tests on embedkafka, and the plugin; `-- unit` runs only that suite."""
+    """Runs unit, wire and plugin tests on embedkafka; `-- unit` runs only that suite."""
     _install(session, "test")
     for suite in session.posargs or SUITES:
         _pytest(session, *SUITES[suite])
@@ -51,7 +51,7 @@ def tests(session: nox.Session) -> None:
     [(python, pyspark) for pyspark, pythons in PYSPARKS.items() for python in pythons],
 )
 def spark(session: nox.Session, pyspark: str) -> None:
-    """The quick part of the Spark suite; paths after `--` run instead of it."""
+    """Runs the quick part of the Spark suite, or the paths after `--`."""
     _install(session, "test-any-spark", "pyspark" if pyspark == "newest" else f"pyspark=={pyspark}")
     session.run("python", "-c", "import pyspark; print('PySpark', pyspark.__version__)")
     _pytest(session, *(session.posargs or QUICK_SPARK_TESTS))

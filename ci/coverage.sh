@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Branch coverage of embedkafka/, also of processes that the tests start. `ci/coverage.sh tests/unit`
-# measures other tests than the usual ones.
+# Measures branch coverage of embedkafka/, including processes that the tests start.
+# `ci/coverage.sh tests/unit` measures other tests than the default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

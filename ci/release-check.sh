@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds what a release would publish and uses it the way a stranger does: installed from the file
-# into an empty environment, outside this checkout. `ci/release-check.sh v0.2.0` also compares the
-# tag with the version. The tried files stay in dist/.
+# Builds the files of a release and uses them as a stranger would: installed into an empty
+# environment, outside this checkout. `ci/release-check.sh v0.2.0` also compares the tag with the
+# version. The tested files stay in dist/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +25,7 @@ rm -rf dist build/lib
 wheel=$(echo "$PWD"/dist/*.whl)
 sdist=$(echo "$PWD"/dist/*.tar.gz)
 
-# A first test, pasted from nowhere: fixtures, cluster and client all come from the package.
+# A user's first test: fixtures, cluster and client all come from the package.
 cat > "$elsewhere/test_installed.py" <<'TEST'
 def test_a_record_arrives(kafka_topic):
     kafka_topic.send("hello")

@@ -44,9 +44,9 @@ run_stage() {
     esac
 }
 
-# A stage mostly waits, so two at a time take little longer than the longer one; at night, chaos and
-# benchmarks want the machine for themselves. Each stage has its own temporary directory, because
-# tests look there for what a cluster may have left.
+# Stages mostly wait, so two at a time take little longer than the longer one. At night, chaos and
+# benchmarks need the machine to themselves. Each stage has its own temporary directory, because
+# tests look there for leftovers of clusters.
 at_a_time=2
 [ "${1-}" = nightly ] && at_a_time=1
 logs=$(mktemp -d)
