@@ -9,13 +9,13 @@ LATER = {
     "asyncio": "",
     "subprocess": "",
     "ssl": "",
-    "importlib.metadata": "crc32c asks for its own version; see records.checksum",
-    "confluent_kafka": "for topic handles, when they are used",
+    "importlib.metadata": "crc32c looks up its version; see records.checksum",
+    "confluent_kafka": "for topic handles, on first use",
     "kazoo": "for a real ZooKeeper",
     "pyspark": "",
     "embedkafka.cluster.report": "for tests that failed",
-    "embedkafka.protocol.messages.configs": "for whoever asks",
-    "embedkafka.protocol.messages.security": "for whoever asks",
+    "embedkafka.protocol.messages.configs": "only for requests that need it",
+    "embedkafka.protocol.messages.security": "only for requests that need it",
     "embedkafka.server.handlers.groups": "handlers are loaded when they are called",
 }
 
