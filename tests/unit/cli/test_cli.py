@@ -1,4 +1,4 @@
-"""What the command line makes of its arguments; the cluster behind it is a stand-in."""
+"""The arguments of the command line, with a stand-in for the cluster."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from embedkafka.runtime.failures import BackgroundFailure, ConfigError
 
 
 class StandIn:
-    """Remembers how it was made; has one address."""
+    """Keeps the settings it was created with, and has a fixed address."""
 
     made: list["StandIn"] = []
     close_with: Exception | None = None

@@ -1,4 +1,4 @@
-"""`serve` and `up` as processes of their own: standard input, signals and exit codes."""
+"""`serve` and `up` as separate processes: standard input, signals and exit codes."""
 
 import signal
 import subprocess
@@ -23,7 +23,7 @@ from embedkafka.cli import main
 sys.exit(main())
 """
 
-#: A command that says when it is ready, and how it was ended.
+#: A command that reports when it is ready and which signal ended it.
 COMMAND = """
 import signal, sys
 def on_signal(number, frame):

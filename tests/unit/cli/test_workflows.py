@@ -1,4 +1,4 @@
-"""The workflows that users copy call the command line as it is."""
+"""The workflows for users call the command line with valid arguments."""
 
 import re
 import shlex
