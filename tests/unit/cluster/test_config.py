@@ -1,4 +1,4 @@
-"""What a cluster does with the settings it is given."""
+"""How a cluster treats the settings it is given."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from embedkafka.cluster.config import ClusterConfig, advertised_listener, broker
 from embedkafka.runtime.failures import ConfigError, ConfigWarning
 from embedkafka.runtime.properties import parse_properties
 
-#: What the test broker of Spark's own connector is started with, as Java writes it to a file,
-#: together with what single suites add.
+#: The settings of the test broker in Spark's own connector, as Java writes them to a file, plus
+#: those that individual suites add.
 SPARKS_TEST_BROKER = r"""
 #Mon Nov 16 12:00:00 UTC 2026
 broker.id=0
@@ -47,7 +47,7 @@ def test_the_settings_of_sparks_own_test_broker_are_accepted() -> None:
 def test_a_setting_that_does_nothing_is_warned_of_once() -> None:
     with pytest.warns(ConfigWarning) as warned:
         config = ClusterConfig(config=parse_properties(SPARKS_TEST_BROKER))
-    broker_settings(config)  # warns no more: warnings are errors
+    broker_settings(config)  # no second warning: warnings are errors
     told = sorted(str(warning.message).split()[2] for warning in warned)
     assert told == [
         "delete.retention.ms",

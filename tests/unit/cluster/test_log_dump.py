@@ -1,4 +1,4 @@
-"""Findings in a log as lines, and records of internal topics as what they mean."""
+"""A log's findings as lines, and the decoded records of internal topics."""
 
 import json
 from typing import Any

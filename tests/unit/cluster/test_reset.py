@@ -29,9 +29,9 @@ def test_a_topic_is_gone_when_its_name_can_be_used_again() -> None:
     assert probe() == "ZooKeeper has orders"
     zk.store.delete("/config/topics/orders")
     zk.store.delete("/brokers/topics/orders")
-    assert probe() == "ZooKeeper has orders", "the controller's mark is still there"
+    assert probe() == "ZooKeeper has orders", "the deletion mark is still there"
     zk.delete_topic_requests(["orders"], epoch_version=version)
     assert probe() is None
     zk.create_topic("orders", {0: [1]}, topic_id=new, config={})
-    assert probe() is None, "another topic of the same name"
+    assert probe() is None, "this is another topic of the same name"
     server.close()
