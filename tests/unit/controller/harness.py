@@ -1,9 +1,9 @@
-"""A cluster of controllers without threads: events, requests and answers move when told to.
+"""A cluster of controllers without threads: a test moves events, requests and answers.
 
 Every broker has a session, a `ControllerCore` and a queue of events; requests to brokers wait in
-one queue per channel. `settle()` runs everything until nothing is left to do. Brokers are
-modelled just enough to answer: they keep what they were last told, refuse old controllers, and
-delete what they are told to delete, or no longer hear of when they hear of everything.
+one queue per channel. `settle()` runs everything until nothing is left to do. Brokers are modelled
+just enough to answer: they keep the last state they received, refuse old controllers, delete what
+they are ordered to delete, and drop what a full request does not list.
 """
 
 import uuid
@@ -47,7 +47,7 @@ def broker_info(broker_id: int, rack: str | None = None) -> BrokerInfo:
 
 
 class ManualTimers:
-    """Keeps what is scheduled; a test makes it due."""
+    """Keeps scheduled tasks until a test runs them."""
 
     def __init__(self) -> None:
         self.tasks: list[tuple[str, float, Callable[[], object]]] = []
@@ -71,7 +71,7 @@ class ManualTimers:
 
 
 class QueuedChannels:
-    """The controller's channels as queues that the cluster empties."""
+    """The controller's channels as queues, which the cluster empties."""
 
     def __init__(self, owner: "Node") -> None:
         self.owner = owner
@@ -93,7 +93,7 @@ class QueuedChannels:
 
 
 class Node:
-    """One broker: its session, its controller, and what it has been told."""
+    """One broker: its session, its controller, and the state it has received."""
 
     def __init__(self, cluster: "Cluster", info: BrokerInfo, config: ControllerConfig) -> None:
         self.cluster = cluster
@@ -241,7 +241,7 @@ class Cluster:
         return self.nodes[broker_id]
 
     def kill(self, broker_id: int) -> None:
-        """The broker is gone, and its session with it."""
+        """Removes a broker and ends its session."""
         node = self.nodes.pop(broker_id)
         node.alive = False
         node.events.clear()
@@ -267,13 +267,13 @@ class Cluster:
             if not self.step():
                 self.failures.check()
                 return
-        raise AssertionError("the cluster does not come to rest")
+        raise AssertionError("the cluster does not settle")
 
     def step(self) -> bool:
         return self.handle_events() or self.deliver()
 
     def handle_events(self) -> bool:
-        """Handles one event of each broker that has one."""
+        """Handles one event of each broker that has any."""
         busy = [node for node in self.nodes.values() if node.events]
         for node in busy:
             if node.events:
@@ -281,7 +281,7 @@ class Cluster:
         return bool(busy)
 
     def deliver(self) -> bool:
-        """Delivers one request of each channel that has one to a broker that runs."""
+        """Delivers one request per channel, if its broker is running."""
         done = False
         for node in list(self.nodes.values()):
             queues = node.channels.queues if node.channels is not None else {}
@@ -294,7 +294,7 @@ class Cluster:
                     done = True
         return done
 
-    # --- what a client or a leader does ---
+    # --- actions of clients and leaders ---
 
     def create_topic(
         self,
@@ -350,7 +350,7 @@ class Cluster:
         return answer
 
     def shut_down(self, broker_id: int, epoch: int = -1) -> Sequence[TopicPartition] | ApiError:
-        """What the controller answers to ControlledShutdown."""
+        """Sends ControlledShutdown and returns the controller's answer."""
         answers: list[Sequence[TopicPartition] | ApiError] = []
         event = events.ControlledShutdown(broker_id, epoch, answers.append)
         self.controller.events.append(event)
@@ -359,7 +359,7 @@ class Cluster:
         return answer
 
     def set_isr(self, partition: TopicPartition, isr: Sequence[int]) -> None:
-        """The leader changes its ISR, and the controller is notified."""
+        """Changes the ISR as its leader does, and notifies the controller."""
         state = self.state(partition)
         changed = LeaderAndIsr(
             leader=state.leader,

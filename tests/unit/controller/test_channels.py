@@ -17,7 +17,7 @@ from tests.unit.controller.harness import broker_info
 
 
 class FakeConnection:
-    """Answers in its own time: `answer` is asked for every call."""
+    """Calls `answer` for every request, which may block or raise."""
 
     def __init__(self, answer: Callable[[UpdateMetadataRequest], None]) -> None:
         self._answer = answer
@@ -33,7 +33,7 @@ class FakeConnection:
 
 
 class Fixture:
-    """Channels of controller 1 whose brokers answer as `answer` says."""
+    """The channels of controller 1, to brokers that answer with `answer`."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -101,12 +101,12 @@ def test_an_idle_thread_ends_and_the_next_request_starts_another(fixture: Fixtur
     fixture.send(1)
     fixture.await_answers(1)
     (thread,) = fixture.threads()
-    while thread.is_alive():  # it may not be waiting yet when time jumps
+    while thread.is_alive():  # it may not be waiting yet when the clock jumps
         fixture.clock.advance(IDLE_MS)
         thread.join(0.01)
     fixture.send(2)
     fixture.await_answers(1)
-    assert len(fixture.connections) == 1, "the connection is kept"
+    assert len(fixture.connections) == 1, "the connection was not kept"
 
 
 def test_a_request_is_sent_again_until_it_arrives(fixture: Fixture) -> None:

@@ -31,7 +31,7 @@ from tests.unit.zk.contract import Seen
 
 
 class ObedientBroker:
-    """A connection to a broker that does as it is told."""
+    """A connection to a broker that accepts every request."""
 
     def __init__(self, endpoint: BrokerEndpoint) -> None:
         self.endpoint = endpoint
@@ -77,7 +77,7 @@ class Brokers:
         self.stores[broker_id] = store
         self.controllers[broker_id] = controller
         controller.start()
-        self.await_znode(paths.CONTROLLER)  # so that the first one started is elected
+        self.await_znode(paths.CONTROLLER)  # so the first one started is elected
         return controller
 
     def stop(self, broker_id: int) -> None:
@@ -118,7 +118,7 @@ def brokers(server: MemoryZk) -> Iterator[Brokers]:
 
 
 class Answer:
-    """A reply that comes from another thread."""
+    """A reply that arrives on another thread."""
 
     def __init__(self) -> None:
         self._came = threading.Event()

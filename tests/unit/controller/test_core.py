@@ -1,4 +1,4 @@
-"""The controller's events, one by one, on a cluster without threads."""
+"""The controller's events, one at a time, on a cluster without threads."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The four strategies, and how a replica leaves an ISR."""
+"""The four election strategies, and how a replica leaves an ISR."""
 
 import pytest
 from hypothesis import given

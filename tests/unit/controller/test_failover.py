@@ -1,4 +1,4 @@
-"""Losing brokers, sessions, log directories and the controllership itself."""
+"""Loss of brokers, sessions, log directories and the controllership itself."""
 
 import pytest
 
@@ -35,11 +35,11 @@ def test_a_broker_that_comes_back_hears_everything_and_follows(cluster: Cluster)
     assert node.metadata[ORDERS].leader == 3
     assert node.leaders[ORDERS].leader == 3
     assert node.live_brokers == {1, 2, 3}
-    assert cluster.isr("orders") == (3, 1), "it joins the ISR when it has caught up"
+    assert cluster.isr("orders") == (3, 1), "it must not join the ISR before it has caught up"
 
 
 def test_a_broker_that_bounces_unseen_is_lost_and_found(cluster: Cluster) -> None:
-    """It dies and registers again before the controller looks: its epoch tells."""
+    """It dies and registers again before the controller looks; only its epoch shows it."""
     before = cluster.state(ORDERS).leader_epoch
     cluster.restart(2)
     cluster.settle()
@@ -124,7 +124,7 @@ def test_notifications_for_unknown_partitions_are_dropped(cluster: Cluster) -> N
 
 
 def test_an_isr_change_between_read_and_write_is_not_lost(cluster: Cluster) -> None:
-    """The leader shrinks its ISR just before the controller elects: the election starts over."""
+    """The leader shrinks its ISR just before the controller elects, so the election starts over."""
     real = cluster.controller.core._zk.update_partition_states
     raced = []
 
@@ -216,11 +216,11 @@ def test_a_controller_whose_znode_is_deleted_resigns_and_another_is_elected(
 
 
 def test_a_zombie_controller_writes_nothing_and_resigns(cluster: Cluster) -> None:
-    """The old controller does not notice that it was replaced until it tries to write."""
+    """The old controller does not notice its replacement until it tries to write."""
     cluster.create_topic("quiet", {0: [2, 3]})
     zombie = cluster.controller
     zombie.session.expire()
-    zombie.events.clear()  # it is stuck and has not seen the expiry
+    zombie.events.clear()  # it is stuck and has not noticed the expiry
     for node in cluster.nodes.values():
         while node is not zombie and node.events:
             node.core.handle(node.events.popleft())
@@ -283,7 +283,7 @@ def test_a_new_controller_creates_topics_that_the_last_one_did_not_see(
     assert cluster.leader("missed") == 2
     topic = cluster.admin.find_topic("missed")
     assert topic is not None
-    assert topic.topic_id is not None, "topics of old Kafka versions get an id"
+    assert topic.topic_id is not None, "topics of old Kafka versions must get an id"
 
 
 def test_a_failed_take_over_gives_the_controllership_back(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""What changed between the brokers that were known and those that are registered."""
+"""The differences between the known brokers and the registered ones."""
 
 from embedkafka.controller.membership import MembershipChange, compare
 

@@ -1,4 +1,4 @@
-"""Every pair of partition states, and what a move to ONLINE decides."""
+"""Every pair of partition states, and the decisions in a move to ONLINE."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Reassignment: validation, its phases, cancelling, and going on after a failover."""
+"""Reassignment: validation, phases, cancellation, and resumption after a failover."""
 
 import pytest
 
@@ -96,7 +96,7 @@ def test_a_leader_that_stays_gets_a_new_epoch_and_the_smaller_replica_set(
 def test_reordering_replicas_completes_at_once(cluster: Cluster) -> None:
     assert cluster.reassign({ORDERS: [2, 1]}) == {ORDERS: None}
     assert assignment(cluster) == ReplicaAssignment(replicas=(2, 1))
-    assert cluster.leader("orders") == 1, "a preferred election is another matter"
+    assert cluster.leader("orders") == 1, "the leader must not change without an election"
 
 
 def test_the_state_watch_alone_completes_it(cluster: Cluster) -> None:
@@ -189,7 +189,7 @@ def test_the_znode_of_old_tools_works_and_goes_away(cluster: Cluster) -> None:
     assert cluster.admin.reassignment() == {}
     cluster.admin.create_reassignment({ORDERS: [1, 2]})
     cluster.settle()
-    assert assignment(cluster).is_being_reassigned, "a second znode is seen as well"
+    assert assignment(cluster).is_being_reassigned, "the second znode went unnoticed"
 
 
 def test_the_api_takes_over_from_the_znode(cluster: Cluster) -> None:

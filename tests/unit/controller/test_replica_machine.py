@@ -1,4 +1,4 @@
-"""Every pair of replica states, and what each move writes and sends."""
+"""Every pair of replica states, and each move's writes and requests."""
 
 import itertools
 
@@ -45,7 +45,7 @@ def test_exactly_the_legal_moves_are_made(
         context.replica_states[REPLICA] = current
     before = dict(context.replica_states)
     decided = replica_machine.decide(context, 2, [REPLICA], target)
-    assert context.replica_states == before, "a decision changes nothing"
+    assert context.replica_states == before, "a decision must not change state"
     if (current.name, target.name) in LEGAL:
         assert not decided.refused
         assert [*decided.at_once, *(PartitionAndReplica(p, 2) for p in decided.shrink)] == [REPLICA]

@@ -1,4 +1,4 @@
-"""Which requests a step of the controller becomes."""
+"""The requests that a step of the controller turns into."""
 
 import uuid
 
@@ -68,7 +68,7 @@ def test_one_request_of_a_kind_per_broker_metadata_for_all(context: ControllerCo
 def test_a_broker_hears_of_everything_it_hosts_and_then_of_the_cluster(
     context: ControllerContext,
 ) -> None:
-    """Also when it hosts nothing: then it must drop whatever it has."""
+    """Even if it hosts nothing: it must then drop any replica it has."""
     batch = batch_on(context)
     batch.add_leader_and_isr([2], tp("orders", 1), is_new=True)
     batch.add_everything([2, 3])
@@ -133,7 +133,7 @@ def test_leader_and_isr_carries_the_whole_state(context: ControllerContext) -> N
     (state,) = topic.partition_states
     assert (state.leader, state.leader_epoch, state.partition_epoch) == (1, 4, 6)
     assert (state.replicas, state.adding_replicas, state.removing_replicas) == ((1, 2), (2,), ())
-    assert state.is_new, "new once, new for the whole batch"
+    assert state.is_new, "`is_new` must hold for the whole batch"
 
 
 def test_metadata_names_offline_replicas_racks_and_listeners(context: ControllerContext) -> None:

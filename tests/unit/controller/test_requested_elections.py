@@ -1,4 +1,4 @@
-"""Elections on demand, unclean elections, and the balance of leaders."""
+"""Elections on demand, unclean elections, and the rebalancing of leaders."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def cluster() -> Cluster:
 
 
 def with_leader_elsewhere(cluster: Cluster) -> None:
-    """Broker 2 is preferred, broker 3 leads."""
+    """Makes broker 2 preferred and broker 3 leader."""
     cluster.create_topic("orders", {0: [2, 3]})
     cluster.restart(2)
     cluster.settle()
@@ -55,7 +55,7 @@ def test_every_refusal_has_its_error(cluster: Cluster) -> None:
     cluster.settle()
     cluster.admin.request_topic_deletion("doomed")
     while cluster.handle_events():
-        pass  # nothing is delivered, so the deletion is under way
+        pass  # without deliveries, the deletion stays in progress
     answers = cluster.elect([ORDERS, tp("doomed"), tp("nonesuch")], ElectionType.PREFERRED)
     assert {p: code(a) for p, a in answers.items()} == {
         ORDERS: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,

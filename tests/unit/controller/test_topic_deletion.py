@@ -1,4 +1,4 @@
-"""Deletion of topics: who waits for what, and what survives a failover."""
+"""Deletion of topics: what waits for what, and what survives a failover."""
 
 from collections.abc import Callable
 
@@ -20,14 +20,14 @@ def cluster() -> Cluster:
 
 
 def queue_deletion(cluster: Cluster, topic: str) -> None:
-    """StopReplica requests are on their way, none is delivered."""
+    """Starts a deletion whose StopReplica requests are queued but not delivered."""
     cluster.admin.request_topic_deletion(topic)
     while cluster.handle_events():
         pass
 
 
 def miss(cluster: Cluster, broker: int, act: Callable[[], None]) -> None:
-    """The broker stands still until its session is over, and goes on after `act`."""
+    """Stalls a broker until its session ends, calls `act`, and lets it resume."""
     node = cluster.nodes.pop(broker)
     node.session.expire()
     cluster.settle()
@@ -108,7 +108,7 @@ def test_a_replica_on_a_failed_disk_does_not_hold_up_a_deletion(cluster: Cluster
     cluster.nodes[2].storage_errors.add(tp("orders"))
     cluster.delete_topic("orders")
     assert topic_paths(cluster) == []
-    assert tp("orders") not in cluster.nodes[2].storage_errors, "the name is free there, too"
+    assert tp("orders") not in cluster.nodes[2].storage_errors, "the name must be free there, too"
     cluster.create_topic("orders", {0: [2]})
     assert cluster.leader("orders") == 2
 
@@ -147,7 +147,7 @@ def test_a_broker_that_missed_a_reassignment_drops_the_replica(cluster: Cluster)
 
 
 def test_a_new_controller_tells_every_broker_everything(cluster: Cluster) -> None:
-    """Its predecessor had told nobody when it died: broker 3 is the only one with the old log."""
+    """Its predecessor died before it sent anything: only broker 3 has the old log."""
     cluster.create_topic("orders", {0: [3, 2]})
     queue_deletion(cluster, "orders")
     node = cluster.nodes[1]
@@ -215,7 +215,7 @@ def test_partitions_added_during_deletion_are_taken_back(cluster: Cluster) -> No
 
 
 def test_a_deletion_drops_a_reassignment(cluster: Cluster) -> None:
-    """As on KRaft. It would wait for ever if a broker that is to have a replica stays away."""
+    """As on KRaft. Otherwise it would wait forever for a target broker that stays away."""
     cluster.create_topic("orders", {0: [1, 2]})
     wanted = payloads.encode_reassignment({tp("orders"): (1, 3)})
     cluster.admin.store.create(paths.REASSIGN_PARTITIONS, wanted)
@@ -231,7 +231,7 @@ def test_a_deletion_drops_a_reassignment(cluster: Cluster) -> None:
 def test_a_refusal_meant_for_a_brokers_last_life_does_not_halt_its_deletion(
     cluster: Cluster,
 ) -> None:
-    """The session expires while StopReplica is on its way: the old request is refused late."""
+    """The session expires while StopReplica is in flight, so the old request is refused late."""
     cluster.create_topic("orders", {0: [1, 2]})
     cluster.admin.request_topic_deletion("orders")
     while cluster.handle_events():
