@@ -1,4 +1,4 @@
-"""Coordinators without threads: a queue for a loop, lists for logs, time by hand."""
+"""Coordinators without threads: a queue for the loop, lists for logs, a manual clock."""
 
 import heapq
 import itertools
@@ -20,7 +20,7 @@ Event = Callable[[], object]
 
 
 class QueueLoop:
-    """Runs posted events when told to, one after another, on the test's thread."""
+    """Runs posted events on the test's thread when the test calls `run`."""
 
     def __init__(self) -> None:
         self.events: deque[Event] = deque()
@@ -33,7 +33,7 @@ class QueueLoop:
         return self.is_open
 
     def assert_inside(self) -> None:
-        assert self.is_running, "state of the loop was touched from outside"
+        assert self.is_running, "the loop's state was touched from outside"
 
     def run(self) -> None:
         self.is_running = True
@@ -45,7 +45,7 @@ class QueueLoop:
 
 
 class ManualTimer:
-    """Timers in the time of a ManualClock."""
+    """Timers on a ManualClock."""
 
     class Task:
         def __init__(self, callback: Event) -> None:
@@ -105,12 +105,12 @@ class ListLog:
             self.held.append(lambda: on_done(ErrorCode.NONE, base_offset))
 
     def put(self, topic_partition: TopicPartition, key: bytes, value: bytes | None) -> None:
-        """Appends a record that no coordinator of ours would write."""
+        """Appends a record that our coordinators would never write."""
         batch = build_batch([(0, key, value, ())])
         self.append(topic_partition, batch, lambda error, base_offset: None)
 
     def hold(self) -> None:
-        """Keeps acknowledgements back until `release`."""
+        """Withholds acknowledgements until `release`."""
         self.held = deque()
 
     def release(self) -> None:
@@ -138,10 +138,10 @@ class ListLog:
 
 
 class Reply:
-    """Keeps what a request is answered with, and insists on one answer."""
+    """Keeps the response to a request and refuses a second one."""
 
     def __init__(self) -> None:
-        self.responses: list[Any] = []  # of any request
+        self.responses: list[Any] = []  # of any type
 
     def __call__(self, response: Any) -> None:
         self.responses.append(response)
@@ -167,7 +167,7 @@ class Reply:
 
 
 class Elsewhere(set[int]):
-    """Partitions that another broker is known to lead."""
+    """Partitions that are known to have another leader."""
 
     is_informed = True
     is_elsewhere = set.__contains__
@@ -181,7 +181,7 @@ class Service(Protocol):
 
 
 class Bench:
-    """The parts around a service, and ways to drive it; tests add requests."""
+    """The parts around a service, with methods to drive it; subclasses add requests."""
 
     service: Service
 
@@ -207,7 +207,7 @@ class Bench:
         )
 
     def advance(self, ms: float) -> None:
-        """Moves time and delivers each timer at its own time."""
+        """Advances the clock and fires each timer at its due time."""
         target = self.clock.now_ms() + ms
         while (due := self.timer.next_due()) is not None and due <= target:
             self.clock.advance(due - self.clock.now_ms())
@@ -225,7 +225,7 @@ class Bench:
         return self.service.coordinator._host._hosted[partition].shard
 
     def begin_loading(self) -> deque[Event]:
-        """Starts to load and stops after the first read; returns what is left to do."""
+        """Starts to load and stops after the first read; returns the remaining events."""
         self.service.coordinator.on_leading(0, 1)
         self.loop.is_running = True
         self.loop.events.popleft()()

@@ -8,7 +8,7 @@ from embedkafka.coordinator.arrivals import WAIT_MS, Arrivals
 
 
 class OneTimer:
-    """Remembers what was set, and fires it by hand."""
+    """Keeps the timers for the test to fire."""
 
     def __init__(self) -> None:
         self.tasks = []
@@ -66,7 +66,7 @@ def test_an_action_that_waits_too_long_runs_all_the_same(
     arrivals.wait({1}, lambda: done.append(2))
     assert timer.tasks[0].delay_ms == WAIT_MS
     timer.tasks[0].callback()
-    assert not done, "timers only post"
+    assert not done, "a timer must only post"
     posted.popleft()()
     assert done == [1]
     arrivals.settle(1)

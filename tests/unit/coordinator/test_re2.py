@@ -1,4 +1,4 @@
-"""RE2's syntax, as Kafka 4.3 read it: every line was asked of a real broker."""
+"""RE2's syntax as Kafka 4.3 reads it: a real broker confirmed every line."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from embedkafka.coordinator.re2 import InvalidExpression, compile_re2
 
 TOPICS = ("FOO-c", "bar", "foo-a", "foo-b", "x.y", "z1")
 
-#: By the topics that they match, expressions.
+#: Expressions by the topics they match.
 MATCHES = {
     "": [
         "foo",
@@ -100,7 +100,7 @@ MATCHES = {
     "x.y": [r"x\.y", r"x\.y{1,2}"],
     "z1": [r"z\d", "z[[:digit:]]", "z{0}z1", r"[\d-z]+"],
 }
-#: By what is said against them, expressions.
+#: Expressions by the error message they cause.
 COMPLAINTS = {
     "duplicate capture group name": ["(?P<n>a)(?P<n>b)"],
     "invalid character class range": ["[z-a]", "[[:foo:]]", r"\p{Foo}", r"\p", r"\p{L"],
@@ -220,7 +220,7 @@ def test_signs_of_the_whole_text_are_taken_literally_in_python_too() -> None:
     ],
 )
 def test_no_expression_takes_exponential_time(expression: str) -> None:
-    """With a matcher that tries one way after another, none of these ends in a lifetime."""
+    """A backtracking matcher would not finish any of these in a lifetime."""
     pattern = compile_re2(expression)
     assert not pattern.fullmatch("a" * 249)
     assert pattern.fullmatch("a" * 248 + "b")
@@ -267,7 +267,7 @@ def test_either_case_is_meant_before_a_class_is_inverted() -> None:
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_it_agrees_with_python_where_the_syntaxes_do(data: Any) -> None:
-    """Expressions that both read alike, small enough for Python to match them in time."""
+    """Expressions that mean the same in both, small enough for Python to match in time."""
     expression = data.draw(EXPRESSIONS)
     pattern = compile_re2(expression)
     # Python 3.11 finds no `\\B` in an empty string.

@@ -1,4 +1,4 @@
-"""The runtime with a coordinator that counts: every word sent to it is one record."""
+"""The runtime with a coordinator that counts: each word it receives becomes one record."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -81,7 +81,7 @@ class Effects:
 
 
 class Counter(Bench):
-    early: Reply  # sent while the log was still to be loaded, if the fixture did so
+    early: Reply  # the reply to a request sent before the log was loaded, if the fixture sent one
 
     def __init__(self, *, is_bound_to_epoch: bool = False, **parts: Any) -> None:
         super().__init__(**parts)
@@ -204,7 +204,7 @@ def test_a_shard_answers_when_its_broker_knows_the_cluster() -> None:
     counter.lead()
     early = counter.submit()
     assert counter.submit(may_wait=False).response is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    counter.coordinator.on_metadata_changed()  # one that does not tell everything
+    counter.coordinator.on_metadata_changed()  # an update that is not a full one
     counter.loop.run()
     assert early.is_waiting
     assert counter.effects.seen == []
@@ -365,7 +365,7 @@ def test_a_log_that_another_broker_leads_is_not_read_again(monkeypatch: pytest.M
 
 @pytest.fixture
 def odd() -> Counter:
-    """A coordinator on a log with a record that it cannot replay, while somebody waits for it."""
+    """A coordinator that cannot replay a record of its log while a request waits."""
     first = Counter().lead()
     first.submit()
     first.submit(key=b"odd")
@@ -405,7 +405,7 @@ def test_a_shard_that_failed_to_load_is_loaded_at_once_under_a_newer_epoch_only(
     odd.lead(epoch)
     expected = ErrorCode.NONE if epoch else ErrorCode.NOT_COORDINATOR
     assert odd.submit().response is expected
-    odd.advance(10_000)  # the attempt that was to come finds it loaded
+    odd.advance(10_000)  # the scheduled retry finds it loaded
     assert odd.submit().response is ErrorCode.NONE
     assert odd.effects.seen.count("loaded") == 1
 
@@ -419,7 +419,7 @@ def test_a_shard_that_failed_to_load_is_let_go_like_any_other(odd: Counter) -> N
 
 def test_a_stopped_coordinator_is_not_available(counter: Counter) -> None:
     def never(shard: Shard, now_ms: int) -> Decision[str]:
-        raise AssertionError("a check after the end")
+        raise AssertionError("a check ran after the stop")
 
     counter.coordinator.every(1_000, never)
     waiting = counter.submit(Shard.wait)
