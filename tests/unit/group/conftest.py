@@ -1,4 +1,4 @@
-"""The group coordinator on a bench, without threads."""
+"""The group coordinator on a bench without threads."""
 
 import uuid
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tests.unit.coordinator.bench import Bench
 
 
 class Catalog:
-    """TopicCatalog: names with partition counts; ids follow from the names."""
+    """A TopicCatalog of names and partition counts; ids derive from the names."""
 
     def __init__(self) -> None:
         self.counts = {}
@@ -36,14 +36,14 @@ class Catalog:
 
 
 class Overrides(dict):
-    """Settings of single groups, by group and name."""
+    """Settings of individual groups, by group and name."""
 
     def find_group_value(self, group_id: Any, name: str) -> Any:
         return self.get((group_id, name))
 
 
 class Coordinator(Bench):
-    """The group service, and short ways to send requests."""
+    """The group service, with shortcuts for its requests."""
 
     service: GroupService
 
@@ -92,7 +92,7 @@ class Coordinator(Bench):
         return self.send(self.service.join_group, request, client, "/127.0.0.1", version)
 
     def joined(self, group: str = "g", **kwargs: Any) -> Any:
-        """A new dynamic member's join, with the id it was told to use; returns (id, reply)."""
+        """Joins as a new dynamic member, with the id from the first answer; returns (id, reply)."""
         first = self.join(group, **kwargs)
         assert first.error is ErrorCode.MEMBER_ID_REQUIRED
         member = first.response.member_id
@@ -184,7 +184,7 @@ class Coordinator(Bench):
     def committed(
         self, *partitions: Any, group: str = "g", require_stable: bool = False
     ) -> dict[Any, Any]:
-        """Offsets by (topic, partition); all there are when none are named."""
+        """Offsets by (topic, partition); all of them if none are named."""
         topics = [
             OffsetFetchRequest.Group.Topic(name=topic, partition_indexes=[partition])
             for topic, partition in partitions
@@ -205,14 +205,14 @@ class Coordinator(Bench):
         }
 
     def fetch(self, *groups: Any) -> Any:
-        """Everything that groups have committed, as one request."""
+        """Fetches everything that the groups have committed, in one request."""
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequest.Group(group_id=group, topics=None) for group in groups]
         )
         return self.send(self.service.offset_fetch, request, 8)
 
     def stable(self, group: Any = "g", **kwargs: Any) -> Any:
-        """A group of one member in Stable; returns its member id."""
+        """Makes a group of one member Stable; returns the member id."""
         member, reply = self.joined(group, **kwargs)
         assert reply.error is ErrorCode.NONE
         generation = reply.response.generation_id

@@ -1,4 +1,4 @@
-"""Decisions are values: a test may compare all of one, with what follows its append."""
+"""Decisions are values: a test can compare one as a whole, with the steps after its append."""
 
 from typing import Any
 from uuid import UUID
@@ -47,7 +47,7 @@ def commit_call(reply: Any) -> CommitCall:
 
 
 def reply(response: Any) -> None:
-    """Never called: decisions only name it."""
+    """Never called: decisions only refer to it."""
 
 
 def test_a_first_join_hands_out_a_member_id(shard: GroupShard) -> None:

@@ -184,5 +184,5 @@ def test_groups_are_spread_by_the_hash_of_java(new_coordinator: type[Coordinator
     partition_for = new_coordinator(GroupConfig()).service.coordinator.partition_for
     assert partition_for("hello") == 99_162_322 % 50
     assert partition_for("Aa") == partition_for("BB") == 2112 % 50
-    assert partition_for("polygenelubricants") == 0  # the hash without absolute value
+    assert partition_for("polygenelubricants") == 0  # its hash has no absolute value
     assert partition_for("") == 0

@@ -1,4 +1,4 @@
-"""A shard loaded from the log of another has the same durable state."""
+"""A shard loaded from another shard's log has the same durable state."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ operations = st.one_of(
 
 
 class Actors:
-    """Members that remember their ids and generations, over one coordinator."""
+    """Members that keep their ids and generations, on one coordinator."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator = coordinator

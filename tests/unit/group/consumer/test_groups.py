@@ -28,7 +28,7 @@ GROUP = "g"
 
 
 class Consumer:
-    """Sends heartbeats as the Java consumer does: what it owns when that changed, full on join."""
+    """Sends heartbeats like the Java consumer: owned partitions if changed, everything on join."""
 
     def __init__(
         self, coordinator: Coordinator, name: str, topics: Sequence[str] = ("t",), **settings: Any
@@ -69,7 +69,7 @@ class Consumer:
         ]
 
     def beat(self, **changes: Any) -> Any:
-        """A heartbeat whose answer is followed: partitions are taken and given up at once."""
+        """Sends a heartbeat and follows the answer: takes and revokes partitions at once."""
         reply = self.send(**changes)
         assert reply.error is ErrorCode.NONE, reply.response
         self.follow(reply.response)
@@ -127,11 +127,11 @@ def test_partitions_move_only_after_they_were_given_up(topics: Coordinator) -> N
     assert second.has() == set()
     assert group_of(topics).state.value == "Reconciling"
     before = first.epoch
-    first.beat()  # it is told to give two up
+    first.beat()  # its answer revokes two partitions
     assert (first.epoch, len(first.has())) == (before, 2)
     second.beat()
     assert second.has() == set()
-    first.beat()  # it reports that it has
+    first.beat()  # it confirms the revocation
     second.beat()
     assert first.has() | second.has() == {0, 1, 2, 3}
     assert len(second.has()) == 2
@@ -250,7 +250,7 @@ def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(
         settle(*members)
         return [len(member.has("a")) + len(member.has("b")) for member in members]
 
-    assert assign("range", "uniform") == [2, 0]  # the first partition of each topic
+    assert assign("range", "uniform") == [2, 0]  # one member gets partition 0 of each topic
     assert assign("uniform", "range") == [1, 1]
 
 
@@ -429,7 +429,7 @@ def test_records_are_written_as_kafka_writes_them(topics: Coordinator) -> None:
     assert current_record("g", "m", None).value is None
 
 
-# Together with offsets, admins and classic groups
+# With offsets, admin requests and classic groups
 
 
 def test_members_commit_and_fetch_with_their_epoch(

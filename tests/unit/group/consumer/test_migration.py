@@ -1,4 +1,4 @@
-"""Groups that change from one protocol to the other with members in them (KIP-848)."""
+"""Groups that migrate between the protocols while they have members (KIP-848)."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ GROUP = "g"
 
 
 class NewMember:
-    """Speaks the consumer protocol: heartbeats, and obeys at once."""
+    """Speaks the consumer protocol: sends heartbeats and follows the answers at once."""
 
     def __init__(self, coordinator: Coordinator, name: str, instance: str | None = None) -> None:
         self.coordinator = coordinator
@@ -81,7 +81,7 @@ class NewMember:
 
 
 class OldMember:
-    """Speaks the classic protocol as cooperative consumers do: keeps what it has while joining."""
+    """A cooperative consumer of the classic protocol: it keeps its partitions while joining."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class OldMember:
         )
 
     def join(self, **fields: Any) -> Reply:
-        """The answer, waited for or not; the second join of dynamic members is included."""
+        """Joins, with a dynamic member's second attempt; returns the reply, answered or not."""
         protocols = [(name, self.subscription()) for name in self.protocols]
         fields = {"instance": self.instance, "client": self.name, "protocols": protocols, **fields}
         reply = self.coordinator.join(GROUP, self.id, **fields)
@@ -122,7 +122,7 @@ class OldMember:
         return reply
 
     def sync(self) -> Any:
-        """Takes the generation of the join that was answered, and its assignment."""
+        """Adopts the generation of the answered join, and its assignment."""
         joined = self.waiting.response
         self.id, self.generation = joined.member_id, joined.generation_id
         assignments = share(joined.members) if joined.leader == self.id else {}
@@ -135,7 +135,7 @@ class OldMember:
         return reply
 
     def settle(self) -> Any:
-        """Joins and syncs, where nobody else is waited for."""
+        """Joins and syncs when no other member is waited for."""
         assert self.join().error is ErrorCode.NONE
         assert self.sync().error is ErrorCode.NONE
         return self
@@ -147,7 +147,7 @@ class OldMember:
         return reply.error
 
     def follow(self) -> None:
-        """What a client does in its next round: heartbeat, and join again when told to."""
+        """A client's next round: a heartbeat, and a join if the answer demands it."""
         if self.heartbeat() is not ErrorCode.NONE:
             self.join()
             if not self.waiting.is_waiting and self.waiting.error is ErrorCode.NONE:
@@ -159,7 +159,7 @@ class OldMember:
 
 
 def share(members: Any) -> dict[Any, Any]:
-    """All four partitions, one member after the other."""
+    """Deals out all four partitions to the members in turn."""
     ids = [member.member_id for member in members]
     return {
         member_id: encode_versioned(
@@ -205,7 +205,7 @@ def loaded(coordinator: Coordinator, new_coordinator: type[Coordinator]) -> Any:
     return new_coordinator(log=coordinator.log, catalog=coordinator.catalog).lead()
 
 
-# Up
+# Upgrade
 
 
 def test_a_new_member_turns_a_classic_group_into_a_consumer_group(
@@ -376,7 +376,7 @@ def test_a_group_before_its_first_generation_is_upgraded(
 
 @pytest.fixture
 def mixed(topics: Coordinator) -> tuple[NewMember, Any]:
-    """A consumer group with a member of each kind, both at rest."""
+    """A settled consumer group with one member of each kind."""
     new = NewMember(topics, "new")
     new.beat()
     old = OldMember(topics, "old").settle()
@@ -530,7 +530,7 @@ def test_a_join_that_the_log_refuses_is_no_join(
     assert late.id not in consumer_group(topics).members
 
 
-# Down
+# Downgrade
 
 
 def test_when_the_last_new_member_leaves_the_group_is_classic_again(
@@ -651,7 +651,7 @@ def test_a_static_member_that_is_back_under_a_new_id_fences_the_old_one(
     assert unknown.join().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# Anything goes
+# Random histories
 
 actions = st.one_of(
     st.tuples(st.just("new"), st.integers(0, 1)),
@@ -685,7 +685,9 @@ def test_members_of_both_kinds_come_and_go_and_loading_equals_living(
         else:
             coordinator.advance(argument)
         shard = coordinator.shard()
-        assert not set(shard.classic.groups) & set(shard.consumer.groups), "a group of both kinds"
+        assert not set(shard.classic.groups) & set(shard.consumer.groups), (
+            "the group has both kinds"
+        )
         twin = loaded(coordinator, new_coordinator).shard()
         assert set(twin.consumer.groups) == set(shard.consumer.groups)
         for group in shard.consumer.groups.values():
@@ -695,7 +697,7 @@ def test_members_of_both_kinds_come_and_go_and_loading_equals_living(
 
 
 def follow(member: Any) -> None:
-    """One round of a client that has lost track, or has not: it joins and syncs when it should."""
+    """One round of a client that may have lost its membership: it joins and syncs if it must."""
     if member.waiting is not None and member.waiting.is_waiting:
         return
     if member.heartbeat() is ErrorCode.NONE:
