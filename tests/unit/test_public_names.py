@@ -1,4 +1,4 @@
-"""The names that `embedkafka` exports: all that a user needs, documented, and quick to import."""
+"""The public names of `embedkafka`: complete, documented, and quick to import."""
 
 import inspect
 import re
@@ -12,9 +12,9 @@ import pytest
 import embedkafka
 
 CLASSES = [getattr(embedkafka, name) for name in embedkafka.__all__]
-#: Types of PySpark that annotations name; it is not imported for them.
+#: PySpark types in annotations; they are not imported for that.
 PYSPARK = {"DataFrame": object, "SparkSession": object, "StructType": object}
-#: Classes that a test makes itself; all others come from a method.
+#: Classes that tests instantiate themselves; all others come from a method.
 MADE_BY_USERS = {embedkafka.EmbeddedKafka, embedkafka.ClusterConfig, embedkafka.TopicSpec}
 
 
@@ -66,7 +66,7 @@ def test_every_argument_is_documented(cls: Any) -> None:
 
 
 def public_functions(cls: type) -> Iterator[tuple[str, Any]]:
-    """Methods and properties, as functions; those of an enum's or exception's base are Python's."""
+    """Methods and properties as functions, without those inherited from Python's classes."""
     for name, value in vars(cls).items():
         if name.startswith("_"):
             continue
