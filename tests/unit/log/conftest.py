@@ -1,4 +1,4 @@
-"""A log on a real directory with a clock, tasks and a disk that the test controls."""
+"""A log in a real directory, with a clock, tasks and a disk that the test controls."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.doubles.scheduling import TaskList
 
 
 class LogKit:
-    """Makes logs and talks to them in a test's words."""
+    """Creates logs, with shortcuts for what tests do to them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -50,7 +50,7 @@ class LogKit:
         )
 
     def new(self, *, verifies_transactions: bool = False, **settings: object) -> Log:
-        """An empty log; settings are attributes of `LogConfig`."""
+        """Creates an empty log; settings are attributes of `LogConfig`."""
         log = self._log(settings, verifies_transactions=verifies_transactions)
         log.create()
         return log
@@ -63,7 +63,7 @@ class LogKit:
         log_start_offset: int = 0,
         **settings: object,
     ) -> Log:
-        """The log that is in the directory."""
+        """Opens the log in the directory."""
         log = self._log(settings)
         log.load(
             is_clean=is_clean, recovery_point=recovery_point, log_start_offset=log_start_offset
@@ -90,7 +90,7 @@ class LogKit:
         base_sequence: int = -1,
         transactional: bool = False,
     ) -> bytes:
-        """A batch as a client sends it."""
+        """A batch as clients send it."""
         at = self.clock.now_ms() if timestamp is None else timestamp
         return build_batch(
             [(at, key, value, ()) for value in values],
@@ -129,7 +129,7 @@ class LogKit:
         return log.append_as_leader(built, leader_epoch=epoch, origin=origin)
 
     def records(self, log: Log, start: int | None = None) -> list[Record]:
-        """All records from `start`, read as a follower reads them."""
+        """All records from `start`, read as a follower does."""
         offset = log.log_start_offset if start is None else start
         found: list[Record] = []
         while offset < log.log_end_offset:
@@ -156,5 +156,5 @@ def kit(tmp_path: Path) -> LogKit:
 
 @pytest.fixture(scope="session")
 def new_kit(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], LogKit]:
-    """For tests that need several logs, or new ones for every example."""
+    """For tests that need several logs, or new ones per example."""
     return lambda: LogKit(tmp_path_factory.mktemp("kit"))

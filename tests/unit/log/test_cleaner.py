@@ -1,4 +1,4 @@
-"""Compaction of whole logs: the newest value of each key, and nothing lost that must stay."""
+"""Compaction of whole logs keeps the newest value of each key and everything that must stay."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ from embedkafka.runtime.files import SystemFiles
 from tests.unit.log.conftest import LogKit
 
 COMPACT = frozenset({"compact"})
-SMALL: dict[str, Any] = {  # settings of a log have many types
+SMALL: dict[str, Any] = {  # the settings have many types
     "cleanup_policy": COMPACT,
     "segment_bytes": 200,
     "min_cleanable_dirty_ratio": 0.0,
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Washing:
-    """A log and the cleaner that takes care of it."""
+    """A log and its cleaner."""
 
     def __init__(self, kit: LogKit, log: Log, **config: object) -> None:
         self.kit = kit
@@ -78,7 +78,7 @@ def test_only_the_newest_value_of_each_key_stays(washing: Washing) -> None:
     assert washing.wash()
     assert washing.content() == [(9, b"k0", b"9"), (10, b"k1", b"10"), (11, b"k2", b"11")]
     assert washing.log.log_end_offset == 12
-    assert not washing.wash(), "nothing is dirty any more"
+    assert not washing.wash(), "nothing should be dirty any more"
 
 
 def test_offsets_that_are_gone_lead_to_the_next_that_is_there(washing: Washing) -> None:
@@ -202,17 +202,17 @@ def test_compaction_keeps_what_a_map_would_keep(
     washing.log.close()
 
 
-# -- when
+# -- when to clean
 
 
 def test_a_log_is_cleaned_when_its_dirty_share_is_large_enough(kit: LogKit) -> None:
     washing = Washing(kit, kit.new(**{**SMALL, "min_cleanable_dirty_ratio": 0.5}))
     for number in range(20):
         washing.put(b"k%d" % number, b"%d" % number)
-    assert washing.wash(), "all of it is dirty"
+    assert washing.wash(), "the whole log is dirty"
     for number in range(6):
         washing.put(b"k%d" % number, b"%d" % number)
-    assert not washing.wash(), "about a quarter is dirty"
+    assert not washing.wash(), "only about a quarter is dirty"
     for number in range(20):
         washing.put(b"k%d" % number, b"%d" % number)
     assert washing.wash()
@@ -294,11 +294,11 @@ def test_aborted_records_go_first_and_their_marker_after_the_horizon(washing: Wa
     assert data.aborted_transactions is not None
     washing.put(b"more", b"1")
     washing.wash()
-    assert 2 in markers(washing), "now the horizon is set"
+    assert 2 in markers(washing), "the horizon is only set now"
     washing.kit.clock.advance(DAY)
     washing.put(b"more", b"2")
     washing.wash()
-    assert markers(washing) == [4], "the marker of a transaction with records stays"
+    assert markers(washing) == [4], "only the marker of a transaction with records stays"
 
 
 def test_the_last_batch_of_a_producer_leaves_its_sequence_behind(washing: Washing) -> None:
@@ -398,7 +398,7 @@ def test_a_log_with_more_keys_in_a_batch_than_there_is_room_for_is_cleaned(kit: 
 def test_a_log_may_be_deleted_while_another_thread_notes_what_is_clean(
     washing: Washing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both write the same file: the first must not be told that the second took it away."""
+    """Both write the same file: the first thread must not find that the second took it away."""
     writing, may_go_on = threading.Event(), threading.Event()
     replace = os.replace
 
@@ -416,7 +416,7 @@ def test_a_log_may_be_deleted_while_another_thread_notes_what_is_clean(
     assert writing.wait(30)
     deleting = threading.Thread(target=washing.cleaner.forget, args=(washing.log,))
     deleting.start()
-    deleting.join(0.2)  # it would be over by now if it did not wait its turn
+    deleting.join(0.2)  # it would be done by now if it did not wait
     may_go_on.set()
     for thread in (cleaning, deleting):
         thread.join(30)
@@ -427,7 +427,7 @@ def test_a_log_may_be_deleted_while_another_thread_notes_what_is_clean(
 
 @pytest.mark.parametrize("step", ["cleaned", "swap", "deleted"])
 def test_a_crash_while_segments_are_replaced_loses_nothing(washing: Washing, step: str) -> None:
-    """Each step leaves files from which the log is the old one or the compacted one."""
+    """After each step, the files hold either the old log or the compacted one."""
     for number in range(12):
         washing.put(b"k%d" % (number % 3), b"%d" % number)
     washing.settle()
@@ -458,7 +458,7 @@ def test_a_crash_while_segments_are_replaced_loses_nothing(washing: Washing, ste
 
 
 class Death:
-    """Ends the process at the n-th time that it makes, renames, replaces or removes a file."""
+    """Ends the process when it creates, renames, replaces or removes a file for the n-th time."""
 
     def __init__(self, files: SystemFiles, at: int) -> None:
         self._left = at
@@ -483,7 +483,7 @@ class Death:
 
 
 def test_compaction_may_die_anywhere_and_so_may_what_repairs_it(kit: LogKit) -> None:
-    """Until a compaction gets through; what repairs it dies at each of its own steps as well."""
+    """Repeats until a compaction completes. The repair dies at each of its steps as well."""
     compaction_died = True
     at = 0
     while compaction_died:

@@ -1,4 +1,4 @@
-"""Copies of logs share files with them, and yet neither feels what happens to the other."""
+"""Copies of logs share files with them, but neither affects the other."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def log(kit: LogKit) -> Log:
 
 
 def copied(kit: LogKit, log: Log, name: str = "copy") -> Log:
-    """The copy, opened in place of the log."""
+    """Copies the log and opens the copy."""
     target = kit.root / name / "orders-0"
     copy = log.copy_to(target)
     assert copy == (log.log_start_offset, log.high_watermark, log.log_end_offset)

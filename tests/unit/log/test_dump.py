@@ -1,4 +1,4 @@
-"""What is found in the files of a log, whole and damaged."""
+"""The findings in the files of a log, whole or damaged."""
 
 import uuid
 from collections.abc import Callable

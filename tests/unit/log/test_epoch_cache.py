@@ -1,4 +1,4 @@
-"""Leader epochs, by Kafka's rules for where logs part."""
+"""Leader epochs, by Kafka's rules for where logs diverge."""
 
 from pathlib import Path
 
@@ -102,7 +102,9 @@ def test_truncation_from_the_start_moves_the_first_epoch_along(
 
 def test_the_checkpoint_is_kafkas_text(cache: EpochCache, tmp_path: Path) -> None:
     filled(cache, (0, 0), (3, 17))
-    assert not (tmp_path / "leader-epoch-checkpoint").exists(), "nothing is written unasked"
+    assert not (tmp_path / "leader-epoch-checkpoint").exists(), (
+        "nothing should be written before `save`"
+    )
     cache.save()
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 17\n"
     cache.clear()

@@ -1,4 +1,4 @@
-"""The three indexes of a segment, against plain lists."""
+"""The three indexes of a segment, compared with plain lists."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ property_settings = settings(max_examples=50)
 
 @st.composite
 def rising_pairs(draw: st.DrawFn) -> list[tuple[int, int]]:
-    """Pairs that rise in both parts, as the entries of an index do."""
+    """Pairs that rise in both parts, like the entries of an index."""
     steps = draw(
         st.lists(
             st.tuples(st.integers(min_value=1, max_value=50), st.integers(1, 5000)), max_size=30

@@ -1,4 +1,4 @@
-"""Opening a log after a proper shutdown, after a crash, and after damage."""
+"""Opening a log after a clean shutdown, after a crash, and after damage."""
 
 import shutil
 import uuid
@@ -196,7 +196,7 @@ def test_deleted_and_unfinished_files_are_removed(kit: LogKit) -> None:
 
 
 def swapped(kit: LogKit, log: Log) -> tuple[Sequence[str], bytes]:
-    """Copies the first segment to swap files that stand for the first two."""
+    """Writes swap files that stand for the first two segments."""
     names = kit.names(".log")
     data = (kit.directory / names[0]).read_bytes() + (kit.directory / names[1]).read_bytes()
     stem = names[0].removesuffix(".log")
@@ -229,7 +229,7 @@ def test_a_replacement_whose_siblings_are_unfinished_is_dropped(kit: LogKit) -> 
     assert kit.names(".log") == names
 
 
-# -- damage at random, against a model
+# -- random damage, compared with a model
 
 
 class StoredBatch(NamedTuple):
@@ -269,7 +269,7 @@ def test_recovery_keeps_exactly_the_batches_before_the_first_damage(
     batches = stored_batches(kit)
     victim_number = data.draw(st.integers(0, len(batches) - 1))
     victim = batches[victim_number]
-    # Base offset and leader epoch are outside the checksum: the leader patches them in place.
+    # The checksum does not cover base offset and leader epoch: the leader patches them in place.
     within = data.draw(
         st.integers(8, victim.size - 1).filter(lambda position: not 12 <= position < 16)
     )
@@ -335,7 +335,7 @@ SIDE_FILES = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-ch
 
 
 def history_of(kit: LogKit, log: Log) -> object:
-    """All that a log knows, whatever files it has it from."""
+    """Everything that a log knows, from whichever files."""
     log.update_high_watermark(log.log_end_offset)
     return (
         snapshot_of(kit, log),
@@ -348,7 +348,7 @@ def history_of(kit: LogKit, log: Log) -> object:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_recovery_needs_nothing_but_the_batches(kit: LogKit, data: st.DataObject) -> None:
-    """Indexes, snapshots and epochs are found again, whichever of them are damaged or gone."""
+    """It restores indexes, snapshots and epochs, whichever of them are damaged or missing."""
     shutil.rmtree(kit.directory, ignore_errors=True)
     log = kit.new(**SMALL)
     sequences = {1: 0, 2: 0}
@@ -390,7 +390,7 @@ def test_recovery_needs_nothing_but_the_batches(kit: LogKit, data: st.DataObject
 
 
 def damage(path: Path, data: st.DataObject) -> None:
-    """Removes a file, cuts it, or flips a bit; checkpoints, which are replaced whole, only go."""
+    """Removes, cuts or bit-flips a file; checkpoints, always replaced whole, are only removed."""
     content = bytearray(path.read_bytes())
     kinds = ["gone"] if not content or path.suffix == "" else ["gone", "cut", "flipped"]
     match data.draw(st.sampled_from(kinds)):

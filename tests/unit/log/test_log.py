@@ -1,4 +1,4 @@
-"""Appending to a log and reading it back."""
+"""Appends to a log and reads from it."""
 
 import os
 import struct
@@ -38,7 +38,7 @@ def test_a_new_log_is_empty(kit: LogKit) -> None:
 @pytest.mark.parametrize("ending", ["running", "killed", "closed"])
 def test_where_a_log_file_is_there_are_its_indexes(kit: LogKit, ending: str) -> None:
     log = kit.new(segment_bytes=300)
-    assert not list(kit.directory.glob("0*")), "an empty partition costs no files"
+    assert not list(kit.directory.glob("0*")), "an empty partition should have no files"
     for number in range(5):
         kit.append(log, b"%d" % number * 100)
     if ending != "running":
@@ -111,7 +111,7 @@ def test_a_follower_refuses_a_batch_that_goes_backwards_or_too_far(
 ) -> None:
     log = kit.new()
     impossible = bytearray(build_batch([(1, None, b"a", ())], base_offset=first))
-    struct.pack_into(">i", impossible, 23, delta)  # of the last offset
+    struct.pack_into(">i", impossible, 23, delta)  # the last offset delta
     write_crc(impossible)
     with pytest.raises(ApiError) as refusal:
         log.append_as_follower(impossible)
@@ -320,7 +320,7 @@ def test_few_files_stay_open_however_many_segments_there_are(kit: LogKit) -> Non
 
 
 def open_files(log: Log) -> int:
-    """How many descriptors of this process are files of the log."""
+    """How many of this process's descriptors are files of the log."""
     count = 0
     for name in os.listdir("/proc/self/fd"):
         try:

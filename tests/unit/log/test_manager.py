@@ -1,4 +1,4 @@
-"""Many logs in several directories: made, kept, lost and deleted."""
+"""Many logs in several directories: created, kept, lost and deleted."""
 
 import errno
 import threading
@@ -25,7 +25,7 @@ TOPIC_ID = uuid.UUID("b8d131c5-2a3d-4b3f-9f1e-0a0b0c0d0e0f")
 
 
 class Managers:
-    """Log managers over the same directories, one after the other."""
+    """Log managers on the same directories, one after the other."""
 
     def __init__(self, kit: LogKit, root: Path, count: int = 2) -> None:
         self.kit = kit
@@ -243,7 +243,7 @@ def test_a_malformed_checkpoint_means_checking_from_the_start(
 
 def test_compaction_keeps_to_its_rate_and_holds_up_nobody(kit: LogKit, managers: Managers) -> None:
     class Ticking(ManualClock):
-        """Every look at it takes a while, as the work in between does."""
+        """Every reading advances it, like the work in between."""
 
         def monotonic_ms(self) -> float:
             self.advance(100)
@@ -259,12 +259,12 @@ def test_compaction_keeps_to_its_rate_and_holds_up_nobody(kit: LogKit, managers:
         kit.append(log, b"%d" % number, key=b"k")
     log.update_high_watermark(20)
     log.roll()
-    moved_bytes = 2 * log.size  # it is read for its keys, and for what they leave
+    moved_bytes = 2 * log.size  # read once for the keys and once for the records
     (periodic,) = (task for task in kit.tasks.periodic if task.name == "log-cleaner")
     periodic.run()
     started_ms, pauses = kit.clock.now_ms(), 0
     while due := [task for task in kit.tasks.pending if task.name == "clean-logs"]:
-        (task,) = due  # one pass at a time
+        (task,) = due  # only one pass at a time
         pauses += task.delay_ms > 0
         kit.clock.advance(task.delay_ms)
         periodic.run()
@@ -322,7 +322,7 @@ def test_a_log_that_cannot_be_compacted_does_not_keep_others_from_it(
                 task.run()
             except ZeroDivisionError as error:
                 failures.append(error)
-    assert len(failures) == 1, "it is tried once"
+    assert len(failures) == 1, "it should be tried once"
     assert kit.values(good) == [b"4"]
     assert len(kit.values(bad)) == 9
 
@@ -341,7 +341,7 @@ def test_several_logs_are_compacted_at_once(kit: LogKit, managers: Managers) -> 
         periodic.run()
     assert len([task for task in kit.tasks.pending if task.name == "clean-logs"]) == 2
     kit.clock.advance(1000)
-    kit.tasks.run_pending()  # a step each, and then a pause for both
+    kit.tasks.run_pending()  # each takes a step, then both pause
     pauses = [task.delay_ms for task in kit.tasks.pending if task.name == "clean-logs"]
     assert len(pauses) == 2
     assert pauses[0] == pauses[1] > 0
@@ -425,7 +425,7 @@ def test_foreign_directories_are_left_alone(managers: Managers) -> None:
 
 
 def test_a_checkpoint_is_written_by_one_thread_at_a_time(managers: Managers) -> None:
-    """A broker that stops writes one while its background thread may be at it."""
+    """A stopping broker writes one while its background thread may do the same."""
     manager = managers.start()
     manager.get_or_create(ORDERS)
     in_write, go_on = threading.Event(), threading.Event()

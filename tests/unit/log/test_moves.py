@@ -1,4 +1,4 @@
-"""A replica moves to another log directory while it is written to, truncated or deleted."""
+"""A replica moves to another log directory while it is appended to, truncated or deleted."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ class Broker:
             self.kit.tasks.run_pending()
 
     def directories(self) -> list[str]:
-        """What is where, but for what is being removed."""
+        """The directories of partitions, without those being removed."""
         found = [*self.here.iterdir(), *self.there.iterdir()]
         names = [f"{path.parent.name}/{path.name}" for path in found if path.is_dir()]
         return sorted(name for name in names if not name.endswith("-delete"))
@@ -53,7 +53,7 @@ class Broker:
 
 @pytest.fixture
 def broker(kit: LogKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
-    monkeypatch.setattr(moves, "_CHUNK_BYTES", 100)  # a batch or two at a time
+    monkeypatch.setattr(moves, "_CHUNK_BYTES", 100)  # copies a batch or two at a time
     return Broker(kit, tmp_path)
 
 
@@ -156,7 +156,7 @@ def test_a_move_to_where_the_log_is_ends_one_to_elsewhere(broker: Broker) -> Non
     broker.logs.move(ORDERS, broker.there)
     broker.run(2)
     broker.logs.move(ORDERS, broker.there)
-    assert len(broker.logs.moving()) == 1, "it goes on"
+    assert len(broker.logs.moving()) == 1, "the move should continue"
     broker.logs.move(ORDERS, broker.here)
     assert broker.logs.moving() == []
     broker.run()

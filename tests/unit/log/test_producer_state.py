@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers, as one log sees them."""
+"""The state of idempotent and transactional producers in one log."""
 
 import struct
 from collections.abc import Callable
@@ -256,7 +256,7 @@ def content_of(log: Log) -> bytes:
 
 
 def follower_of(kit: LogKit, leader: Log) -> Log:
-    """A replica that takes all that its leader has at once."""
+    """A replica that fetches the leader's whole log at once."""
     follower = type(kit)(kit.root / "follower").new(index_interval_bytes=1)
     follower.append_as_follower(content_of(leader))
     follower.update_high_watermark(leader.log_end_offset)
@@ -289,7 +289,9 @@ def test_a_follower_tells_of_the_same_aborted_transactions_as_its_leader(kit: Lo
             log.read(offset, max_bytes=1, isolation=FetchIsolation.TXN_COMMITTED)
             for log in (leader, follower)
         ]
-        assert told[0].aborted_transactions == told[1].aborted_transactions, f"from {offset} on"
+        assert told[0].aborted_transactions == told[1].aborted_transactions, (
+            f"fetched from {offset}"
+        )
 
 
 def test_a_transaction_that_begins_later_does_not_hide_an_earlier_one_on_a_follower(
@@ -355,7 +357,7 @@ def test_leader_follower_and_recovery_write_the_same_transaction_index(
             kit.end_transaction(leader, producer, commit=event == "commit")
     batches = batches_of(leader)
     while batches:
-        count = random.randint(1, len(batches))  # of batches in one fetch
+        count = random.randint(1, len(batches))  # batches per fetch
         taken, batches = batches[:count], batches[count:]
         follower.append_as_follower(b"".join(taken))
     written = transaction_index(kit)
@@ -540,7 +542,7 @@ def test_a_transaction_begins_only_after_its_coordinator_confirmed_it(kit: LogKi
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
     log.confirm_verification(verification, 0)
     assert send(kit, log, 0, transactional=True).first_offset == 0
-    assert begin(log, sequence=1) is None, "the transaction is open, there is nothing to ask"
+    assert begin(log, sequence=1) is None, "an open transaction needs no verification"
     assert send(kit, log, 1, transactional=True).first_offset == 1
 
 
@@ -676,7 +678,7 @@ def test_the_first_batch_ends_its_verification(kit: LogKit) -> None:
     log.confirm_verification(first, 0)
     send(kit, log, 0, transactional=True)
     verify(log, epoch=1, bumps_epochs=True)
-    log.confirm_verification(first, 0)  # a late answer, which must not undo the one for epoch 1
+    log.confirm_verification(first, 0)  # a late answer must not undo the one for epoch 1
     kit.end_transaction(log, 7, producer_epoch=1, commit=True)
     assert send(kit, log, 0, epoch=1, transactional=True).first_offset == 2
 
@@ -699,7 +701,7 @@ def test_a_marker_of_the_open_transactions_epoch_is_that_of_the_one_before(
     kit.end_transaction(log, 7, producer_epoch=1, commit=True, origin=origin)
     kit.end_transaction(
         log, 7, producer_epoch=1, commit=True, origin=origin
-    )  # sent twice: harmless
+    )  # a repeated marker is harmless
     send(kit, log, 0, epoch=1, transactional=True)
     if origin is AppendOrigin.COORDINATOR:
         kit.end_transaction(log, 7, producer_epoch=1, commit=True, origin=origin)
@@ -782,7 +784,7 @@ def state(tmp_path: Path) -> ProducerState:
 
 
 def note(state: ProducerState, offset: int, sequence: int, *, transactional: bool = False) -> None:
-    """Adds a batch of producer 1, of one record."""
+    """Adds a batch with one record of producer 1."""
     data = build_batch(
         [(1, None, b"v", ())],
         base_offset=offset,
@@ -808,7 +810,7 @@ def test_files_that_only_resemble_snapshots_are_left_alone(state: ProducerState)
 
 def test_a_snapshot_is_written_once(state: ProducerState, tmp_path: Path) -> None:
     state.take_snapshot()
-    assert snapshots_in(tmp_path) == [], "an empty log needs none"
+    assert snapshots_in(tmp_path) == [], "an empty log needs no snapshot"
     note(state, 4, 0)
     state.take_snapshot()
     assert snapshots_in(tmp_path) == [5]
@@ -848,7 +850,7 @@ def test_without_a_snapshot_state_begins_with_the_log(state: ProducerState, tmp_
     assert state.map_end_offset == 5
     assert last_sequences(state) == {}
     state.take_snapshot()
-    assert snapshots_in(tmp_path) == [], "there is nothing before the log"
+    assert snapshots_in(tmp_path) == [], "nothing precedes the log"
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
@@ -873,7 +875,7 @@ def test_state_follows_a_log_that_begins_later(
     assert state.first_unstable_offset is None
     assert state.map_end_offset == 50
     state.take_snapshot()
-    assert snapshots_in(tmp_path) == [], "there is nothing before the log"
+    assert snapshots_in(tmp_path) == [], "nothing precedes the log"
 
 
 def test_state_that_starts_over_writes_snapshots_from_its_new_start(
@@ -910,7 +912,7 @@ def test_snapshots_are_written_where_the_log_has_moved(
 
 
 def test_state_moves_into_a_copy_of_its_log(state: ProducerState, tmp_path: Path) -> None:
-    """The copy has its own segments, so it has other snapshots."""
+    """The copy has separate segments, and so other snapshots."""
     first, second = tmp_path / "first", tmp_path / "second"
     for directory in (first, second):
         directory.mkdir()
@@ -938,11 +940,11 @@ def snapshots_in(directory: Path) -> list[int]:
     return sorted(int(path.stem) for path in directory.iterdir())
 
 
-# -- against a model
+# -- compared with a model
 
 
 class ProducerModel(RuleBasedStateMachine):
-    """One producer's epochs and sequences, against the rules in their simplest form."""
+    """One producer's epochs and sequences, compared with the simplest form of the rules."""
 
     def __init__(self) -> None:
         super().__init__()

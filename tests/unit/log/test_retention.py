@@ -1,4 +1,4 @@
-"""Which segments go, as a function of values."""
+"""Which segments are deleted, as a function of values."""
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.retention import SegmentView, find_expired

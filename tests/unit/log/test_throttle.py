@@ -1,4 +1,4 @@
-"""Work is held to a rate, looked at now and then."""
+"""Work is held to a rate, measured now and then."""
 
 from hypothesis import given
 from hypothesis import strategies as st

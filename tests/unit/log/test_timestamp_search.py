@@ -1,4 +1,4 @@
-"""Looking into batches for a timestamp, without a log."""
+"""The search for a timestamp in batches, without a log."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a leader refuses, with which code, and what it stamps on the rest."""
+"""A leader's refusals with their error codes, and the fields it sets in accepted batches."""
 
 from collections.abc import Callable, Sequence
 
@@ -62,7 +62,7 @@ def batch_of(*values: bytes, timestamp: int = NOW, **options: object) -> bytes:
 
 
 def tampered(change: Callable[[bytearray], None]) -> bytearray:
-    """A batch of two records with a changed header and the checksum that goes with it."""
+    """A batch of two records with a changed header and a matching checksum."""
     batch = bytearray(batch_of(b"a", b"b"))
     change(batch)
     write_crc(batch)
@@ -199,7 +199,7 @@ def test_append_time_topics_have_no_bounds_but_clients_must_not_claim_append_tim
     assert error.code is ErrorCode.INVALID_TIMESTAMP
 
 
-# -- what is stored
+# -- stored batches
 
 
 def test_a_batch_is_patched_where_it_is() -> None:
