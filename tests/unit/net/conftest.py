@@ -57,12 +57,12 @@ class Peer:
         return self.receive()
 
     def reset(self) -> None:
-        """Hangs up with an RST."""
+        """Closes with an RST."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def assert_hung_up(self) -> None:
-        """The server has closed; how gently depends on what it had not read."""
+        """The server has closed the connection, with a reset if it had unread data."""
         try:
             assert self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -70,7 +70,7 @@ class Peer:
 
 
 class Bench:
-    """Starts servers, with a clock that only the test moves."""
+    """Starts servers, on a clock that only the test moves."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -138,7 +138,7 @@ def open_descriptors() -> int:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    gc.collect()  # sockets that earlier tests left to it would count as closed here
+    gc.collect()  # collects sockets of earlier tests, or they would count here
     before = open_descriptors()
     bench = Bench()
     yield bench
@@ -160,6 +160,6 @@ class Inbox:
         self._arrived.release()
 
     def next(self) -> Request:
-        """Waits for one more request than before, and returns the newest."""
+        """Waits for the next request and returns it."""
         assert self._arrived.acquire(timeout=WAIT_S), "no request arrived"
         return self.requests[-1]

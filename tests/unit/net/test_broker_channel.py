@@ -26,7 +26,7 @@ class Connection:
 
 
 class Kit:
-    """A channel whose requests are endpoints to connect to."""
+    """A channel whose requests name the endpoints to connect to."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -81,7 +81,7 @@ def test_a_connection_is_kept_while_its_endpoint_is_the_same(kit: Kit) -> None:
 def test_the_connection_outlives_an_idle_thread(kit: Kit) -> None:
     kit.post("b2:1")
     (thread,) = [thread for thread in threading.enumerate() if thread.name == NAME]
-    while thread.is_alive():  # it may not be waiting yet when time jumps
+    while thread.is_alive():  # it may not be waiting yet when the clock jumps
         kit.clock.advance(IDLE_MS)
         thread.join(0.01)
     assert not kit.channel.is_running

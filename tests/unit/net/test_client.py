@@ -202,7 +202,7 @@ def test_an_answer_that_is_no_response_closes_the_client(line: Line, reply: byte
 
 
 class Garbage:
-    """A transport whose streams end in a peer that sends what the test says."""
+    """A transport to a peer that sends the test's bytes."""
 
     def __init__(self, sent: bytes) -> None:
         self.sent = sent

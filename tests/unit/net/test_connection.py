@@ -19,12 +19,12 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def buffer_size(view: memoryview) -> int:
-    """Bytes in the buffer that `view` shows a part of."""
+    """The size of the buffer behind `view`."""
     return memoryview(view.obj).nbytes
 
 
 def read_all(reader: FrameReader, data: bytes, *, chunks: list[int], scratch: int) -> list[bytes]:
-    """Receives `data` as a socket would hand it over: at most `chunks` bytes at a time."""
+    """Feeds `data` as a socket would deliver it: at most `chunks` bytes at a time."""
     frames, position, turn = [], 0, 0
     buffer = memoryview(bytearray(scratch))
     while position < len(data):
@@ -33,7 +33,7 @@ def read_all(reader: FrameReader, data: bytes, *, chunks: list[int], scratch: in
         count = min(len(room), len(data) - position, chunks[turn % len(chunks)])
         room[:count] = data[position : position + count]
         frame = reader.feed(room[:count]) if target is None else reader.filled(count)
-        buffer[:] = b"\xee" * scratch  # the scratch buffer is anybody's again
+        buffer[:] = b"\xee" * scratch  # the reader must not rely on the scratch buffer
         while frame is not None:
             frames.append(bytes(frame))
             frame = reader.next_frame()
@@ -141,7 +141,7 @@ def test_a_torn_frame_has_begun_and_is_not_a_frame(received: int) -> None:
 
 
 class Region(FileRegion):
-    """A file region over bytes in memory. It has no file: the writer touches none."""
+    """A file region over bytes in memory, without a file: the writer must not use one."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -149,14 +149,14 @@ class Region(FileRegion):
         self.size = len(data)
 
     def fileno(self) -> int:
-        raise AssertionError("the writer does not touch files")
+        raise AssertionError("the writer must not touch files")
 
     def read(self) -> bytes:
-        raise AssertionError("the writer does not touch files")
+        raise AssertionError("the writer must not touch files")
 
 
 def write_all(writer: FrameWriter, takes: list[int]) -> tuple[bytes, list[Gather | FileSlice]]:
-    """What a socket that takes so many bytes each time would have sent."""
+    """The bytes sent by a socket that takes so many bytes each time."""
     sent, pieces, turn = b"", [], 0
     while writer:
         piece = writer.next()

@@ -1,10 +1,10 @@
-"""Counting connections."""
+"""Connection counts and limits."""
 
 from embedkafka.net.limits import ConnectionQuota, Limits
 
 
 def never() -> None:
-    raise AssertionError("nobody waits for room")
+    raise AssertionError("this caller never waits for room")
 
 
 def test_without_limits_everybody_is_admitted() -> None:

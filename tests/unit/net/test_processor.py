@@ -1,4 +1,4 @@
-"""What only shows when a processor is held in hand."""
+"""Behaviour that only a test which drives the processor itself can show."""
 
 from typing import cast
 
@@ -13,7 +13,7 @@ from tests.unit.net.conftest import open_descriptors
 
 
 class EndedStream:
-    """A stream that only notes how it ended, the one thing that is done to it here."""
+    """A stream that only records how it ended; the tests use nothing else."""
 
     local, peer, peer_host = "127.0.0.1:9092", "127.0.0.1:50000", "127.0.0.1"
     ended = ""

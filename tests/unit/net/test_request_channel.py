@@ -1,4 +1,4 @@
-"""The queue between processors and handlers, and the answers a request allows."""
+"""The queue between processors and handlers, and the answers that a request allows."""
 
 import threading
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ WAIT_S = 10
 
 
 class Port:
-    """A connection that notes what it is told."""
+    """A connection that records the calls."""
 
     id = "127.0.0.1:9092-127.0.0.1:50000-0"
     listener = "PLAINTEXT"
@@ -38,7 +38,7 @@ def a_request(port: Port | None = None) -> Request:
 
 
 def never() -> None:
-    raise AssertionError("nobody waits for room")
+    raise AssertionError("this caller never waits for room")
 
 
 def test_requests_come_out_in_order() -> None:

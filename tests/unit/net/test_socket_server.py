@@ -77,7 +77,7 @@ def test_no_request_of_a_connection_is_delivered_before_the_one_before_is_answer
         peer.send(b"first", b"second")
         first = inbox.next()
         peer.send(b"third")
-        other.send(b"other")  # by the time it arrives, whatever `peer` sent has been looked at
+        other.send(b"other")  # when it arrives, the server has seen everything that `peer` sent
         other_request = inbox.next()
         assert [bytes(request.frame) for request in inbox.requests] == [b"first", b"other"]
         other_request.reply([b""])
@@ -263,7 +263,7 @@ def test_an_answer_that_comes_after_the_handler_failed_is_dropped(bench: Bench) 
         peer.assert_hung_up()
         parked[0].reply([b"late"])
         with connect(server) as other:
-            # Asked twice: by then the late answer has been looked at.
+            # After the second answer, the server has handled the late one.
             assert [other.ask(b"alive") for _ in range(2)] == [b"re:alive"] * 2
     with pytest.raises(BackgroundFailure, match=r"(?s)^1 background failure\n.*after parking"):
         bench.failures.check()
@@ -341,7 +341,7 @@ def test_clients_that_come_and_leave_are_forgotten(bench: Bench, sent: bytes) ->
 def await_fact(holds: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_S
     while not holds():
-        assert time.monotonic() < deadline, f"it did not come true that {what}"
+        assert time.monotonic() < deadline, f"timed out; expected that {what}"
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_answer_harms_nobody(bench: Bench) -> None:
@@ -439,14 +439,14 @@ def test_clients_that_fill_the_broker_do_not_shut_out_the_controller(bench: Benc
 
 
 def test_connections_come_no_faster_than_the_rate_allows(bench: Bench) -> None:
-    """Two a second over a window of ten seconds: the twenty-first is one too many."""
+    """At two per second in a window of ten seconds, the twenty-first is one too many."""
     server = bench.serve(echo, max_connection_creation_rate=2)
     with ExitStack() as stack:
         peers = [stack.enter_context(connect(server)) for _ in range(21)]
         assert [peer.ask(b"x") for peer in peers] == [b"re:x"] * 21
         late = stack.enter_context(connect(server))
         late.send(b"late")
-        assert peers[0].ask(b"x") == b"re:x"  # the acceptor has had its turn
+        assert peers[0].ask(b"x") == b"re:x"  # the acceptor has run in between
         assert server.connection_count == 21
         bench.clock.advance(seconds=1)
         assert late.receive() == b"re:late"
@@ -483,7 +483,7 @@ def test_without_descriptors_a_connection_is_turned_away_and_the_next_one_served
 def test_a_connection_waits_that_cannot_even_be_turned_away(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread has taken the descriptor that the listener gave up to accept and close it."""
+    """Another thread has taken the descriptor that the listener spent to accept and close it."""
     rests = threading.Event()
     logger = logging.getLogger("embedkafka.net.processor")
     monkeypatch.setattr(logger, "warning", lambda *_: rests.set())
@@ -734,7 +734,7 @@ def test_a_kill_refuses_connections_even_while_a_handler_is_busy(bench: Bench) -
 
 
 def await_refusal(port: int) -> None:
-    """Connects again and again, until the kernel says no."""
+    """Connects repeatedly until the kernel refuses."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         try:
@@ -810,7 +810,7 @@ def test_answers_that_come_after_the_end_are_dropped(bench: Bench, end: str) -> 
         getattr(server, end)()
         request.reply([b"too late"])
         request.close_connection()
-        peer.assert_hung_up()  # and nothing was sent before that
+        peer.assert_hung_up()  # with nothing sent before
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
