@@ -1,8 +1,7 @@
-"""Two fixed values for any message in any version, from which golden bytes were made.
+"""Two fixed values for any message in any version, the sources of the golden bytes.
 
-`full` has two elements in every array and every field set, all values different; `sparse` has
-nulls where they are allowed and empty arrays.  Changing a rule here means making
-`golden/kafka_3_9.txt` anew.
+`full` has every field set, two elements in every array, and no value twice; `sparse` has empty
+arrays, and nulls where allowed. A changed rule here requires a new `golden/kafka_3_9.txt`.
 """
 
 from itertools import count

@@ -1,4 +1,4 @@
-"""Whatever bytes a client sends, the answer is a message or a ProtocolError."""
+"""Whatever bytes a client sends, decoding gives a message or a ProtocolError."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.unit.protocol.values import ALL_MESSAGES
 
 
 def telling_versions(cls: type[Any]) -> set[int]:
-    """The oldest, the newest, and those around the change to compact types."""
+    """The oldest, the newest, and those around the switch to compact types."""
     schema = schema_of(cls)
     first, last = schema.versions
     flexible = last if schema.flexible is None else schema.flexible

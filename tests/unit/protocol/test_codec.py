@@ -1,4 +1,4 @@
-"""Nulls, tagged fields, records by reference, and messages behind their version."""
+"""Nulls, tagged fields, records by reference, and fields outside a message's version."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -34,7 +34,7 @@ FETCHED = FetchResponse.Topic.Partition
 
 @dataclass(frozen=True)
 class Sized:
-    """Records that are elsewhere; only their size matters to the codec."""
+    """Records stored elsewhere; the codec needs only their size."""
 
     size: int
 

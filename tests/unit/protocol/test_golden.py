@@ -1,4 +1,4 @@
-"""Byte for byte what Apache Kafka writes, for the versions that kio does not know."""
+"""Our bytes equal Apache Kafka's, in the versions that kio does not know."""
 
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,6 @@
-"""Byte for byte the same as kio, a codec written by others from the same specifications.
+"""Our bytes equal those of kio, an independent codec from the same specifications.
 
-What kio has no messages for is covered by golden bytes.
+Golden bytes cover the messages that kio lacks.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from tests.unit.protocol.values import REQUESTS_AND_RESPONSES, values_of
 
 @cache
 def kio_module(cls: Any, version: int) -> str | None:
-    """Where kio declares the same message, if it does."""
+    """The module in which kio declares the same message, if any."""
     api = schema_of(cls).api
     assert api is not None
     kind = "request" if cls.__name__.endswith("Request") else "response"
@@ -51,7 +51,7 @@ def kio_codec(cls: Any, version: int) -> tuple[Any, Any]:
 
 
 def assert_same(ours: Any, theirs: Any, version: int) -> None:
-    """Field by field: kio has other types for some values, and no unit in the names of times."""
+    """Compares field by field, since kio differs in some types and in the names of times."""
     fields = [f for f in schema_of(type(ours)).fields if f.is_in(version)]
     names = {field.name for field in dataclasses.fields(theirs)}
     assert len(names) == len(fields)
@@ -100,6 +100,6 @@ def test_bytes_are_those_of_kio(cls: Any, data: st.DataObject) -> None:
 
 
 def test_kio_covers_what_it_is_believed_to_cover() -> None:
-    """A kio without its schema modules would make the test above pass without testing."""
+    """Without its schema modules, kio would make the test above pass without testing anything."""
     covered = sum(len(kio_versions(cls)) for cls in REQUESTS_AND_RESPONSES)
     assert covered == 500

@@ -1,4 +1,4 @@
-"""Which messages there are, and that they are loaded only when needed."""
+"""The registry lists all messages and loads them only when needed."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def test_keys_without_messages_are_key_errors() -> None:
 
 
 def loaded_families(statement: str) -> set[str]:
-    """The families that a fresh interpreter has imported after `statement`."""
+    """The message families that a fresh interpreter has imported after `statement`."""
     program = (
         f"{statement}\nimport sys\n"
         "print(*(name.rpartition('.')[2] for name in sys.modules"

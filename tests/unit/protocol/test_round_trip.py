@@ -1,4 +1,4 @@
-"""Every version of every message comes back from its bytes as it was."""
+"""Every version of every message survives a round trip through its bytes."""
 
 from typing import Any
 

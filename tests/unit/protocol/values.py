@@ -53,7 +53,7 @@ _VARIABLE: dict[Variable, st.SearchStrategy[Any]] = {
     Variable.RECORDS: st.one_of(st.binary(max_size=8), st.just(b"long" * 5000)).map(memoryview),
 }
 
-# Kafka keeps codes, durations and times in plain integers, kio in types of narrower range.
+# Kafka has plain integers for codes, durations and times; kio has types of narrower range.
 _KNOWN_CODES = st.sampled_from([int(code) for code in ErrorCode])
 _DURATIONS = st.integers(-(2**31), 2**31 - 1)
 _TIMES = st.integers(0, 2**41)
@@ -61,7 +61,7 @@ _TIMES = st.integers(0, 2**41)
 
 @cache
 def values_of(cls: Any, version: int) -> st.SearchStrategy[Any]:
-    """Instances with every field of `version` drawn, and the others left at their defaults."""
+    """Instances with every field of `version` drawn and all others at their defaults."""
     return st.builds(
         cls,
         **{
