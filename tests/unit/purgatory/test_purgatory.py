@@ -1,4 +1,4 @@
-"""Operations and the lists in which they wait."""
+"""Operations, and the watch lists in which they wait."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ TIMEOUT_MS = 500
 
 
 class Operation(DelayedOperation):
-    """Completes when `ready`; counts everything."""
+    """Completes once it is `ready`, and counts its calls."""
 
     def __init__(self, delay_ms: float = TIMEOUT_MS, *, ready: bool = False) -> None:
         super().__init__(delay_ms)
@@ -95,7 +95,7 @@ def test_a_change_completes_what_waits_under_its_key(
 
 
 class Broken(Operation):
-    """Fails to answer."""
+    """Raises when it answers."""
 
     def on_complete(self) -> None:
         super().on_complete()
@@ -103,7 +103,7 @@ class Broken(Operation):
 
 
 class Undecided(Operation):
-    """Fails to decide."""
+    """Raises when it decides."""
 
     def try_complete(self) -> bool:
         if self.ready:
@@ -238,7 +238,7 @@ def test_after_shutdown_operations_do_not_wait(purgatory: Purgatory[Operation]) 
 def test_answering_happens_with_no_lock_of_the_operation_held(
     purgatory: Purgatory[Operation],
 ) -> None:
-    """It may complete other operations, whose locks have the same rank, and take any lock."""
+    """An answer may complete other operations, whose locks rank the same, and take any lock."""
     second = Operation()
     purgatory.try_complete_else_watch(second, ["second"])
 
@@ -288,7 +288,7 @@ def test_a_failing_decision_leaves_the_operation_waiting(purgatory: Purgatory[Op
 
 
 class Slow(Operation):
-    """Stops inside `try_complete` until the test lets it go on."""
+    """Blocks in `try_complete` until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -318,7 +318,7 @@ def test_a_change_while_another_thread_decides_is_not_lost() -> None:
     decider = in_thread(operation.maybe_try_complete)
     assert operation.deciding.wait(WAIT_S)
     operation.ready = True
-    assert not operation.maybe_try_complete(), "it must not wait for the other thread"
+    assert not operation.maybe_try_complete(), "this thread must not wait for the other"
     operation.go_on.set()
     decider.join(WAIT_S)
     assert operation.completions == 1

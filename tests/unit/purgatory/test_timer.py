@@ -22,7 +22,7 @@ class Bench:
         self.ran: list[str] = []
 
     def add(self, delay_ms: float, name: str) -> threading.Event:
-        """An event set when the callback has run."""
+        """Adds a callback; returns an event that is set when it has run."""
         ran = threading.Event()
 
         def callback() -> None:
@@ -33,7 +33,7 @@ class Bench:
         return ran
 
     def settle(self) -> None:
-        """Returns when the thread has seen the clock: it runs a callback of the next tick."""
+        """Waits until the thread has seen the clock, by a callback on the next tick."""
         ran = self.add(1, "settle")
         self.clock.advance(1)
         assert ran.wait(WAIT_S)
@@ -156,7 +156,7 @@ def test_a_callback_may_shut_its_timer_down(bench: Any) -> None:
 
 
 class SleepRecorder(SystemClock):
-    """Notes until when the timer sleeps, each time it goes to sleep."""
+    """Records the deadline each time the timer goes to sleep."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,8 +181,8 @@ def test_a_timer_wakes_for_its_buckets_only_and_then_sleeps_without_limit() -> N
     assert ran.wait(WAIT_S)
     assert clock.idle.wait(WAIT_S)
     timer.shutdown()
-    # The bucket of 20 ms that it came from, and the one of 1 ms that it moved to; on a busy machine
-    # it may oversleep either.
+    # The task's first bucket of 20 ms and the bucket of 1 ms it moved to; on a busy machine the
+    # timer may oversleep either.
     assert len(set(clock.sleeps_until_ms)) <= 2
     assert all(until_ms <= task.deadline_ms for until_ms in clock.sleeps_until_ms)
 

@@ -1,4 +1,4 @@
-"""The wheel against a sorted list of deadlines."""
+"""The wheel, compared with a sorted list of deadlines."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ def test_a_wheel_that_idled_for_days_places_short_delays_exactly() -> None:
 
 
 def test_a_short_delay_is_not_late_behind_a_long_one() -> None:
-    """The long task keeps the wheel from skipping ahead: the short one starts on a high level."""
+    """The long task keeps the wheel from skipping ahead; the short one starts on a high level."""
     wheel, _ = a_wheel(10_000)
     now_ms = START_MS + 9_000
     short = Task(now_ms + 2)
