@@ -1,4 +1,4 @@
-"""Batches of magic 2: what is built is read back, what is damaged is noticed."""
+"""Batches of magic 2: they survive a round trip, and damage is noticed."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ NEW_RECORDS = st.lists(
     st.tuples(TIMESTAMPS, MAYBE_BYTES, MAYBE_BYTES, HEADERS), min_size=1, max_size=20
 )
 
-# Spelled out from the format: one record, key "k", value "v", header "h" with 0x01; crc zeroed.
+# Written by hand from the format: one record, key "k", value "v", header "h" with 0x01; crc zeroed.
 GOLDEN = (
     "0000000000000000"
     "0000003e"

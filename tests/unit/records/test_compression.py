@@ -1,4 +1,4 @@
-"""The five codecs, and the two formats that are Kafka's own."""
+"""The five codecs, and the two formats that are specific to Kafka."""
 
 import gzip
 
@@ -46,7 +46,7 @@ def test_levels_are_accepted(codec: Compression, level: int) -> None:
         (codec, damage)
         for codec in COMPRESSED
         for damage in ("cut", "garbage", "empty")
-        if (codec, damage) != (Compression.ZSTD, "empty")  # no frame at all is no data at all
+        if (codec, damage) != (Compression.ZSTD, "empty")  # for zstd, no frame means no data
     ],
 )
 def test_data_that_cannot_be_read_is_a_corrupt_message(codec: Compression, damage: str) -> None:

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1, and the way from and to magic 2."""
+"""Message sets of magic 0 and 1, and conversion from and to magic 2."""
 
 import gzip
 import struct
@@ -202,7 +202,7 @@ def test_up_conversion_makes_one_batch_at_new_offsets(
     ]
 
 
-# Five records as kafka-clients 3.9.0 wrote them, by magic and codec.
+# Five records as kafka-clients 3.9.0 writes them, by magic and codec.
 JAVA = {
     (0, Compression.LZ4): (
         "000000000000002c000000a371cdf5620003ffffffff0000009504224d1860401a860000001200010091"

@@ -1,4 +1,4 @@
-"""Zigzag varints against their definition."""
+"""Zigzag varints, compared with their definition."""
 
 import pytest
 from hypothesis import given

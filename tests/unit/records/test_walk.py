@@ -1,4 +1,4 @@
-"""Walking over records: what a quick look and a slow one see is the same, whatever the bytes."""
+"""Walks over records: the fast path and the slow path agree on any bytes."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def payload_of(records: Any) -> bytes:
 
 
 def cut(payload: bytes, size: int) -> Iterator[bytes]:
-    """Pieces of `size` bytes; with 1, no record is seen in one piece."""
+    """Pieces of `size` bytes; with 1, no record arrives in one piece."""
     return (payload[start : start + size] for start in range(0, len(payload), size))
 
 
