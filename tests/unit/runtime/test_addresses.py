@@ -1,4 +1,4 @@
-"""Hosts and ports as one text."""
+"""Hosts and ports in one string."""
 
 import pytest
 

@@ -42,7 +42,7 @@ def test_a_jump_ends_a_long_wait(clock: Any) -> None:
     thread = threading.Thread(target=wait_a_day)
     thread.start()
     clock.advance(86_400_001)
-    clock.advance(86_400_001)  # the first may come before the thread has read the clock
+    clock.advance(86_400_001)  # the first may precede the thread's look at the clock
     thread.join(10)
     assert outcomes == ["deadline passed"]
 

@@ -1,4 +1,4 @@
-"""Locks on directories: one holder at a time, of whatever process, for as long as it lives."""
+"""Directory locks: one holder at a time, in whatever process, for as long as it lives."""
 
 import gc
 import os
@@ -24,7 +24,7 @@ print("locked", flush=True)
 sys.stdin.read()
 """
 
-#: As Java's FileChannel.tryLock does it: a POSIX lock on the whole file, nothing written.
+#: Locks as Java's FileChannel.tryLock does: a POSIX lock on the whole file, nothing written.
 TRIES = """
 import fcntl, sys
 with open(sys.argv[1] + "/.lock", "r+b") as file:
@@ -56,13 +56,13 @@ def test_a_lock_keeps_out_the_rest_of_the_process(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DirectoryInUse, match="in use by this process already"):
             FILES.lock_directory(tmp_path)
-    assert refuses_others(tmp_path), "the refusals have not ended it"
+    assert refuses_others(tmp_path), "a refusal must not release the lock"
     lock.release()
     lock.release()
     assert not refuses_others(tmp_path)
     again = FILES.lock_directory(tmp_path)
     lock.release()
-    assert refuses_others(tmp_path), "a lock that was released lets go of no other"
+    assert refuses_others(tmp_path), "a second release must not affect another lock"
     again.release()
 
 

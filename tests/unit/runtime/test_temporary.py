@@ -1,4 +1,4 @@
-"""Temporary directories go with their process, or with the next one's start."""
+"""Temporary directories disappear with their process, or at the next process's start."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Owner:
-    """Another process, and the directory that it has made."""
+    """Another process, with the directory it has created."""
 
     process: subprocess.Popen[str]
     directory: str
@@ -69,7 +69,7 @@ def test_the_directory_of_a_dead_process_is_swept_and_that_of_a_living_one_is_no
     mine = TemporaryDirectory()
     assert list(tmp_path.iterdir()) == [mine.path]
     sweep(tmp_path)
-    assert list(tmp_path.iterdir()) == [mine.path], "its own are not swept"
+    assert list(tmp_path.iterdir()) == [mine.path], "a process must not sweep its own directories"
     mine.remove()
 
 

@@ -1,4 +1,4 @@
-"""Values do what the standard library's data classes do, for as much as is used of them."""
+"""Values behave like the standard library's data classes in every feature we use."""
 
 import copy
 import dataclasses
@@ -13,7 +13,7 @@ from embedkafka.runtime import values
 
 @values.dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What somebody wants."""
+    """An order, as an example."""
 
     sku: str
     quantity: int = 1
@@ -22,7 +22,7 @@ class Order:
 
     def __post_init__(self) -> None:
         if self.quantity < 1:
-            raise ValueError("nothing is ordered")
+            raise ValueError("quantity must be positive")
 
     @property
     def is_large(self) -> bool:
@@ -51,7 +51,7 @@ def test_fields_come_from_arguments_defaults_and_factories() -> None:
     assert Order(sku="a").notes is not order.notes
     assert Point(1, 2) == Point(y=2, x=1)
     assert Order(sku="a", quantity=11).is_large
-    assert Order.__doc__ == "What somebody wants."
+    assert Order.__doc__ == "An order, as an example."
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_wrong_arguments_are_refused_by_name(make: Callable[[Any], object], word
 
 
 def test_what_is_checked_after_construction_is_checked_in_copies_too() -> None:
-    with pytest.raises(ValueError, match="nothing is ordered"):
+    with pytest.raises(ValueError, match="quantity must be positive"):
         Order(sku="a", quantity=0)
-    with pytest.raises(ValueError, match="nothing is ordered"):
+    with pytest.raises(ValueError, match="quantity must be positive"):
         values.replace(Order(sku="a"), quantity=0)
 
 
@@ -104,7 +104,7 @@ def test_positional_fields_can_be_matched() -> None:
         case Point(x, y):
             assert (x, y) == (1, 2)
         case _:
-            pytest.fail("it is a point")
+            pytest.fail("Point did not match")
 
 
 @pytest.mark.parametrize("value", [Order(sku="a", notes=["b"]), Point(1), Counter(3), Nothing()])
@@ -125,7 +125,7 @@ def test_what_would_go_wrong_later_is_refused_when_it_is_declared() -> None:
 
         @values.dataclass(slots=True)
         class Shared:
-            items: list[int] = []  # the point
+            items: list[int] = []  # what the test is about
 
     with pytest.raises(AssertionError, match="values do not"):
 
