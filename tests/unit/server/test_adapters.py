@@ -1,4 +1,4 @@
-"""The broker's parts as its other parts see them."""
+"""The adapters between a broker's parts."""
 
 from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
 from embedkafka.runtime.clock import ManualClock
@@ -32,7 +32,7 @@ def test_a_broker_is_informed_when_it_was_told_everything_in_this_registration()
     assert not leaders.is_informed
     cache.update(update(FULL, broker_epoch=7))
     assert leaders.is_informed
-    registered_in.append(9)  # its session had expired
+    registered_in.append(9)  # its session expired, and it registered again
     assert not leaders.is_informed
     cache.update(update(INCREMENTAL, broker_epoch=9))
     assert not leaders.is_informed
@@ -56,7 +56,7 @@ def test_a_lost_directory_is_told_in_the_background_once_the_session_is_back() -
     events = DiskFailures(BrokerId(7), zk, later)
     session.pause()
     events.on_log_dir_failure("/disk", [])
-    session.resume()  # whose thread may be ZooKeeper's own
+    session.resume()  # on a thread that may be ZooKeeper's
     assert zk.log_dir_events() == {}
     (task,) = later.pending
     task.run()

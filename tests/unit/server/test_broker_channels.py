@@ -18,7 +18,7 @@ AWAIT_S = 10
 
 
 class Network:
-    """A transport to brokers that refuse connections, or keep whoever calls waiting."""
+    """A transport to brokers that refuse connections or keep callers waiting."""
 
     def __init__(self) -> None:
         self.attempts: list[tuple[str, int]] = []
@@ -32,7 +32,7 @@ class Network:
         self.attempts.append((host, port))
         self.attempted.set()
         self.answer.wait(AWAIT_S)
-        raise ConnectionRefusedError(f"nobody at {host}:{port}")
+        raise ConnectionRefusedError(f"no broker at {host}:{port}")
 
 
 class Replies:
@@ -62,7 +62,7 @@ def endpoints() -> dict[int, Endpoint]:
 def channels(network: Network, endpoints: dict[int, Endpoint]) -> Iterator[BrokerChannels]:
     find = SimpleNamespace(find_endpoint=lambda broker, listener: endpoints.get(broker))
     failures = Failures()
-    metadata = cast(MetadataCache, SimpleNamespace(snapshot=find))  # all that channels look at
+    metadata = cast(MetadataCache, SimpleNamespace(snapshot=find))  # all that channels use
     channels = BrokerChannels("ek-b1-test", metadata, "PLAINTEXT", SystemClock(), failures, network)
     yield channels
     network.answer.set()
@@ -80,7 +80,7 @@ def test_a_broker_that_refuses_is_as_good_as_none(
         channels.send(BrokerId(2), REQUEST, 2, replies)
         replies.await_one()
     assert replies.all == [None, None]
-    assert network.attempts == [("b2", 9092)] * 2, "each request tries anew"
+    assert network.attempts == [("b2", 9092)] * 2, "each request should try again"
 
 
 def test_a_broker_that_nobody_knows_needs_no_thread(channels: BrokerChannels) -> None:

@@ -1,4 +1,4 @@
-"""Whom a client is sent to when it asks the wrong broker."""
+"""The leader that a client is sent to when it asks the wrong broker."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -22,7 +22,7 @@ def found(
     )
     snapshot = MetadataSnapshot(topics={TP.topic: {TP.partition: info}})
     broker = SimpleNamespace(metadata=SimpleNamespace(snapshot=snapshot))
-    return find_leader(cast(Broker, broker), TP, error)  # all of a broker that it looks at
+    return find_leader(cast(Broker, broker), TP, error)  # all it uses of a broker
 
 
 def test_the_leader_and_its_epoch_are_told() -> None:
@@ -32,7 +32,7 @@ def test_the_leader_and_its_epoch_are_told() -> None:
 
 @pytest.mark.parametrize("nobody", [NO_LEADER, LEADER_DURING_DELETE])
 def test_an_epoch_without_a_leader_is_not_told(nobody: int) -> None:
-    """librdkafka 2.16 makes a leader of it."""
+    """librdkafka 2.16 would take it for a leader."""
     assert found(nobody) is None
 
 

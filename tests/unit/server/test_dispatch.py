@@ -1,4 +1,4 @@
-"""How a request's failure is told, whichever thread it happens on."""
+"""How the failure of a request is reported, on whichever thread it happens."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
@@ -17,7 +17,7 @@ from embedkafka.zk.store import ConnectionLoss
 
 
 class NotedRequest:
-    """Notes how it was answered."""
+    """Records how it was answered."""
 
     connection_id = "client"
 
@@ -34,7 +34,7 @@ class NotedRequest:
 
 def a_context(request: NotedRequest, api_key: ApiKey, failures: Failures) -> RequestContext:
     header = RequestHeader(api_key, 4, 1, None)
-    return RequestContext(cast(Request, request), header, failures)  # all that is done to it here
+    return RequestContext(cast(Request, request), header, failures)  # all it uses of a request
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Handler threads that come and go while requests do."""
+"""Handler threads that start and end while requests arrive."""
 
 import threading
 
@@ -25,10 +25,10 @@ def test_a_pool_grows_and_shrinks_while_it_runs() -> None:
     for _ in range(3):
         channel.offer(a_request(), never)
     for _ in range(3):
-        assert busy.acquire(timeout=WAIT_S)  # three at once: there are three threads
+        assert busy.acquire(timeout=WAIT_S)  # three at once, so there are three threads
     pool.resize(0)
     go_on.set()
-    pool.join()  # the channel is open: it was the new size that ended them
+    pool.join()  # the channel is still open, so the new size ended them
     failures.check()
 
 

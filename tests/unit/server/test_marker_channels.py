@@ -18,7 +18,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Bench:
-    """A store in which topic `t` has one partition, and a broker that knows nothing of it yet."""
+    """A store in which topic `t` has one partition, and a broker without metadata of it."""
 
     def __init__(self) -> None:
         clock = ManualClock()
@@ -74,7 +74,7 @@ def test_a_partition_without_a_leader_waits_for_one(bench: Bench) -> None:
 
 def test_a_partition_that_the_store_does_not_have_was_deleted(bench: Bench) -> None:
     assert bench.sender.find_leader(TopicPartition("u", 0)) is None
-    assert bench.sender.find_leader(T1) is None  # its topic came back with fewer partitions
+    assert bench.sender.find_leader(T1) is None  # its topic was re-created with fewer partitions
 
 
 def test_a_partition_that_is_being_deleted_is_gone_once_the_controller_says_so(

@@ -1,4 +1,4 @@
-"""What a broker knows of the cluster: changes are merged, everything replaces everything."""
+"""A broker's view of the cluster: changes are merged, a full update replaces everything."""
 
 import uuid
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 
 @pytest.fixture
 def cache() -> MetadataCache:
-    """One that knows `orders` with two partitions, and `payments`."""
+    """A cache with two partitions of `orders`, and `payments`."""
     cache = MetadataCache()
     cache.update(update(topic("orders", 2), topic("payments", 1, topic_id=uuid.UUID(int=3))))
     return cache
@@ -92,14 +92,14 @@ def test_a_topic_has_leaders_when_each_partition_has_a_live_one() -> None:
     cache.update(update(topic("orders", 2), topic("payments", 1, leader=2), alive=[1]))
     snapshot = cache.snapshot
     assert snapshot.has_leaders("orders", 2)
-    assert not snapshot.has_leaders("orders", 3), "it is still growing"
+    assert not snapshot.has_leaders("orders", 3), "a partition is still missing"
     assert not snapshot.has_leaders("payments", 1), "its leader is dead"
     assert not snapshot.has_leaders("unknown", 1)
 
 
 def test_a_snapshot_tells_for_which_registration_it_is_everything(cache: MetadataCache) -> None:
     cache.update(update(broker_epoch=8))
-    assert cache.snapshot.broker_epoch == -1, "a change is not everything"
+    assert cache.snapshot.broker_epoch == -1, "an incremental update must not count as full"
     cache.update(update(type=FULL, broker_epoch=9))
     cache.update(update(broker_epoch=9))
     assert cache.snapshot.broker_epoch == 9

@@ -31,7 +31,7 @@ ME, OTHER = BrokerId(1), BrokerId(2)
 
 
 class Logs:
-    """HostedPartitions and their logs: what was begun and confirmed, by partition."""
+    """Stands in for HostedPartitions and their logs; records verifications by partition."""
 
     def __init__(self) -> None:
         self.open: set[TopicPartition] = set()
@@ -64,7 +64,7 @@ class _Log:
 
 
 class Coordinators:
-    """The own coordinator and the channels to others; answers come when the test says so."""
+    """The broker's coordinator and the channels to others; the test gives the answers."""
 
     def __init__(self) -> None:
         self.questions: list[tuple[int, AddPartitionsToTxnRequest.Transaction, OnDone]] = []
@@ -84,7 +84,7 @@ class Coordinators:
         self.questions.append((broker_id, request.transactions[0], reply))
 
     def answer(self, *codes: ErrorCode, strict: bool = True) -> None:
-        """Answers the oldest question with a code per partition, or, not `strict`, for some."""
+        """Answers the oldest request with one code per partition, or for some if not `strict`."""
         _, transaction, reply = self.questions.pop(0)
         result_type = AddPartitionsToTxnResponse.Transaction
         (topic,) = transaction.topics
@@ -111,7 +111,7 @@ class Bench:
         self.tasks = ManualScheduler(self.clock)
         config = SimpleNamespace(flag=self.settings.get, integer=self.settings.get)
         metadata = SimpleNamespace(snapshot=SimpleNamespace(find_partition=self._find))
-        # Each stand-in has what verification uses of the part.
+        # Each stand-in has the methods that verification uses.
         self.verification = TxnVerification(
             ME,
             cast(DynamicConfig, SimpleNamespace(broker=config)),

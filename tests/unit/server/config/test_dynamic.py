@@ -1,4 +1,4 @@
-"""Settings that change while a broker runs, and the notifications that tell of it."""
+"""Settings that change while a broker runs, and the notifications of it."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ from embedkafka.zk.memory import MemoryZk
 
 
 class Background:
-    """Keeps what is to be done until a test does it."""
+    """Keeps tasks until a test runs them."""
 
     def __init__(self) -> None:
         self.tasks: list[Callable[[], None]] = []
@@ -46,7 +46,7 @@ def admin(server: MemoryZk, clock: ManualClock) -> KafkaZk:
 
 
 class Follower:
-    """One broker's settings; it hears of changes when it runs."""
+    """One broker's settings; it learns of changes when its background runs."""
 
     def __init__(self, server: MemoryZk, clock: ManualClock, broker_id: int) -> None:
         self.background = Background()
@@ -93,6 +93,8 @@ def test_a_broker_that_missed_a_notification_reads_everything(
     quick.background.run()
     admin.set_config("topics", "payments", {})
     quick.background.run()
-    assert notifications(admin) == [1], "the one about orders is gone before the other read it"
+    assert notifications(admin) == [1], (
+        "the notification about orders is purged before `slow` reads it"
+    )
     slow.background.run()
     assert slow.segment_bytes == quick.segment_bytes == 20_000_000

@@ -1,4 +1,4 @@
-"""Replica placement against what Kafka's own assignment gives."""
+"""Replica placement, compared with Kafka's own assignments."""
 
 from random import Random
 
