@@ -1,4 +1,4 @@
-"""A pretended machine: a Spark, a home, a cache and a PATH, all in one temporary folder."""
+"""A simulated machine: a Spark, a home, a cache and a PATH, all in one temporary folder."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from tests.doubles.class_files import JavaClass, write_jar
 CLIENTS = "3.9.0"
 POOL = "2.12.0"
 
-#: Stands in for `mvn`: notes each call, and copies jars from the repository beside it.
+#: Stands in for `mvn`: records each call and copies jars from the repository beside it.
 FAKE_MAVEN = """#!{python}
 import pathlib, re, shutil, sys
 here = pathlib.Path(__file__).parent
@@ -85,7 +85,7 @@ class Machine:
         return {"kafka-clients": CLIENTS, "commons-pool2": POOL}.get(artifact.name, release)
 
     def fill_flat(self, folder: Path, release: str) -> list[Path]:
-        """All four jars side by side."""
+        """Writes all four jars side by side."""
         return [
             self.make_jar(folder / artifact.jar_name(self.release_of(artifact, release)), artifact)
             for artifact in self.artifacts
@@ -104,7 +104,7 @@ class Machine:
             self.make_jar(folder / artifact.jar_name(version), artifact)
 
     def install_maven(self, *known: str) -> None:
-        """A `mvn` that can fetch these, each `artifact-release`; with none it has no network."""
+        """Installs a `mvn` that can fetch each of these, or, without any, has no network."""
         repository = self.bin / "repository"
         shutil.rmtree(repository, ignore_errors=True)
         companions = [a.jar_name(self.release_of(a, "")) for a in self.artifacts[2:]]
@@ -116,11 +116,11 @@ class Machine:
         script.chmod(0o755)
 
     def needs(self, jar_name: str, *classes: str) -> None:
-        """The jars of this name that are made from now on refer to these classes of Spark."""
+        """Makes future jars of this name refer to these Spark classes."""
         self.needed[jar_name] = classes
 
     def make_jar(self, path: Path, artifact: Artifact) -> Path:
-        """A jar with one class; the connector's refers to the token provider's."""
+        """Writes a jar with one class; the connector's refers to the token provider's."""
         name = artifact.marker.removesuffix(".class")
         used = [CONF.name, *self.needed.get(path.name, ())]
         if artifact == self.artifacts[0]:

@@ -1,4 +1,4 @@
-"""What a session is told, and what a user is told when there is none. No JVM starts here."""
+"""The settings of a session, and the errors when there can be none. No JVM starts here."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ except SparkStartFailed as failed:
 
 @pytest.fixture
 def settings(machine: Machine, tmp_path: Path) -> Any:
-    """The settings for a connector whose last jar lies among Spark's own."""
+    """The settings for a connector whose last jar is among Spark's own."""
     machine.fill_flat(tmp_path / "given", "4.0.0")
     own = machine.spark_jars / "commons-pool2-2.12.0.jar"
     jars = (tmp_path / "given" / "kafka-clients-3.9.0.jar", own)
@@ -69,7 +69,7 @@ def test_java_options_and_class_path_are_added_to_ours(settings: Any) -> None:
 
 
 def start(given: Any, **environ: Any) -> Any:
-    """Starts a session in a process of its own and returns what it printed."""
+    """Starts a session in a separate process and returns its output."""
     kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     done = subprocess.run(
         [sys.executable, "-c", START, *map(str, given)],
@@ -85,7 +85,7 @@ def start(given: Any, **environ: Any) -> Any:
 
 @pytest.fixture
 def real_spark_jars(machine: Machine, tmp_path: Path) -> Any:
-    """Jars that pass the checks beside the PySpark that is really installed."""
+    """Jars that pass the checks beside the installed PySpark."""
     installed = require_installed_spark({})
     if installed.scala != machine.scala:
         pytest.skip(f"the installed Spark has Scala {installed.scala}")

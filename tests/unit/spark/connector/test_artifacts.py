@@ -1,4 +1,4 @@
-"""Releases and names of jars, as values."""
+"""Releases and jar names, as values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a class file says about itself and others."""
+"""The declarations and references in a class file."""
 
 import pytest
 

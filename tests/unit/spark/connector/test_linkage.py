@@ -33,7 +33,7 @@ def cache(tmp_path: Path) -> JarCache:
 
 @pytest.fixture
 def scan(tmp_path: Path, spark: InstalledSpark, cache: JarCache) -> Scan:
-    """What a connector of one class lacks with a Spark of these classes."""
+    """Returns the reference that a connector of one class lacks in a Spark of these classes."""
 
     def scan(
         connector: JavaClass, *of_spark: JavaClass, tokens: Sequence[JavaClass] = ()
