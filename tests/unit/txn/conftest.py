@@ -1,4 +1,4 @@
-"""The transaction coordinator on a bench, without threads."""
+"""The transaction coordinator on a bench without threads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ from tests.unit.coordinator.bench import Bench
 
 
 class Leaders:
-    """MarkerTransport: every partition is led by broker 1 unless told otherwise."""
+    """A MarkerTransport in which broker 1 leads every partition without an entry in `leaders`."""
 
     def __init__(self) -> None:
         self.leaders: dict[TopicPartition, int] = {}
@@ -88,7 +88,7 @@ class Leaders:
         return queue.pop(0) if queue else ErrorCode.NONE
 
     def markers(self) -> list[tuple[int, int, int, bool, set[tuple[str, int]]]]:
-        """What was sent, as (broker, producer id, epoch, committed, partitions)."""
+        """The markers sent, as (broker, producer id, epoch, committed, partitions)."""
         return [
             (
                 broker,
@@ -118,7 +118,7 @@ class Blocks:
 
 
 class Coordinator(Bench):
-    """The transaction service, and short ways to send requests."""
+    """The transaction service, with shortcuts for its requests."""
 
     service: TxnService
 
@@ -177,7 +177,7 @@ class Coordinator(Bench):
         version: Any = 3,
         verify_only: bool = False,
     ) -> ErrorCode:
-        """The error of the first partition."""
+        """Adds partitions; returns the error of the first one."""
         topics = [
             AddPartitionsToTxnRequest.Transaction.Topic(name=topic, partitions=[partition])
             for topic, partition in partitions

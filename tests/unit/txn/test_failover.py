@@ -1,4 +1,4 @@
-"""Records, loading, and the property that loading equals living."""
+"""Stored records, loading, and the rule that a loaded shard equals a live one."""
 
 import struct
 from dataclasses import replace
@@ -249,7 +249,7 @@ def test_loading_equals_living(new_coordinator: type[Coordinator], script: Any) 
     loaded = live.successor()
 
     def durable(coordinator: Coordinator) -> dict[Any, Any]:
-        # The last epoch is not stored; an id whose first step failed is not stored either.
+        # The last epoch is not stored, and neither is an id whose first step failed.
         return {
             t.transactional_id: replace(t, last_producer_epoch=NO_PRODUCER_EPOCH)
             for t in coordinator.shard().transactions()

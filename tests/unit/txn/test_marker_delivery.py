@@ -198,7 +198,7 @@ def test_answers_to_a_former_life_are_ignored(coordinator: Coordinator) -> None:
     ending(coordinator, T0)
     coordinator.service.coordinator.on_leading(0, 7)
     coordinator.loop.run()
-    assert len(coordinator.leaders.held) == 1  # the second life waits for the broker
+    assert len(coordinator.leaders.held) == 1  # the second term waits for the broker's answer
     coordinator.leaders.release()
     coordinator.loop.run()
     epochs = [r.markers[0].coordinator_epoch for _, r in coordinator.leaders.requests]

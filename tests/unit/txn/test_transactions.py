@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 
 
 def ongoing(coordinator: Coordinator, *partitions: Any) -> Any:
-    """A producer with an open transaction over `partitions` (T0 when none are given)."""
+    """Opens a transaction over `partitions` (T0 by default); returns its producer."""
     producer = coordinator.init().producer
     assert coordinator.add(producer, *(partitions or (T0,))) is ErrorCode.NONE
     return producer
@@ -68,7 +68,7 @@ def test_a_producer_that_recovers_bumps_its_own_epoch(coordinator: Coordinator) 
     producer = coordinator.init().producer
     bumped = coordinator.init(producer=producer).producer
     assert bumped == (1000, 1)
-    assert coordinator.init(producer=producer).producer == bumped  # the answer was lost
+    assert coordinator.init(producer=producer).producer == bumped  # a retry after a lost answer
     assert coordinator.init(producer=bumped).producer == (1000, 2)
     assert coordinator.init(producer=producer).error is ErrorCode.PRODUCER_FENCED
     assert coordinator.init(producer=producer, version=3).error is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -133,7 +133,7 @@ def test_requests_meet_a_start_in_progress(coordinator: Coordinator) -> None:
 
 
 def exhaust(coordinator: Coordinator) -> tuple[Any, Any]:
-    """Makes the producer of `tx` use the last epoch a client may have."""
+    """Gives the producer of `tx` the last epoch that a client may have."""
     coordinator.init()
     entry = coordinator.shard()._entries["tx"]
     entry.current = replace(entry.current, producer_epoch=LAST_EPOCH)
@@ -471,7 +471,7 @@ def test_only_the_last_epoch_of_the_former_producer_id_can_retry_its_end(
     assert late.error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-# Time
+# Timeouts
 
 
 @pytest.fixture
@@ -590,7 +590,7 @@ def test_an_id_on_its_way_out_takes_no_requests(timed: Any) -> None:
     assert timed.init("idle").producer == (1001, 0)
 
 
-# Administration
+# Admin requests
 
 
 def describe(coordinator: Coordinator, transactional_id: Any) -> Any:
