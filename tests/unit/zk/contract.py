@@ -1,8 +1,8 @@
-"""What every `ZkStore` must do, as one class of tests that any store can be put under.
+"""The contract of every `ZkStore`, as one class of tests.
 
-A test module subclasses `ZkStoreContract` and provides the fixture `ensemble`, an `Ensemble`
-whose sessions share one tree. `test_memory_contract.py` runs it in process; a cluster test runs
-the same body on a real ZooKeeper.
+A test module subclasses `ZkStoreContract` and provides the fixture `ensemble`, an `Ensemble` whose
+sessions share one tree. `test_memory_contract.py` runs it in process; a cluster test runs the same
+body on a real ZooKeeper.
 """
 
 import threading
@@ -33,7 +33,7 @@ class Ensemble(Protocol):
 
 
 class Seen:
-    """A watch that keeps what it was told; a store may tell it on another thread."""
+    """A watch that keeps its events, which may arrive on another thread."""
 
     def __init__(self) -> None:
         self.events: list[WatchEvent] = []

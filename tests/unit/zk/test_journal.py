@@ -1,4 +1,4 @@
-"""The tree on disk: every change is there at once, whatever moment the process dies at."""
+"""The tree on disk: every change is there at once, whenever the process dies."""
 
 import json
 import random
@@ -34,17 +34,17 @@ def open_server(directory: Path, failures: Failures, files: SystemFiles | None =
 
 
 def content(server: MemoryZk) -> Nodes:
-    """Every znode that outlives its session, with all its numbers."""
+    """Every persistent znode, with all its numbers."""
     return json.loads(server.snapshot())["nodes"]
 
 
 def numbers_apart(nodes: Nodes) -> Nodes:
-    """What a crash may change: the parents of ephemeral znodes saw those go."""
+    """Leaves out the number that a crash may change: expiring ephemerals touch their parents."""
     return [{key: value for key, value in node.items() if key != "pzxid"} for node in nodes]
 
 
 def reopened(directory: Path, failures: Failures) -> Nodes:
-    """What a process finds that starts after this one was killed."""
+    """The content that the next process finds after this one was killed."""
     return numbers_apart(content(open_server(directory, failures)))
 
 
@@ -98,7 +98,7 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path, failures: Failures, kept: i
     with path.open("r+b") as file:
         file.truncate(size + kept)
     assert reopened(tmp_path, failures) == expected
-    assert path.read_bytes() == b"", "the next line does not follow half a line"
+    assert path.read_bytes() == b"", "the torn line should be cut off"
 
 
 def test_a_damaged_line_before_the_last_is_refused(tmp_path: Path, failures: Failures) -> None:
@@ -124,7 +124,7 @@ def test_a_process_killed_between_tree_and_journal_repeats_nothing(
     session.create("/a/n-", sequence=True)
     lines = (tmp_path / JOURNAL_FILE).read_bytes()
     expected = reopened(tmp_path, failures)
-    (tmp_path / JOURNAL_FILE).write_bytes(lines)  # the tree is whole, the journal not yet cut
+    (tmp_path / JOURNAL_FILE).write_bytes(lines)  # the tree is written, but the journal not yet cut
     assert reopened(tmp_path, failures) == expected
 
 

@@ -68,7 +68,7 @@ def test_the_first_cluster_id_stays(zk: KafkaZk) -> None:
 def test_a_registered_broker_is_listed_with_its_epoch(server: MemoryZk, zk: KafkaZk) -> None:
     epoch = zk.register_broker(INFO)
     assert connect(server).brokers() == {1: (INFO, epoch)}
-    assert zk.register_broker(INFO) == epoch, "our own registration, tried again"
+    assert zk.register_broker(INFO) == epoch, "a repeated registration should succeed"
 
 
 def test_two_brokers_cannot_have_one_id(server: MemoryZk, zk: KafkaZk) -> None:
@@ -210,7 +210,7 @@ def test_an_update_that_lost_the_race_is_returned_for_retry(zk: KafkaZk) -> None
 
 @pytest.fixture
 def alone(zk: KafkaZk) -> LeaderAndIsr:
-    """`orders-0` is led by broker 1, its only in-sync replica."""
+    """Makes broker 1 leader and only in-sync replica of `orders-0`."""
     _, version = zk.register_controller_and_increment_epoch(1)
     zk.create_topic("orders", {0: [1, 2]}, topic_id=None, config={})
     state = LeaderAndIsr(leader=1, isr=(1,))
@@ -265,7 +265,7 @@ def test_who_joins_an_isr_must_live_the_life_in_which_it_was_seen(
 def test_who_has_joined_and_gone_is_in_the_isr_still(
     zk: KafkaZk, alone: LeaderAndIsr, *, told: bool
 ) -> None:
-    """The answer was lost, not the write: that the broker has gone since changes nothing."""
+    """Only the answer was lost, so it does not matter that the broker has left since."""
     larger = replace(alone, isr=(1, 2))
     epoch = zk.register_broker(replace(INFO, id=2))
     joining = {TWO: epoch if told else -1}
@@ -283,7 +283,7 @@ def test_a_leader_that_was_fenced_cannot_change_its_isr(zk: KafkaZk) -> None:
     zk.create_partition_states({tp(0): state}, epoch_version=version)
     smaller = replace(state, isr=(1,))
     assert zk.update_isr_as_leader(tp(0), smaller) == 1
-    assert zk.update_isr_as_leader(tp(0), smaller) == 1, "the answer was lost, not the write"
+    assert zk.update_isr_as_leader(tp(0), smaller) == 1, "a retry should recognize its own write"
     assert zk.update_isr_as_leader(tp(0), state) is None
     assert zk.update_isr_as_leader(tp(5), state) is None
 
@@ -316,10 +316,10 @@ def test_notifications_of_settings_are_purged_after_a_while() -> None:
     zk.set_config("topics", "orders", {})
     clock.advance(CONFIG_CHANGE_EXPIRATION_MS)
     zk.set_config("topics", "payments", {})
-    assert len(left()) == 2, "a quarter of an hour is not over yet"
+    assert len(left()) == 2, "a quarter of an hour has not passed yet"
     clock.advance(1)
     assert left() == ["config_change_0000000001"]
-    zk.purge_config_changes(["config_change_0000000000"])  # another broker was quicker
+    zk.purge_config_changes(["config_change_0000000000"])  # another broker was first
     server.close()
 
 

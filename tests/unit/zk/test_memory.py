@@ -71,7 +71,7 @@ def test_a_renewed_session_is_another_one(server: MemoryZk) -> None:
     session.renew()
     assert session.session_id != first
     session.create("/a")
-    assert seen.events == [], "watches belong to the session that set them"
+    assert seen.events == [], "a watch must end with its session"
     session.renew()
     assert session.session_id != first
 
@@ -107,7 +107,7 @@ def test_a_paused_session_expires_by_the_clusters_clock(
     assert other.exists("/e") is not None
     clock.advance(1)
     gone.await_events(1)
-    assert session.state is SessionState.SUSPENDED, "the client learns it when it is back"
+    assert session.state is SessionState.SUSPENDED, "the client learns of it only when it resumes"
     session.resume()
     now: SessionState = session.state
     assert now is SessionState.EXPIRED
@@ -123,7 +123,7 @@ def test_a_session_that_resumes_in_time_goes_on(server: MemoryZk, clock: ManualC
     gone = Seen()
     other.exists("/e", gone)
     clock.advance(5_999)
-    assert other.exists("/e") is not None, "the second pause has a timeout of its own"
+    assert other.exists("/e") is not None, "the second pause should have a new timeout"
     clock.advance(1)
     gone.await_events(1)
 
@@ -180,7 +180,7 @@ def test_a_failing_watch_is_recorded_and_harms_nobody_else(
 
 
 def test_many_writers_and_every_event_once_and_in_order(server: MemoryZk) -> None:
-    """Threads race to change one znode; its watcher re-arms and sees versions only rise."""
+    """Threads race to change one znode; its watcher re-arms and must see versions rise."""
     watcher = server.connect()
     watcher.create("/n")
     versions: list[int] = []

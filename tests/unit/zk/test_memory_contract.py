@@ -1,4 +1,4 @@
-"""`MemoryZk` under the contract of every store."""
+"""`MemoryZk` fulfils the contract of every store."""
 
 from collections.abc import Iterator
 

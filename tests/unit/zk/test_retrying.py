@@ -1,4 +1,4 @@
-"""Calls that wait for the connection, and those that give up."""
+"""Calls that wait for the connection, and calls that give up."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The tree's rules under random transactions: all or nothing, and watches that fire once."""
+"""The tree's rules under random transactions: all or nothing, and watches fire once."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +58,7 @@ def test_a_watch_fires_at_most_once(ops: list[Op]) -> None:
     tree = Tree()
 
     def watch(event: WatchEvent) -> None:
-        raise AssertionError("the tree only says what fired")
+        raise AssertionError("the tree must not call watches")
 
     for path in ("/a", "/b", "/a/x"):
         tree.watch_data(path, (1, watch))
