@@ -1,4 +1,4 @@
-"""A follower joins the in-sync replicas only in the life in which it fetched (KIP-903)."""
+"""A follower joins the in-sync replicas only in the incarnation in which it fetched (KIP-903)."""
 
 from collections.abc import Callable
 

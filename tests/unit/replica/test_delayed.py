@@ -1,4 +1,4 @@
-"""Requests that wait over several partitions."""
+"""Requests that wait for several partitions."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A bug in following one partition costs that partition, is recorded, and nothing else."""
+"""A bug in following one partition is recorded and costs that partition only."""
 
 import threading
 from collections.abc import Callable, Sequence

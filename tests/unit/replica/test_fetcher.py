@@ -1,4 +1,4 @@
-"""One round of a follower, against a leader that the test plays."""
+"""One round of a follower, with a leader that the test plays."""
 
 import uuid
 from collections.abc import Callable

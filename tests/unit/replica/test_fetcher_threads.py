@@ -1,4 +1,4 @@
-"""Which threads follow, and that there are none when there is nothing to follow."""
+"""The threads that follow leaders; there are none when there is nothing to follow."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Consumers sent to the replica in their rack, and read there (KIP-392)."""
+"""Consumers are sent to the replica in their rack and read from it (KIP-392)."""
 
 from collections.abc import Callable
 

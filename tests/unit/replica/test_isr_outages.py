@@ -1,6 +1,6 @@
 """A leader changes its in-sync set while the store does not answer.
 
-A write whose answer is lost may have been done. Until the leader knows, the members of both sets
+A write whose answer is lost may have succeeded. Until the leader knows, the members of both sets
 count: the high watermark passes no record that one of them lacks.
 """
 

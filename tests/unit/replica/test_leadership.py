@@ -1,4 +1,4 @@
-"""What brokers do on the controller's word, and what they refuse."""
+"""How brokers carry out the controller's requests, and which ones they refuse."""
 
 import uuid
 from typing import Any

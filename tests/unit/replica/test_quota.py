@@ -1,4 +1,4 @@
-"""Replicas that are copied slowly, so that others are not held up (KIP-73)."""
+"""Throttled replication, which leaves room for other traffic (KIP-73)."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
-"""Random histories of a three-broker partition: what was acknowledged is never lost.
+"""Random histories of a three-broker partition never lose an acknowledged record.
 
-Brokers are cut off (and then hear of elections late), time passes, leaders are elected, always
-from the in-sync set that the store has. In the end everything heals, and the logs must agree.
+Brokers are cut off and then hear of elections late, time passes, and leaders are elected, always
+from the stored in-sync set. At the end everything heals, and the logs must agree.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Following over the wire: what is sent, and what is made of the answers."""
+"""Following over the wire: the requests sent, and the use of the answers."""
 
 import uuid
 from typing import Any, cast
