@@ -256,13 +256,13 @@ def check_fates(world: "World", seen: set[str]) -> None:
     for txn in world.history.txns.values():
         fate = lineage.fate(txn.began, txn.confirmed)
         if fate is Fate.KEPT and txn.name not in seen:
-            world.complain(f"{txn.name} was committed and is not there")
+            world.complain(f"{txn.name} was committed but is not there")
         elif fate is Fate.GONE and txn.name in seen:
             world.complain(f"{txn.name} is there though the cluster went back to before it")
         elif txn.aborted is not None and txn.name in seen:
-            world.complain(f"{txn.name} was aborted and is there")
+            world.complain(f"{txn.name} was aborted but is there")
         elif txn.asked is None and txn.name in seen:
-            world.complain(f"{txn.name} was never committed and is there")
+            world.complain(f"{txn.name} was never committed but is there")
 
 
 # -- leftovers
@@ -277,7 +277,7 @@ def check_leftovers(world: "World", root: Path) -> None:
         host, _, port = address.rpartition(":")
         with socket.socket() as probe:
             if probe.connect_ex((host, int(port))) == 0:
-                world.complain(f"something listens on {address} still")
+                world.complain(f"something still listens on {address}")
     left = [path.name for path in Path(root).glob("embedkafka-*")]
     if left:
         world.complain(f"directories are left: {left}")
@@ -290,4 +290,4 @@ def check_leftovers(world: "World", root: Path) -> None:
         if target.startswith(str(root)) and "/broker-" in target:
             files.append(target)
     if files:
-        world.complain(f"files are open still: {files[:SHOWN]}")
+        world.complain(f"files are still open: {files[:SHOWN]}")

@@ -286,7 +286,7 @@ class ExactProducer:
             if not self._moved.wait_for(lambda: not lacking(), timeout_s):
                 for p in lacking():
                     self._world.complain(
-                        f"{self.name} got no word on {self.topic}-{p} in {timeout_s:g} s; "
+                        f"{self.name} got no answer for {self.topic}-{p} in {timeout_s:g} s; "
                         f"last: {self._last_error.get(p)}"
                     )
                 return False

@@ -201,10 +201,10 @@ class World:
             txn = self.history.txns.get(name)
             where = f"{topic}-{partition}@{offset}"
             if txn is None or txn.asked is None:
-                self.complain(f"{where} of {name} was seen before it was to be committed")
+                self.complain(f"{where} of {name} was seen before its commit was requested")
             hidden = self.history.find_open_before((topic, partition), offset)
             if hidden is not None:
-                self.complain(f"{where} of {name} was seen though {hidden} is open before it")
+                self.complain(f"{where} of {name} was seen although {hidden} before it is open")
 
         return check
 
@@ -283,7 +283,7 @@ class World:
 
     def _stay(self, act: str) -> None:
         """Keeps the state: a hanging client cannot be ended and would commit undone reads."""
-        self.note(f"no {act}, nor what follows: {', '.join(hanging)} hang still")
+        self.note(f"no {act}, and no further steps: {', '.join(hanging)} still hang")
         self._is_cut_short = True
         self._begin_era()
 

@@ -221,7 +221,7 @@ def test_a_topic_that_is_being_moved_to_a_dead_broker_can_be_deleted(kafka: Embe
     reassign(kafka, "orders", [target])
     kafka.delete_topic("orders")
     zk = kafka._require_brokers().zk
-    eventually(lambda: zk.find_broker(BrokerId(target)) is None, "it is known to be dead")
+    eventually(lambda: zk.find_broker(BrokerId(target)) is None, "the broker's session has expired")
     kafka.topic("orders", replication=1).send("new")
     kafka.broker(target).resume()
     kafka.await_brokers()

@@ -65,7 +65,9 @@ def test_sessions_of_consumer_groups_end_by_the_clusters_clock(
     kafka.clock.advance(seconds=20)
     assert member.beat().error_code == ErrorCode.NONE
     kafka.clock.advance(seconds=46)
-    eventually(lambda: describe_consumers(raw, "readers").group_state == "Empty", "it ended")
+    eventually(
+        lambda: describe_consumers(raw, "readers").group_state == "Empty", "the session ended"
+    )
     assert member.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

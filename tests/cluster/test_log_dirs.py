@@ -110,7 +110,7 @@ def test_an_old_place_is_emptied(kafka: EmbeddedKafka) -> None:
     await_move(handle, "orders", 0, target)
     eventually(
         lambda: not [p for p in Path(source).iterdir() if p.name.startswith("orders-")],
-        "nothing is left",
+        "the old directory is empty",
     )
 
 

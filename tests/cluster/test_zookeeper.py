@@ -122,7 +122,7 @@ def test_a_broker_that_stood_still_until_its_session_expired_registers_again_and
         sender.await_acks(50)
         kafka.signal(paused, signal.SIGCONT)
         epoch = kafka.await_fact(
-            lambda: kafka.zk.brokers().get(paused, (None, None))[1], "it to register again"
+            lambda: kafka.zk.brokers().get(paused, (None, None))[1], "the broker to register again"
         )
         assert epoch > before
         kafka.await_isr("paused", 3)

@@ -314,7 +314,7 @@ class ReplicaWorld(World):
         self._replica_cluster.losing_answers.add(broker)
 
     def reach_store(self) -> None:
-        self._note("all reach the store")
+        self._note("all brokers reach the store")
         self._replica_cluster.cut_from_store.clear()
         self._replica_cluster.losing_answers.clear()
 

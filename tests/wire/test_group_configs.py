@@ -64,7 +64,9 @@ def test_a_group_shows_the_brokers_settings_until_it_has_its_own(
     }
     answer = change(raw, group, SET, consumer_session_timeout_ms="50000")
     assert answer.error_code == ErrorCode.NONE
-    eventually(lambda: shown(raw, group)[SESSION] == ("50000", GROUP_CONFIG), "it is set")
+    eventually(
+        lambda: shown(raw, group)[SESSION] == ("50000", GROUP_CONFIG), "the setting is shown"
+    )
     (session,) = described(raw, group, [SESSION]).configs
     assert [(s.name, s.value, s.source) for s in session.synonyms] == [
         (SESSION, "50000", GROUP_CONFIG),
@@ -73,7 +75,7 @@ def test_a_group_shows_the_brokers_settings_until_it_has_its_own(
     assert (session.read_only, session.is_sensitive) == (False, False)
     answer = change(raw, group, DELETE, consumer_session_timeout_ms=None)
     assert answer.error_code == ErrorCode.NONE
-    eventually(lambda: shown(raw, group)[SESSION] == ("45000", DEFAULT), "it is gone")
+    eventually(lambda: shown(raw, group)[SESSION] == ("45000", DEFAULT), "the default is shown")
 
 
 def test_altering_replaces_all_settings_of_a_group(raw: RawClient, group: str) -> None:
@@ -88,7 +90,7 @@ def test_altering_replaces_all_settings_of_a_group(raw: RawClient, group: str) -
     ).responses
     assert answer.error_code == ErrorCode.NONE
     expected = {SESSION: ("46000", GROUP_CONFIG), HEARTBEAT: ("100", STATIC_BROKER)}
-    eventually(lambda: shown(raw, group) == expected, "the heartbeat is as before")
+    eventually(lambda: shown(raw, group) == expected, "the other setting is gone")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,10 @@ def test_every_broker_hears_of_a_groups_settings(three_brokers: Cluster, unique:
     ):
         answer = change(other, group, SET, consumer_heartbeat_interval_ms="250")
         assert answer.error_code == ErrorCode.NONE
-        eventually(lambda: shown(raw, group)[HEARTBEAT] == ("250", GROUP_CONFIG), "it is known")
+        eventually(
+            lambda: shown(raw, group)[HEARTBEAT] == ("250", GROUP_CONFIG),
+            "the coordinator knows it",
+        )
         member = Member(raw, group, member_topic)
         member.join()
-        eventually(lambda: member.beat().heartbeat_interval_ms == 250, "it is obeyed")
+        eventually(lambda: member.beat().heartbeat_interval_ms == 250, "the coordinator obeys it")

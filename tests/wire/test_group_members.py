@@ -65,7 +65,9 @@ def test_who_is_expected_and_does_not_come_is_forgotten(
         silent.join()
         silent.sync({silent.id: b"all"})
         # This session began later and is longer. Once it has ended, the first one has too.
-        eventually(lambda: describe(raw, silent.group).group_state == "Empty", "it has ended")
+        eventually(
+            lambda: describe(raw, silent.group).group_state == "Empty", "the session has ended"
+        )
         assert join_again(late) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -92,7 +94,7 @@ def test_a_full_group_takes_nobody_else(cluster: Cluster, group: str) -> None:
         leader.sync({leader.id: b"all"})
         for number, member in enumerate(members[1:], start=1):
             member.start_joining()
-            eventually(lambda: leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "it is heard")
+            eventually(lambda: leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "a rebalance")
             rebalancing = members[:number]
             for other in rebalancing:
                 other.start_joining()

@@ -375,7 +375,7 @@ def test_replicas_are_moved_and_leaders_elected(
         moves = {f"{name}-0": [3, 1]}
         assert admin.one("alterPartitionReassignments", targets=moves) is None
         eventually(lambda: partition()["replicas"] == [3, 1], "the replica has moved")
-        eventually(lambda: sorted(partition()["isr"]) == [1, 3], "it is in sync")  # type: ignore[call-overload]
+        eventually(lambda: sorted(partition()["isr"]) == [1, 3], "the replica is in sync")  # type: ignore[call-overload]
         eventually(lambda: admin.call("listPartitionReassignments") == {}, "no move is left")
         outcome = admin.each("electLeaders", type="PREFERRED", partitions=[f"{name}-0"])[
             f"{name}-0"
