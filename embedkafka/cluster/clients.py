@@ -23,7 +23,7 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
-Enough = Callable[[list[Message]], bool]
+Enough = Callable[[list[Message]], object]
 
 _POLL_S = 0.1
 _SEND_TIMEOUT_S = 30.0

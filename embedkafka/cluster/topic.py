@@ -166,7 +166,7 @@ class Topic:
 
     def wait_for(
         self,
-        condition: int | Callable[[list[Message]], bool],
+        condition: int | Callable[[list[Message]], object],
         *,
         timeout_s: float = 30.0,
     ) -> list[Message]:
@@ -175,7 +175,8 @@ class Topic:
             orders.wait_for(lambda records: any(r.text == "done" for r in records))
 
         Args:
-            condition: a number of records, or a function of the records so far.
+            condition: a number of records, or a function of the records so far, whose result
+                must be truthy.
             timeout_s: how long to wait, in seconds of real time.
 
         Raises:

@@ -62,7 +62,7 @@ def test_waiting_in_vain_says_what_was_seen(kafka: EmbeddedKafka) -> None:
 def test_waiting_ends_when_the_condition_holds(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     topic.send_many(["a", "b", "c"])
-    assert len(topic.wait_for(lambda messages: bool(messages) and messages[-1].text == "c")) == 3
+    assert len(topic.wait_for(lambda messages: messages and messages[-1].text == "c")) == 3
 
 
 def test_a_topic_grows_and_goes(kafka: EmbeddedKafka) -> None:
