@@ -139,12 +139,19 @@ def test_thread_ends_when_nothing_is_followed_and_begins_again(
 
 @pytest.mark.parametrize("one_thread", [True, False])
 def test_nothing_is_followed_after_the_end(
-    make_manager: Callable[..., FetcherManager], follow: Follow, one_thread: bool
+    make_manager: Callable[..., FetcherManager],
+    asked: dict[int, threading.Event],
+    follow: Follow,
+    one_thread: bool,
 ) -> None:
     """The controller may ask for it while the broker stops."""
     manager = make_manager(one_thread=one_thread)
-    manager.stop()
     follow(manager, TP, 1)
+    assert asked[1].wait(10)
+    manager.stop()
+    assert manager.find_state(TP) is None
+    follow(manager, OTHER, 1)
+    assert manager.find_state(OTHER) is None
     assert fetcher_threads() == []
 
 
