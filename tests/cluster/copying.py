@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from embedkafka import EmbeddedKafka
 from tests.cluster.traffic import make_consumer, make_producer
-from tests.java_tools.java_client import JavaError, Message
+from tests.java_tools.java_client import JavaClient, JavaError, JavaProducer, Message
 
 CALL_S = 20.0
 
@@ -175,8 +175,8 @@ def _insist(call: Any) -> Any:
 @contextmanager
 def copying(
     kafka: EmbeddedKafka,
-    source: Any,
-    sink: Any,
+    source: str,
+    sink: str,
     *,
     name: str = "copier",
     group: str = "copiers",
@@ -194,7 +194,7 @@ class JavaCopier:
 
     def __init__(
         self,
-        java: Any,
+        java: JavaClient,
         kafka: EmbeddedKafka,
         source: str,
         sink: str,
@@ -225,13 +225,15 @@ class JavaCopier:
         self._producer.close()
         self._consumer.close()
 
-    def copy_some(self, between: Any = lambda: None, *, end: str = "commitTransaction") -> None:
+    def copy_some(
+        self, between: Callable[[], object] = lambda: None, *, end: str = "commitTransaction"
+    ) -> None:
         """Commits one transaction, with retries; `between` runs once its records are written."""
         while not self._try(between, end):
             self._rewind()
             between = _nothing
 
-    def _try(self, between: Any, end: Any) -> bool:
+    def _try(self, between: Callable[[], object], end: str) -> bool:
         try:
             records = self._consumer.poll(1)
             assert records, f"no records after offset {self.position}"
@@ -256,7 +258,7 @@ class JavaCopier:
             self.position = following
         return True
 
-    def _recover(self, error: Any) -> None:
+    def _recover(self, error: JavaError) -> None:
         try:
             self._producer.call("abortTransaction")
             self.aborted += 1
@@ -265,7 +267,7 @@ class JavaCopier:
             self._producer.close()
             self._producer = self._new_producer()
 
-    def _new_producer(self) -> Any:
+    def _new_producer(self) -> JavaProducer:
         producer = self._java.producer(self._kafka.bootstrap_servers, transactional_id=self._name)
         producer.call("initTransactions")
         return producer

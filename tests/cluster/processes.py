@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class Processes:
 
     # -- processes
 
-    def spawn(self, *broker_ids: Any) -> None:
+    def spawn(self, *broker_ids: int) -> None:
         """Starts brokers and returns when all of them have joined."""
         for broker_id in broker_ids:
             self._running[broker_id] = self._spawn(broker_id)
@@ -59,7 +60,7 @@ class Processes:
             assert line.startswith("BOOTSTRAP "), self.logs()
             self._addresses[broker_id] = line.split()[1]
 
-    def _spawn(self, broker_id: int) -> Any:
+    def _spawn(self, broker_id: int) -> subprocess.Popen[str]:
         settings = [f"--config={key}={value}" for key, value in CONFIG.items()]
         with self._log(broker_id).open("a") as log:
             return subprocess.Popen(
@@ -76,7 +77,7 @@ class Processes:
                 text=True,
             )
 
-    def signal(self, broker_id: int, number: Any) -> None:
+    def signal(self, broker_id: int, number: signal.Signals) -> None:
         self._running[broker_id].send_signal(number)
 
     def kill(self, broker_id: int) -> None:
@@ -85,13 +86,13 @@ class Processes:
         process.kill()
         self._wait(process)
 
-    def terminate(self, broker_id: int) -> Any:
+    def terminate(self, broker_id: int) -> int:
         """Sends SIGTERM and returns the exit code."""
         process = self._running.pop(broker_id)
         process.send_signal(signal.SIGTERM)
         return self._wait(process)
 
-    def _wait(self, process: Any) -> Any:
+    def _wait(self, process: subprocess.Popen[str]) -> int:
         code = process.wait(PATIENCE_S)
         process.stdin.close()
         process.stdout.close()
@@ -120,7 +121,7 @@ class Processes:
     def bootstrap_servers(self) -> str:
         return ",".join(self._addresses[broker_id] for broker_id in self._running)
 
-    def topic(self, name: str, partitions: int = 1) -> Any:
+    def topic(self, name: str, partitions: int = 1) -> Topic:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(name, partitions, 3)])[name].result(PATIENCE_S)
         return self.existing_topic(name)
@@ -128,7 +129,7 @@ class Processes:
     def existing_topic(self, name: str) -> Topic:
         return Topic(name, self.bootstrap_servers, Clients(self.bootstrap_servers))
 
-    def produce_to(self, broker_id: int, topic: str, value: Any) -> ErrorCode:
+    def produce_to(self, broker_id: int, topic: str, value: bytes) -> ErrorCode:
         """Writes one record with acks=1 to exactly this broker; returns the error code."""
         data = ProduceRequest.Topic.Partition(
             index=0, records=memoryview(build_batch([(0, None, value, ())]))
@@ -154,10 +155,10 @@ class Processes:
         partition = TopicPartition(topic, partition)
         return self.zk.partition_states([partition])[partition]
 
-    def await_leader(self, topic: str, *, other_than: Any) -> Any:
+    def await_leader(self, topic: str, *, other_than: int) -> int:
         """Waits for another leader and returns it."""
 
-        def new_leader() -> Any:
+        def new_leader() -> int | None:
             leader = self.status(topic).leader
             return leader if leader not in (NO_LEADER, other_than) else None
 
@@ -166,7 +167,7 @@ class Processes:
     def await_isr(self, topic: str, size: int) -> None:
         self.await_fact(lambda: len(self.status(topic).isr) == size, f"{size} in sync")
 
-    def await_fact(self, fact: Any, what: str) -> Any:
+    def await_fact(self, fact: Callable[[], Any], what: str) -> Any:
         def fact_if_zookeeper_answers() -> Any:
             try:
                 return fact()
@@ -187,7 +188,7 @@ class Processes:
         states = self.zk.partition_states(assigned)
         return {partition: set(state.isr) for partition, state in states.items()} == assigned
 
-    def segments(self, broker_id: int, topic: str) -> dict[Any, Any]:
+    def segments(self, broker_id: int, topic: str) -> dict[str, bytes]:
         """The bytes of every segment of partition 0 on this broker's disk."""
         directory = self.directory / f"broker-{broker_id}" / f"{topic}-0"
         return {path.name: path.read_bytes() for path in sorted(directory.glob("*.log"))}
@@ -199,5 +200,5 @@ class Processes:
             if self._log(broker_id).exists()
         )
 
-    def _log(self, broker_id: int) -> Any:
+    def _log(self, broker_id: int) -> Path:
         return self.directory / f"broker-{broker_id}.err"

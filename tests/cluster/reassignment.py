@@ -1,6 +1,6 @@
 """Moves replicas between brokers as an administrator does."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from embedkafka import EmbeddedKafka
 from embedkafka.net.client import BrokerClient
@@ -8,7 +8,7 @@ from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsReque
 from embedkafka.runtime.clock import SystemClock
 
 
-def reassign(kafka: EmbeddedKafka, topic: str, replicas: Any) -> None:
+def reassign(kafka: EmbeddedKafka, topic: str, replicas: Sequence[int]) -> None:
     host, port = kafka.broker(kafka.await_controller()).address.split(":")
     client = BrokerClient(host, int(port), SystemClock(), "test")
     partition = AlterPartitionReassignmentsRequest.Topic.Partition(
@@ -21,5 +21,5 @@ def reassign(kafka: EmbeddedKafka, topic: str, replicas: Any) -> None:
     assert [p.error_code for t in answer.responses for p in t.partitions] == [0]
 
 
-def replicas_of(kafka: EmbeddedKafka, topic: Any) -> Any:
+def replicas_of(kafka: EmbeddedKafka, topic: str) -> set[int]:
     return set(kafka._require_brokers().zk.find_topic(topic).partitions[0].replicas)

@@ -5,7 +5,6 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,7 +35,7 @@ VERBS = {
 }
 
 
-def bring_to(handle: BrokerHandle, state: Any) -> None:
+def bring_to(handle: BrokerHandle, state: BrokerState) -> None:
     for verb in {
         BrokerState.RUNNING: (),
         BrokerState.STOPPED: ("stop",),
@@ -49,7 +48,7 @@ def bring_to(handle: BrokerHandle, state: Any) -> None:
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(VERBS, VERBS)))
 def test_a_handle_makes_legal_moves_and_refuses_others(
-    kafka: EmbeddedKafka, before: Any, after: Any
+    kafka: EmbeddedKafka, before: BrokerState, after: BrokerState
 ) -> None:
     handle = kafka.broker(2)
     bring_to(handle, before)

@@ -7,6 +7,7 @@ import functools
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.wire.one_partition import batch, fetch, produce
 PRIVATELY = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "-r"]
 
 
-def await_state(kafka: EmbeddedKafka, broker_id: int, state: Any) -> None:
+def await_state(kafka: EmbeddedKafka, broker_id: int, state: BrokerState) -> None:
     handle = kafka.broker(broker_id)
     kafka._await(
         f"broker {broker_id} to be {state.value}",
@@ -124,7 +125,7 @@ def test_a_broker_needs_a_directory() -> None:
         EmbeddedKafka(log_dirs=0)
 
 
-def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: Any) -> Any:
+def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: int) -> Any:
     broker = kafka.broker(broker_id)._lifecycle.require_broker()
     root = broker.spec.log_dirs[directory - 1]
     return [
@@ -153,7 +154,7 @@ def can_mount() -> bool:
         return False
 
 
-def run_scarcity(way: Any, data_dir: Path, prefix: Any = ()) -> None:
+def run_scarcity(way: str, data_dir: Path, prefix: Sequence[str] = ()) -> None:
     subprocess.run(
         [*prefix, sys.executable, "-m", "tests.cluster.scarcity", way, data_dir],
         check=True,
@@ -167,7 +168,7 @@ def test_a_cluster_gets_over_a_limit_of_its_process(way: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("way", ["full-disk", "full-second-disk", "read-only-disk"])
-def test_a_cluster_gets_over_a_limit_of_a_real_disk(way: Any, tmp_path: Path) -> None:
+def test_a_cluster_gets_over_a_limit_of_a_real_disk(way: str, tmp_path: Path) -> None:
     if not can_mount():
         pytest.skip(
             "mounting is not permitted here; other tests cover full disks and process limits"

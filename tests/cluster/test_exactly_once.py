@@ -1,6 +1,7 @@
 """Each record is copied once, whichever broker dies: one transaction holds records and offsets."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,20 +36,20 @@ def copied(kafka: EmbeddedKafka) -> EmbeddedKafka:
     return kafka
 
 
-def transaction_coordinator(kafka: EmbeddedKafka, name: str = "copier") -> Any:
+def transaction_coordinator(kafka: EmbeddedKafka, name: str = "copier") -> int:
     return kafka.leader_of("__transaction_state", coordinator_partition(name, STATE_PARTITIONS))
 
 
-def sink_leader(kafka: EmbeddedKafka) -> Any:
+def sink_leader(kafka: EmbeddedKafka) -> int:
     return kafka.leader_of("sink", 0)
 
 
-def connect(kafka: EmbeddedKafka, broker: Any) -> RawClient:
+def connect(kafka: EmbeddedKafka, broker: int) -> RawClient:
     host, _, port = kafka.broker(broker).address.rpartition(":")
     return RawClient(host, int(port))
 
 
-def group_away_from(kafka: EmbeddedKafka, broker: Any) -> str:
+def group_away_from(kafka: EmbeddedKafka, broker: int) -> str:
     """A group whose coordinator is another broker."""
     for number in range(100):
         group = f"copiers-{number}"
@@ -73,7 +74,7 @@ def assert_copied_once(kafka: EmbeddedKafka) -> None:
     assert by_partition(kafka, "sink") == source
 
 
-def test_aborted_copies_are_never_seen(copied: Any) -> None:
+def test_aborted_copies_are_never_seen(copied: EmbeddedKafka) -> None:
     with copying(copied, "source", "sink", aborts_every=3) as copier:
         assert_copied_once(copied)
     assert copier.aborted > 5
@@ -82,7 +83,9 @@ def test_aborted_copies_are_never_seen(copied: Any) -> None:
 
 
 @pytest.mark.parametrize("find_victim", [transaction_coordinator, sink_leader])
-def test_copying_goes_on_when_a_broker_is_killed(copied: Any, find_victim: Any) -> None:
+def test_copying_goes_on_when_a_broker_is_killed(
+    copied: EmbeddedKafka, find_victim: Callable[[EmbeddedKafka], int]
+) -> None:
     victim = copied.broker(find_victim(copied))
     group = group_away_from(copied, victim.id)
     with copying(copied, "source", "sink", group=group, size=3, aborts_every=5) as copier:
@@ -94,7 +97,7 @@ def test_copying_goes_on_when_a_broker_is_killed(copied: Any, find_victim: Any) 
         assert_copied_once(copied)
 
 
-def test_a_coordinator_that_is_cut_off_is_replaced(copied: Any) -> None:
+def test_a_coordinator_that_is_cut_off_is_replaced(copied: EmbeddedKafka) -> None:
     alone = transaction_coordinator(copied)
     group = group_away_from(copied, alone)
     with copying(copied, "source", "sink", group=group, size=3) as copier:
@@ -126,7 +129,7 @@ def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka: EmbeddedKa
                     connection.receive_frame()
 
 
-def test_a_second_copier_with_the_same_name_fences_the_first(copied: Any) -> None:
+def test_a_second_copier_with_the_same_name_fences_the_first(copied: EmbeddedKafka) -> None:
     with copying(copied, "source", "sink", size=2) as first:
         first.await_commits(3)
         with copying(copied, "source", "sink", size=5) as second:
@@ -137,7 +140,7 @@ def test_a_second_copier_with_the_same_name_fences_the_first(copied: Any) -> Non
     assert not second.is_fenced
 
 
-def test_what_one_coordinator_began_the_next_one_ends(copied: Any) -> None:
+def test_what_one_coordinator_began_the_next_one_ends(copied: EmbeddedKafka) -> None:
     producer = make_producer(copied, **{"transactional.id": "copier"})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -161,7 +164,9 @@ def kill_and_start(kafka: EmbeddedKafka) -> None:
 
 
 @pytest.mark.parametrize("begin_again", [restore, kill_and_start])
-def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(begin_again: Any) -> None:
+def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(
+    begin_again: Callable[[EmbeddedKafka], None],
+) -> None:
     with EmbeddedKafka() as kafka:
         sink = kafka.topic("sink")
         producer = make_producer(kafka, **{"transactional.id": "copier"})

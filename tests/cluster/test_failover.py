@@ -1,7 +1,6 @@
 """Producers, consumers and groups while brokers die, leave, or stall."""
 
 import time
-from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaError
@@ -273,7 +272,9 @@ def test_kafkas_own_session_timeout_can_be_set() -> None:
         assert kafka.await_leader("orders") != dead
 
 
-def read(consumer: Any, count: int, timeout_s: Any = 20.0) -> Any:
+def read(
+    consumer: confluent_kafka.Consumer, count: int, timeout_s: float = 20.0
+) -> list[confluent_kafka.Message]:
     messages, deadline = [], time.monotonic() + timeout_s
     while len(messages) < count:
         assert time.monotonic() < deadline, f"got only {len(messages)} of {count} records in time"
@@ -281,12 +282,12 @@ def read(consumer: Any, count: int, timeout_s: Any = 20.0) -> Any:
     return messages
 
 
-def offsets_partition(kafka: EmbeddedKafka, group: str) -> Any:
+def offsets_partition(kafka: EmbeddedKafka, group: str) -> int:
     for handle in kafka.brokers:
         if handle.is_running:
             return handle._lifecycle.require_broker().groups.coordinator.partition_for(group)
     raise AssertionError("no broker is running")
 
 
-def coordinator_of(kafka: EmbeddedKafka, group: str) -> Any:
+def coordinator_of(kafka: EmbeddedKafka, group: str) -> int:
     return kafka.leader_of("__consumer_offsets", offsets_partition(kafka, group))

@@ -1,18 +1,18 @@
 """Groups over time, and through the death of their coordinator, on a whole cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from embedkafka import EmbeddedKafka
+from embedkafka import EmbeddedKafka, Topic
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import DescribeTransactionsRequest
 from tests.cluster.test_failover import coordinator_of
 from tests.wire.clients import Cluster, await_coordinators, eventually
+from tests.wire.raw_client import RawClient
 from tests.wire.raw_transaction import RawTransaction
 from tests.wire.test_consumer_groups import Member as ConsumerMember
 from tests.wire.test_consumer_groups import describe as describe_consumers
@@ -37,13 +37,13 @@ def cluster(kafka: EmbeddedKafka) -> Cluster:
 
 
 @pytest.fixture
-def raw(cluster: Cluster) -> Iterator[Any]:
+def raw(cluster: Cluster) -> Iterator[RawClient]:
     with cluster.connect() as client:
         yield client
 
 
 def test_sessions_end_by_the_clusters_clock(
-    kafka: EmbeddedKafka, cluster: Cluster, raw: Any
+    kafka: EmbeddedKafka, cluster: Cluster, raw: RawClient
 ) -> None:
     with Member(cluster, "readers", session_timeout_ms=1_800_000) as member:
         member.join()
@@ -58,7 +58,7 @@ def test_sessions_end_by_the_clusters_clock(
 
 
 def test_sessions_of_consumer_groups_end_by_the_clusters_clock(
-    kafka: EmbeddedKafka, raw: Any
+    kafka: EmbeddedKafka, raw: RawClient
 ) -> None:
     member = ConsumerMember(raw, "readers", "orders")
     assert member.join().error_code == ErrorCode.NONE
@@ -72,7 +72,7 @@ def test_sessions_of_consumer_groups_end_by_the_clusters_clock(
 
 
 def test_offsets_that_nobody_uses_expire_by_the_clusters_clock(
-    kafka: EmbeddedKafka, cluster: Cluster, raw: Any
+    kafka: EmbeddedKafka, cluster: Cluster, raw: RawClient
 ) -> None:
     assert commit(raw, "gone", "orders", 5) == ErrorCode.NONE
     with Member(cluster, "here", session_timeout_ms=1_800_000) as member:
@@ -87,7 +87,7 @@ def test_offsets_that_nobody_uses_expire_by_the_clusters_clock(
         assert committed(raw, "here") == {("orders", 0): 6}
 
 
-def test_transactions_time_out_by_the_clusters_clock(kafka: EmbeddedKafka, raw: Any) -> None:
+def test_transactions_time_out_by_the_clusters_clock(kafka: EmbeddedKafka, raw: RawClient) -> None:
     transaction = RawTransaction(raw, "payments", "orders", timeout_ms=900_000)
     transaction.add()
     kafka.clock.advance(minutes=14)
@@ -148,7 +148,7 @@ def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(
     assert (member.partitions, member.epoch) == ([0, 1], epoch)
 
 
-def have_read(consumers: Any, topic: Any, count: Any) -> bool:
+def have_read(consumers: Sequence[Consumer], topic: Topic, count: int) -> bool:
     """Whether the group has read and committed that many records of the topic."""
     for consumer in consumers:
         if [message for message in consumer.consume(100, 0.05) if message.error() is None]:
@@ -170,7 +170,7 @@ def new_consumer(kafka: EmbeddedKafka, protocol: str) -> Consumer:
     )
 
 
-def shares_of(consumers: Any) -> list[int]:
+def shares_of(consumers: Sequence[Consumer]) -> list[int]:
     for consumer in consumers:
         consumer.poll(0.05)
     return [len(consumer.assignment()) for consumer in consumers]

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -91,7 +91,7 @@ def test_a_program_that_ends_without_close_leaves_its_data_in_order(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_next_start_removes_what_a_signal_left(number: Any, tmp_path: Path) -> None:
+def test_the_next_start_removes_what_a_signal_left(number: int, tmp_path: Path) -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", INSIDE_A_WITH], stdout=subprocess.PIPE, text=True
     )
@@ -210,7 +210,7 @@ class CtrlC:
         self.number = number
         self.calls = 0
 
-    def run(self, act: Any) -> None:
+    def run(self, act: Callable[[], object]) -> None:
         sys.setprofile(self._on_event)
         try:
             act()
@@ -219,7 +219,7 @@ class CtrlC:
         finally:
             sys.setprofile(None)
 
-    def _on_event(self, frame: Any, event: Any, argument: Any) -> None:
+    def _on_event(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and "/embedkafka/" in frame.f_code.co_filename:
             self.calls += 1
             if self.calls == self.number:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ def connect(handle: BrokerHandle) -> RawClient:
     return RawClient(host, int(port))
 
 
-def places(handle: BrokerHandle, topic: str) -> dict[Any, Any]:
+def places(handle: BrokerHandle, topic: str) -> dict[str, set[tuple[int, bool]]]:
     """The partitions of a topic by directory, each with whether it is still moving there."""
     with connect(handle) as client:
         found = client.call(DescribeLogDirsRequest(topics=None), 4).results
@@ -40,17 +39,17 @@ def places(handle: BrokerHandle, topic: str) -> dict[Any, Any]:
     }
 
 
-def where(handle: BrokerHandle, topic: str, partition: int) -> Any:
+def where(handle: BrokerHandle, topic: str, partition: int) -> str:
     (path,) = (path for path, found in places(handle, topic).items() if (partition, False) in found)
     return path
 
 
-def elsewhere(handle: BrokerHandle, topic: str, partition: int) -> Any:
+def elsewhere(handle: BrokerHandle, topic: str, partition: int) -> str:
     (other,) = set(places(handle, topic)) - {where(handle, topic, partition)}
     return other
 
 
-def move(handle: BrokerHandle, topic: str, partition: int, path: Any) -> ErrorCode:
+def move(handle: BrokerHandle, topic: str, partition: int, path: str) -> ErrorCode:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name=topic, partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     with connect(handle) as client:
@@ -58,8 +57,8 @@ def move(handle: BrokerHandle, topic: str, partition: int, path: Any) -> ErrorCo
     return ErrorCode(answer.results[0].partitions[0].error_code)
 
 
-def await_move(handle: BrokerHandle, topic: str, partition: int, path: Path) -> None:
-    def is_there() -> Any:
+def await_move(handle: BrokerHandle, topic: str, partition: int, path: str) -> None:
+    def is_there() -> bool:
         found = places(handle, topic)
         return (partition, False) in found[path] and not any(
             (partition, True) in others for others in found.values()

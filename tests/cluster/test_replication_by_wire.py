@@ -1,20 +1,22 @@
 """Followers that fetch from their leaders over sockets, like brokers in separate processes."""
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from embedkafka import EmbeddedKafka
 from embedkafka.faults.network import Network
 
+MakeKafka = Callable[..., EmbeddedKafka]
+
 
 @pytest.fixture
-def make_kafka(monkeypatch: pytest.MonkeyPatch) -> Any:
+def make_kafka(monkeypatch: pytest.MonkeyPatch) -> MakeKafka:
     monkeypatch.setattr(Network, "peers", lambda network, broker, find: None)
     return EmbeddedKafka
 
 
-def test_followers_keep_a_session_at_their_leader(make_kafka: Any) -> None:
+def test_followers_keep_a_session_at_their_leader(make_kafka: MakeKafka) -> None:
     with make_kafka(brokers=3) as kafka:
         topic = kafka.topic("orders", replication=3)
         topic.send_many(map(str, range(20)))
@@ -25,7 +27,7 @@ def test_followers_keep_a_session_at_their_leader(make_kafka: Any) -> None:
         kafka.await_isr("orders", size=3)
 
 
-def test_a_session_that_made_room_for_another_begins_anew(make_kafka: Any) -> None:
+def test_a_session_that_made_room_for_another_begins_anew(make_kafka: MakeKafka) -> None:
     """With room for one session, the two followers evict each other in turns."""
     slots = {"max.incremental.fetch.session.cache.slots": 1}
     with make_kafka(brokers=3, config=slots) as kafka:
@@ -37,7 +39,7 @@ def test_a_session_that_made_room_for_another_begins_anew(make_kafka: Any) -> No
         assert [message.text for message in topic.read()] == ["0", "1", "2", "3"]
 
 
-def test_followers_find_a_leader_that_was_restarted(make_kafka: Any) -> None:
+def test_followers_find_a_leader_that_was_restarted(make_kafka: MakeKafka) -> None:
     with make_kafka(brokers=3) as kafka:
         topic = kafka.topic("orders", replication=3)
         topic.send_many(["before"])

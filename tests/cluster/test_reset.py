@@ -1,7 +1,5 @@
 """`reset()` empties a cluster between tests, while brokers and clients stay."""
 
-from typing import Any
-
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError
@@ -19,7 +17,7 @@ from tests.cluster.traffic import make_consumer, make_producer, send, sending
 PATIENT = {"session.timeout.ms": 10_000}  # a busy machine must not cause a rebalance
 
 
-def open_transaction(kafka: EmbeddedKafka, topic: str) -> Any:
+def open_transaction(kafka: EmbeddedKafka, topic: str) -> confluent_kafka.Producer:
     producer = make_producer(kafka, **{"transactional.id": "t"})
     producer.init_transactions(20)
     producer.begin_transaction()
@@ -36,14 +34,14 @@ def commit(kafka: EmbeddedKafka, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
-def committed(kafka: EmbeddedKafka, group: str, topic: str) -> Any:
+def committed(kafka: EmbeddedKafka, group: str, topic: str) -> int:
     consumer = make_consumer(kafka, group)
     (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
     consumer.close()
     return found.offset
 
 
-def change_broker_setting(kafka: EmbeddedKafka, name: str, value: Any) -> None:
+def change_broker_setting(kafka: EmbeddedKafka, name: str, value: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     for resource in ("1", "2"):
@@ -156,7 +154,7 @@ def test_a_cluster_that_may_not_delete_says_so() -> None:
         assert kafka.leader_of("orders") == 1
 
 
-def next_text(consumer: Any) -> str:
+def next_text(consumer: confluent_kafka.Consumer) -> str:
     """The next record, past any errors while the topic is missing."""
     while True:
         message = consumer.poll(20)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError
+from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError, Topic
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -31,20 +32,20 @@ def commit(kafka: EmbeddedKafka, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
-def committed(kafka: EmbeddedKafka, group: str, topic: str) -> Any:
+def committed(kafka: EmbeddedKafka, group: str, topic: str) -> int:
     consumer = make_consumer(kafka, group)
     (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
     consumer.close()
     return found.offset
 
 
-def texts(topic: Any, **how: str) -> Any:
-    return [message.text for message in topic.read(**how)]
+def texts(topic: Topic, isolation: str = "read_committed") -> list[str | None]:
+    return [message.text for message in topic.read(isolation=isolation)]
 
 
 def numbered_batch(
     kafka: EmbeddedKafka, topic: str, producer_id: int, sequence: int
-) -> tuple[Any, ErrorCode]:
+) -> tuple[int, ErrorCode]:
     """Writes a batch with the given sequence number; returns its offset and error."""
     records = build_batch(
         [(kafka.clock.now_ms(), None, b"numbered", ())],
@@ -266,7 +267,7 @@ def test_a_directory_keeps_groups_and_producers_too(tmp_path: Path) -> None:
         assert len(orders.read()) == 2
 
 
-def serve(data_dir: Path, use: Any) -> None:
+def serve(data_dir: Path, use: Callable[[str], object]) -> None:
     """Runs `embedkafka serve` and calls `use` with its address."""
     command = [sys.executable, "-m", "embedkafka.cli", "serve", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
@@ -335,7 +336,7 @@ class KilledAtEveryStep:
 
     CHANGES = ("replace", "make_directory", "remove", "remove_tree", "copy", "link")
 
-    def __init__(self, data_dir: Path, copies: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, data_dir: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.data_dir = data_dir
         self.copies = copies
         self.left = []

@@ -1,6 +1,7 @@
 """A test author's use of a topic handle."""
 
 import threading
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -77,7 +78,7 @@ def test_a_topic_grows_and_goes(kafka: EmbeddedKafka) -> None:
 
 
 @pytest.mark.parametrize("count", [33_000_000, 2**31 - 1])
-def test_a_number_alone_does_not_stop_a_broker(kafka: EmbeddedKafka, count: Any) -> None:
+def test_a_number_alone_does_not_stop_a_broker(kafka: EmbeddedKafka, count: int) -> None:
     """The request is refused before placement, which would block a thread that serves others."""
     topic = kafka.topic()
     with pytest.raises(EmbedKafkaError, match="POLICY_VIOLATION"):
@@ -133,7 +134,7 @@ def note_waiting(handle: BrokerHandle, monkeypatch: pytest.MonkeyPatch) -> threa
     return waits
 
 
-def produce_by_id(handle: BrokerHandle, topic_id: Any) -> ErrorCode:
+def produce_by_id(handle: BrokerHandle, topic_id: uuid.UUID) -> ErrorCode:
     data = ProduceRequest.Topic.Partition(
         index=0, records=memoryview(build_batch([(0, None, b"a", ())]))
     )

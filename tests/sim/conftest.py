@@ -1,7 +1,6 @@
 """`--sim-seed` repeats histories and `--sim-seeds` runs more. The default seed is random."""
 
 import random
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def sim_seeds(pytestconfig: pytest.Config) -> Any:
+def sim_seeds(pytestconfig: pytest.Config) -> range:
     # pytest does not register these options when a run is started in another directory.
     given = pytestconfig.getoption("sim_seed", None)
     first = random.SystemRandom().randrange(10**6) if given is None else given

@@ -3,8 +3,6 @@
 `python -m tests.sim --seeds 10000` runs more, `--seed S` repeats one.
 """
 
-from typing import Any
-
 import pytest
 
 from tests.sim.runs import KINDS
@@ -13,7 +11,7 @@ from tests.sim.runs import KINDS
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_history_breaks_a_rule(
-    kind: Any, sim_seeds: Any, capfd: pytest.CaptureFixture[str]
+    kind: str, sim_seeds: range, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with capfd.disabled():  # show the seeds whatever happens
         print(f"\nsimulation of {kind}: seeds {sim_seeds.start} to {sim_seeds.stop - 1}")

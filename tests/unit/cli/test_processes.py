@@ -3,10 +3,11 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
+
+Start = Callable[..., subprocess.Popen[str]]
 
 RUNNER = """
 import sys
@@ -37,10 +38,10 @@ signal.pause()
 
 
 @pytest.fixture
-def start() -> Iterator[Any]:
+def start() -> Iterator[Start]:
     processes = []
 
-    def start(*arguments: Any, stdin: Any = subprocess.PIPE) -> Any:
+    def start(*arguments: str, stdin: int = subprocess.PIPE) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-c", RUNNER, *arguments],
             stdin=stdin,
@@ -58,7 +59,7 @@ def start() -> Iterator[Any]:
         process.communicate()
 
 
-def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start: Any) -> None:
+def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start: Start) -> None:
     process = start("serve")
     assert process.stdout.readline() == "BOOTSTRAP 127.0.0.1:1\n"
     out, err = process.communicate("these words are not for us\n", timeout=30)
@@ -68,7 +69,7 @@ def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start: Any) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_ends_in_good_order_on_a_signal(start: Any, number: Any) -> None:
+def test_serve_ends_in_good_order_on_a_signal(start: Start, number: signal.Signals) -> None:
     process = start("serve")
     process.stdout.readline()
     process.send_signal(number)
@@ -76,7 +77,7 @@ def test_serve_ends_in_good_order_on_a_signal(start: Any, number: Any) -> None:
     assert "closed" in process.stderr.read()
 
 
-def test_serve_with_stay_goes_on_without_stdin(start: Any) -> None:
+def test_serve_with_stay_goes_on_without_stdin(start: Start) -> None:
     process = start("serve", "--stay", stdin=subprocess.DEVNULL)
     process.stdout.readline()
     with pytest.raises(subprocess.TimeoutExpired):
@@ -93,7 +94,9 @@ def test_serve_started_without_any_stdin_ends_at_once() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
-def test_up_hands_signals_to_the_command_and_waits_for_it(start: Any, number: Any) -> None:
+def test_up_hands_signals_to_the_command_and_waits_for_it(
+    start: Start, number: signal.Signals
+) -> None:
     process = start("up", "--", sys.executable, "-c", COMMAND)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
@@ -103,14 +106,14 @@ def test_up_hands_signals_to_the_command_and_waits_for_it(start: Any, number: An
     assert process.returncode == 40
 
 
-def test_up_gives_the_command_its_own_stdin(start: Any) -> None:
+def test_up_gives_the_command_its_own_stdin(start: Start) -> None:
     process = start("up", "--", sys.executable, "-c", "print(input())")
     out, _ = process.communicate("hello\n", timeout=30)
     assert out == "hello\n"
     assert process.returncode == 0
 
 
-def test_a_command_killed_by_a_signal_gives_128_and_its_number(start: Any) -> None:
+def test_a_command_killed_by_a_signal_gives_128_and_its_number(start: Start) -> None:
     program = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
     process = start("up", "--", sys.executable, "-c", program)
     assert process.wait(30) == 128 + signal.SIGTERM

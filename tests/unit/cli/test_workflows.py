@@ -3,7 +3,6 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +21,6 @@ def test_there_are_commands_to_check() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_in_a_workflow_is_understood(command: Any) -> None:
+def test_a_command_in_a_workflow_is_understood(command: str) -> None:
     own, behind = cli._split_command(shlex.split(command))
     assert cli._parser().parse_args(own).run is (cli._up if behind else cli._spark_jars)

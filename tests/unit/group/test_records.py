@@ -14,7 +14,7 @@ from embedkafka.protocol.messages.internal import (
 )
 
 
-def string(text: Any) -> Any:
+def string(text: bytes) -> bytes:
     return struct.pack(">h", len(text)) + text
 
 

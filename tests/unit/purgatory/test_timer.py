@@ -97,7 +97,7 @@ def test_a_callback_cannot_be_cancelled_after_it_ran(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [0, -5, 0.2])
-def test_a_delay_of_nothing_still_runs_on_the_timers_thread(bench: Any, delay_ms: Any) -> None:
+def test_a_delay_of_nothing_still_runs_on_the_timers_thread(bench: Bench, delay_ms: float) -> None:
     threads = []
     ran = threading.Event()
     bench.timer.add(delay_ms, lambda: (threads.append(threading.current_thread().name), ran.set()))
@@ -107,7 +107,7 @@ def test_a_delay_of_nothing_still_runs_on_the_timers_thread(bench: Any, delay_ms
     assert threads == [NAME]
 
 
-def test_a_callback_may_add_another(bench: Any) -> None:
+def test_a_callback_may_add_another(bench: Bench) -> None:
     second = threading.Event()
     first = threading.Event()
     bench.timer.add(5, lambda: (bench.timer.add(5, second.set), first.set()))
@@ -146,7 +146,7 @@ def test_after_shutdown_the_thread_is_gone_and_nothing_runs(bench: Bench) -> Non
     assert timer_threads() == []
 
 
-def test_a_callback_may_shut_its_timer_down(bench: Any) -> None:
+def test_a_callback_may_shut_its_timer_down(bench: Bench) -> None:
     done = threading.Event()
     bench.timer.add(1, lambda: (bench.timer.shutdown(), done.set()))
     bench.clock.advance(1)

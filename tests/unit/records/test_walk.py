@@ -58,7 +58,7 @@ def test_good_records_are_found_good(records: Any) -> None:
 @given(data=st.data(), records=RECORDS, is_compressed=st.booleans(), in_place=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_damage_is_seen_alike_by_all_ways_to_look(
-    data: Any, records: Any, is_compressed: bool, in_place: bool
+    data: st.DataObject, records: Any, is_compressed: bool, in_place: bool
 ) -> None:
     payload = bytearray(payload_of(records))
     for _ in range(data.draw(st.integers(1, 3))):

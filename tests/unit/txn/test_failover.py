@@ -26,7 +26,7 @@ from tests.unit.txn.conftest import Coordinator
 T0, T1 = ("t", 0), ("t", 1)
 
 
-def string(text: Any) -> Any:
+def string(text: bytes) -> bytes:
     return struct.pack(">h", len(text)) + text
 
 

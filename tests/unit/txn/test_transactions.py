@@ -475,14 +475,16 @@ def test_only_the_last_epoch_of_the_former_producer_id_can_retry_its_end(
 
 
 @pytest.fixture
-def timed(new_coordinator: type[Coordinator]) -> Any:
+def timed(new_coordinator: type[Coordinator]) -> Coordinator:
     config = TxnConfig(num_partitions=1, transactional_id_expiration_ms=4 * HOUR_MS)
     coordinator = new_coordinator(config).lead()
     coordinator.service.start()
     return coordinator
 
 
-def test_a_transaction_that_runs_too_long_is_aborted_and_its_producer_fenced(timed: Any) -> None:
+def test_a_transaction_that_runs_too_long_is_aborted_and_its_producer_fenced(
+    timed: Coordinator,
+) -> None:
     producer = ongoing(timed)
     timed.advance(60_000)
     assert timed.state() == "Ongoing"
@@ -493,14 +495,16 @@ def test_a_transaction_that_runs_too_long_is_aborted_and_its_producer_fenced(tim
     assert timed.add(producer, T0) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_timed_out_producer_that_knows_bumps_may_abort_and_go_on(timed: Any) -> None:
+def test_a_timed_out_producer_that_knows_bumps_may_abort_and_go_on(timed: Coordinator) -> None:
     producer = ongoing(timed)
     timed.advance(70_000)
     assert timed.end(producer, version=5).error is ErrorCode.INVALID_TXN_STATE
     assert timed.end(producer, committed=False, version=5).producer == (1000, 1)
 
 
-def test_a_timed_out_producer_that_recovers_takes_the_epoch_of_the_abort(timed: Any) -> None:
+def test_a_timed_out_producer_that_recovers_takes_the_epoch_of_the_abort(
+    timed: Coordinator,
+) -> None:
     producer = ongoing(timed)
     timed.advance(70_000)
     assert timed.init(producer=producer).producer == (1000, 1)
@@ -517,7 +521,9 @@ def test_a_timed_out_producer_cannot_recover_before_transaction_version_2(
     assert coordinator.init(producer=producer).error is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_that_times_out_with_its_last_epoch_goes_on_with_a_new_id(timed: Any) -> None:
+def test_a_producer_that_times_out_with_its_last_epoch_goes_on_with_a_new_id(
+    timed: Coordinator,
+) -> None:
     producer = exhaust(timed)
     timed.add(producer, T0)
     timed.advance(70_000)
@@ -534,7 +540,7 @@ def test_a_start_during_a_transaction_of_the_last_epoch_leads_to_a_new_id(
     assert coordinator.init().producer == (1001, 1)
 
 
-def test_an_abort_that_finds_no_producer_id_is_tried_again(timed: Any) -> None:
+def test_an_abort_that_finds_no_producer_id_is_tried_again(timed: Coordinator) -> None:
     timed.add(exhaust(timed), T0)
     timed.blocks.is_available = False
     while timed.init(None).error is ErrorCode.NONE:
@@ -546,7 +552,7 @@ def test_an_abort_that_finds_no_producer_id_is_tried_again(timed: Any) -> None:
     assert timed.state() == "CompleteAbort"
 
 
-def test_an_abort_that_was_not_stored_is_tried_again(timed: Any) -> None:
+def test_an_abort_that_was_not_stored_is_tried_again(timed: Coordinator) -> None:
     ongoing(timed)
     timed.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     timed.advance(70_000)
@@ -557,7 +563,7 @@ def test_an_abort_that_was_not_stored_is_tried_again(timed: Any) -> None:
 
 
 def test_an_id_that_nobody_uses_is_forgotten(
-    timed: Any, new_coordinator: type[Coordinator]
+    timed: Coordinator, new_coordinator: type[Coordinator]
 ) -> None:
     timed.init("idle")
     ongoing(timed)
@@ -568,7 +574,7 @@ def test_an_id_that_nobody_uses_is_forgotten(
     assert loaded.shard().find("tx") is None
 
 
-def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed: Any) -> None:
+def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed: Coordinator) -> None:
     timed.init("idle")
     timed.advance(4 * HOUR_MS - 1)
     timed.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -578,7 +584,7 @@ def test_an_id_is_kept_when_its_tombstone_is_not_stored(timed: Any) -> None:
     assert timed.shard().find("idle") is None
 
 
-def test_an_id_on_its_way_out_takes_no_requests(timed: Any) -> None:
+def test_an_id_on_its_way_out_takes_no_requests(timed: Coordinator) -> None:
     producer = timed.init("idle").producer
     timed.log.hold()
     timed.advance(5 * HOUR_MS)

@@ -1,5 +1,4 @@
 import itertools
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,9 @@ LEGAL = {
 @pytest.mark.parametrize(
     ("source", "target"), list(itertools.product(ClassicGroupState, ClassicGroupState))
 )
-def test_every_pair_of_states_is_legal_or_raises(source: Any, target: Any) -> None:
+def test_every_pair_of_states_is_legal_or_raises(
+    source: ClassicGroupState, target: ClassicGroupState
+) -> None:
     assert can_move(source, target) is ((source, target) in LEGAL)
     if (source, target) in LEGAL:
         assert move(source, target) is target

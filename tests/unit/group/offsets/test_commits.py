@@ -358,13 +358,13 @@ def test_deleted_partitions_lose_their_offsets_in_every_group(coordinator: Coord
 
 
 @pytest.fixture
-def expiring(new_coordinator: type[Coordinator]) -> Any:
+def expiring(new_coordinator: type[Coordinator]) -> Coordinator:
     coordinator = new_coordinator(GroupConfig(offsets_topic_num_partitions=1)).lead()
     coordinator.service.start()
     return coordinator
 
 
-def test_offsets_without_members_expire_after_their_commit(expiring: Any) -> None:
+def test_offsets_without_members_expire_after_their_commit(expiring: Coordinator) -> None:
     expiring.commit({T0: 1})
     expiring.advance(3 * DAY_MS)
     expiring.commit({T1: 1})
@@ -375,7 +375,7 @@ def test_offsets_without_members_expire_after_their_commit(expiring: Any) -> Non
     assert expiring.shard().classic.groups == {}
 
 
-def test_offsets_of_a_group_expire_after_its_last_member_left(expiring: Any) -> None:
+def test_offsets_of_a_group_expire_after_its_last_member_left(expiring: Coordinator) -> None:
     member = expiring.stable(session_ms=1_800_000)
     expiring.commit({T0: 1}, member=member, generation=1)
     for _ in range(8 * 48):
@@ -390,7 +390,7 @@ def test_offsets_of_a_group_expire_after_its_last_member_left(expiring: Any) -> 
     assert expiring.log.records()[-1][1] is None
 
 
-def test_offsets_of_topics_no_longer_subscribed_expire(expiring: Any) -> None:
+def test_offsets_of_topics_no_longer_subscribed_expire(expiring: Coordinator) -> None:
     expiring.commit({T0: 1, ("u", 0): 1})
     member = expiring.stable(session_ms=1_800_000, protocols=(("range", SUBSCRIPTION_T),))
     for _ in range(8 * 48):
@@ -399,14 +399,14 @@ def test_offsets_of_topics_no_longer_subscribed_expire(expiring: Any) -> None:
     assert expiring.committed() == {T0: 1}
 
 
-def test_a_commit_may_name_its_own_retention(expiring: Any) -> None:
+def test_a_commit_may_name_its_own_retention(expiring: Coordinator) -> None:
     expiring.commit({T0: 1}, version=4, retention_ms=1_000)
     expiring.commit({T1: 1}, version=4)
     expiring.advance(600_000)
     assert expiring.committed() == {T1: 1}
 
 
-def test_offsets_of_open_transactions_do_not_expire(expiring: Any) -> None:
+def test_offsets_of_open_transactions_do_not_expire(expiring: Coordinator) -> None:
     expiring.commit({T0: 1})
     txn_commit(expiring, {T0: 5})
     expiring.advance(8 * DAY_MS)
