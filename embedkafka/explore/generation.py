@@ -26,7 +26,7 @@ from embedkafka.explore.schedule import (
 )
 from embedkafka.explore.terms import Kind, Lane, Terms
 
-_MOST_CUTS: Final = 3
+_MOST_CUTS: Final = 4
 _MOST_OTHERS: Final = 2
 _MOST_LIMITED_BATCHES: Final = 5
 
@@ -44,12 +44,20 @@ def generate(rng: Random, terms: Terms, *, number: int) -> Schedule:
     kinds = _company(rng, terms, leader)
     is_reordered = Kind.ORDER in kinds
     arrivals = _arrivals(rng, terms) if is_reordered else plain(terms.sizes).arrivals
-    cuts = rng.randint(1, _MOST_CUTS) if Kind.BATCHES in kinds else 0
-    events = [Placed(position=rng.randint(1, total), event=Take()) for _ in range(cuts)]
+    events = [Placed(position=cut, event=Take()) for cut in _cuts(rng, kinds, total)]
     for kind in kinds:
         if (draw := _DRAWS.get(kind)) is not None:
             events.append(draw(rng, terms, arrivals))
-    return _without_idle_takes(Schedule(arrivals=arrivals).having(events))
+    return Schedule(arrivals=arrivals).having(events)
+
+
+def _cuts(rng: Random, kinds: Sequence[Kind], total: int) -> list[int]:
+    """Where batches end: in many places if that is what the schedule is for."""
+    if Kind.BATCHES not in kinds:
+        return []
+    most = min(_MOST_CUTS, total - 1)
+    count = most if kinds[0] is Kind.BATCHES else rng.randint(1, most)
+    return rng.sample(range(1, total), count)
 
 
 def _company(rng: Random, terms: Terms, leader: Kind) -> list[Kind]:
@@ -97,19 +105,6 @@ def _may_come(terms: Terms, source: str, index: int, left: set[Arrival]) -> bool
         for other in left
         if other.source == source and other.nth < index
     )
-
-
-def _without_idle_takes(schedule: Schedule) -> Schedule:
-    """Leaves out a second boundary at the same place."""
-    seen: set[int] = set()
-    kept = []
-    for placed in schedule.events:
-        if isinstance(placed.event, Take):
-            if placed.position in seen:
-                continue
-            seen.add(placed.position)
-        kept.append(placed)
-    return schedule.having(kept)
 
 
 Draw = Callable[[Random, Terms, Sequence[Arrival]], Placed]

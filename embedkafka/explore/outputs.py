@@ -8,13 +8,15 @@ from embedkafka.explore.options import Options
 from embedkafka.explore.verdict import Items, canonical
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
+from embedkafka.spark import assertions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from embedkafka.cluster.message import Message
     from embedkafka.cluster.topic import Topic
+
+_HAS_TOPIC = "an output with partitions has a topic"
 
 
 class Output(Protocol):
@@ -49,15 +51,10 @@ class LatestByKey:
     can_restart: bool = True
 
     def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
-        latest: dict[str | None, object] = {}
-        for key, value in _records(spark, topic, self.schema):
-            if value is None:
-                latest.pop(key, None)
-            else:
-                latest[key] = value
-        return latest
+        assert topic is not None, _HAS_TOPIC
+        return assertions.latest_by_key(topic, self.schema)
 
-    def items(self, found: Mapping[str | None, object]) -> Items:
+    def items(self, found: Mapping[str | bytes, object]) -> Items:
         return {_key(key): [value] for key, value in found.items()}
 
 
@@ -71,9 +68,11 @@ class AllRecords:
     can_restart: bool = True
 
     def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
-        return _records(spark, topic, self.schema)
+        assert topic is not None, _HAS_TOPIC
+        records = assertions.read_records(topic, self.schema)
+        return [(record.key, record.value) for record in records]
 
-    def items(self, found: Iterable[tuple[str | None, object]]) -> Items:
+    def items(self, found: Iterable[tuple[str | bytes | None, object]]) -> Items:
         items: dict[str, list[object]] = {}
         for key, value in found:
             items.setdefault(_key(key), []).append(value)
@@ -218,34 +217,11 @@ def _require_output(name: str, output: Any) -> Output:
     )
 
 
-def _records(
-    spark: "SparkSession", topic: "Topic | None", schema: "str | StructType | None"
-) -> list[tuple[str | None, object]]:
-    """Keys and values of a topic, by partition and offset."""
-    assert topic is not None, "an output with partitions has a topic"
-    if schema is None:
-        return [(_text(message.key), _json(message)) for message in topic.read()]
-    frame = topic.to_df(spark, schema=schema).select("key", "value", "partition", "offset")
-    found = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
-    return [(row.key, _as_value(row.value)) for row in found]
-
-
-def _json(message: "Message") -> object:
-    try:
-        return message.json()
-    except ValueError:
-        return _text(message.value)
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="backslashreplace")
-
-
 def _as_value(row: Any) -> object:
     """A row of Spark as a mapping, anything else as it is. Any: PySpark is optional."""
     as_dict = getattr(row, "asDict", None)
     return row if as_dict is None else as_dict(recursive=True)
 
 
-def _key(key: str | None) -> str:
-    return "" if key is None else key
+def _key(key: str | bytes | None) -> str:
+    return "" if key is None else str(key)

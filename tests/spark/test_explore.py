@@ -1,0 +1,452 @@
+"""Jobs under schedules: wrong ones are refuted in few steps, right ones survive all of them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from embedkafka import ConfigError, EmbeddedKafka
+from embedkafka.explore import (
+    Input,
+    Options,
+    Refuted,
+    all_records,
+    explore,
+    files,
+    latest_by_key,
+    table,
+)
+from embedkafka.explore.driver import Job
+from embedkafka.explore.inputs import read_inputs
+from embedkafka.explore.outputs import Output, require_outputs
+from embedkafka.explore.runner import Ran, Runner
+from embedkafka.explore.schedule import (
+    Arrival,
+    Crash,
+    Event,
+    Grow,
+    KillLeader,
+    Limit,
+    LoseReply,
+    MoveLeaders,
+    Placed,
+    Resend,
+    Restart,
+    Take,
+    plain,
+)
+
+NUMBERS = Input(["1", "2", "3", "4"], partitions=1)
+
+
+def read(spark: SparkSession, options: Options, topic: str, schema: str | None = None) -> DataFrame:
+    """A topic's values as text, or as the columns of a schema."""
+    frame = spark.readStream.format("kafka").options(**options.read(topic)).load()
+    text = F.col("value").cast("string")
+    if schema is None:
+        return frame.select(F.col("key").cast("string"), text.alias("value"))
+    return frame.select(F.from_json(text, schema).alias("value")).select("value.*")
+
+
+def start(frame: DataFrame, options: Options, topic: str, mode: str = "append") -> StreamingQuery:
+    writer = frame.writeStream.format("kafka").options(**options.sink(topic)).outputMode(mode)
+    return writer.trigger(**options.trigger).start()
+
+
+def copy(spark: SparkSession, options: Options) -> StreamingQuery:
+    return start(read(spark, options, "numbers"), options, "copy")
+
+
+class Ledger:
+    """What `foreachBatch` has written, batch by batch, and how often its job was started."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, list[str]]] = []
+        self.starts = 0
+
+    def job(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        """Writes each batch without asking whether it was written before."""
+        self.starts += 1
+        frame = read(spark, options, "numbers")
+        writer = frame.writeStream.foreachBatch(self._save).trigger(**options.trigger)
+        return writer.option("checkpointLocation", options.checkpoint()).start()
+
+    def rows(self, spark: SparkSession) -> list[str]:
+        return [value for _, values in self.batches for value in values]
+
+    def reset(self) -> None:
+        self.__init__()  # type: ignore[misc]  # a fresh one in its place
+
+    def _save(self, batch: DataFrame, batch_id: int) -> None:
+        self.batches.append((batch_id, sorted(row.value for row in batch.collect())))
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+def at(position: int, event: Event) -> Placed:
+    return Placed(position=position, event=event)
+
+
+@pytest.fixture
+def run(kafka: EmbeddedKafka, spark: SparkSession) -> Callable[..., Ran]:
+    """Runs one schedule of four numbers, given as the events in it."""
+
+    def run(job: Job, output: Mapping[str, Any], *events: Placed) -> Ran:
+        outputs: dict[str, Output] = require_outputs(output)
+        runner = Runner(
+            kafka,
+            spark,
+            job=job,
+            feeds=read_inputs({"numbers": NUMBERS}, seed=0),
+            outputs=outputs,
+            reset=None,
+            timeout_s=60,
+        )
+        return runner.run(plain({"numbers": 4}).having(events))
+
+    return run
+
+
+# -- each step does what it says
+
+
+def test_batches_are_cut_crashes_repeat_the_last_one_and_retries_write_twice(
+    run: Callable[..., Ran], ledger: Ledger
+) -> None:
+    again = Resend(arrival=Arrival("numbers", 2))
+    ran = run(ledger.job, {"out": ledger.rows}, at(1, Take()), at(2, Crash()), at(3, again))
+
+    assert ledger.batches == [(0, ["1"]), (1, ["2"]), (1, ["2"]), (2, ["3", "3", "4"])]
+    assert ran.notes == {3: "batch 1 of query runs again"}
+    assert ledger.starts == 2
+
+
+def test_limits_cut_batches_and_restarts_repeat_nothing(
+    run: Callable[..., Ran], ledger: Ledger
+) -> None:
+    run(ledger.job, {"out": ledger.rows}, at(1, Take()), at(2, Restart()), at(2, Limit(records=2)))
+
+    assert ledger.batches == [(0, ["1"]), (1, ["2", "3"]), (2, ["4"])]
+    assert ledger.starts == 2
+
+
+def test_a_lost_reply_is_lost_and_a_new_partition_is_used(
+    run: Callable[..., Ran], kafka: EmbeddedKafka, ledger: Ledger
+) -> None:
+    lost = LoseReply(topic="numbers", api="FETCH")
+    ran = run(ledger.job, {"out": ledger.rows}, at(1, lost), at(2, Grow(source="numbers")))
+
+    assert ran.notes == {1: "1 lost", 3: "it has 2"}
+    assert ledger.batches == [(0, ["1", "2"]), (1, ["3", "4"])]
+
+
+def test_the_reply_to_a_write_is_lost_and_nothing_is_written_twice(
+    run: Callable[..., Ran], kafka: EmbeddedKafka
+) -> None:
+    lost = LoseReply(topic="copy", api="PRODUCE")
+    ran = run(copy, {"copy": all_records()}, at(0, lost))
+
+    assert ran.notes == {0: "1 lost"}
+    assert ran.found == {"copy": [(None, 1), (None, 2), (None, 3), (None, 4)]}
+
+
+def test_leaders_move_and_die_and_all_brokers_are_back_at_the_end(
+    run: Callable[..., Ran], kafka: EmbeddedKafka, ledger: Ledger
+) -> None:
+    events = [
+        at(1, Take()),
+        at(1, MoveLeaders(topic="numbers")),
+        at(2, Take()),
+        at(2, KillLeader(topic="numbers")),
+    ]
+    ran = run(ledger.job, {"out": ledger.rows}, *events)
+
+    moved, killed = ran.notes[2].split(), ran.notes[5].split()
+    assert moved[:2] == ["from", "broker"]
+    assert moved[2] != moved[4]
+    assert killed[:1] + killed[2:3] == ["broker", "died,"]
+    assert killed[1] != killed[3]
+    assert ledger.batches == [(0, ["1"]), (1, ["2"]), (2, ["3", "4"])]
+    assert all(broker.is_running for broker in kafka.brokers)
+    assert ledger.starts == 1
+
+
+# -- wrong jobs
+
+
+def test_foreach_batch_without_idempotence_is_refuted(
+    kafka: EmbeddedKafka, spark: SparkSession, ledger: Ledger
+) -> None:
+    with pytest.raises(Refuted) as refuted:
+        explore(
+            kafka,
+            spark,
+            job=ledger.job,
+            inputs={"numbers": NUMBERS},
+            outputs={"ledger": ledger.rows},
+            reset=ledger.reset,
+            schedules=3,
+            seed=5,
+        )
+
+    message = str(refuted.value)
+    assert message.startswith("doubled: the result of the job depends on the schedule")
+    assert "1. numbers 1-4 arrive\n  2. the queries take what is there; the driver dies" in message
+    assert "[batch 0 of query runs again]\n  3. the queries take what is there\n" in message
+    assert "pytest --explore-seed=5/2" in message
+
+
+def test_state_that_depends_on_the_batches_is_refuted(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    """It removes duplicates, but only those of one batch."""
+    written: dict[int, list[Any]] = {}
+
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        def save(batch: DataFrame, batch_id: int) -> None:  # a replayed batch replaces itself
+            written[batch_id] = [row.id for row in batch.dropDuplicates(["id"]).collect()]
+
+        writer = read(spark, options, "events", "id INT").writeStream.foreachBatch(save)
+        checkpoint = options.checkpoint()
+        return writer.option("checkpointLocation", checkpoint).trigger(**options.trigger).start()
+
+    with pytest.raises(Refuted) as refuted:
+        explore(
+            kafka,
+            spark,
+            job=job,
+            inputs={"events": [{"id": 1}, {"id": 2}, {"id": 1}, {"id": 1}]},
+            outputs={"ids": lambda spark: [each for ids in written.values() for each in ids]},
+            invariant=lambda out, given: sorted(out["ids"]) == [1, 2],
+            reset=written.clear,
+            schedules=4,
+            seed=5,
+            without=["grow", "move", "kill", "reply"],
+        )
+
+    message = str(refuted.value)
+    assert message.startswith("doubled")
+    assert message.count("arrive") == 2  # one boundary is enough
+    assert "3. events" in message
+
+
+def test_a_watermark_that_drops_what_it_should_keep_is_refuted(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    """Its orders come ten minutes late, and its watermark allows one."""
+    orders = [
+        {"at": "2026-01-01T12:00:00", "n": 1},
+        {"at": "2026-01-01T12:20:00", "n": 10},
+        {"at": "2026-01-01T12:10:00", "n": 100},
+    ]
+
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        frame = read(spark, options, "orders", "at TIMESTAMP, n INT").withWatermark(
+            "at", "1 minute"
+        )
+        hourly = frame.groupBy(F.window("at", "5 minutes")).agg(F.sum("n").alias("n"))
+        rows = hourly.selectExpr(
+            "cast(window.start AS string) AS key", "cast(n AS string) AS value"
+        )
+        return start(rows, options, "hourly", "update")
+
+    with pytest.raises(Refuted) as refuted:
+        explore(
+            kafka,
+            spark,
+            job=job,
+            inputs={"orders": orders},
+            outputs={"hourly": latest_by_key()},
+            schedules=2,
+            seed=5,
+        )
+
+    message = str(refuted.value)
+    assert message.startswith("lost")
+    assert (
+        "key 2026-01-01 12:10:00\n    plain schedule: 100\n    this schedule:  nothing" in message
+    )
+    assert "1. orders 1-2 arrive\n  2. the queries take what is there\n  3. orders 3" in message
+
+
+# -- right jobs
+
+
+def test_a_join_of_orders_and_prices_survives_every_kind_of_schedule(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    prices = [{"sku": "apple", "price": 2}, {"sku": "bread", "price": 3}]
+    orders = [
+        {"id": number, "sku": sku, "n": number}
+        for number, sku in enumerate(["apple", "bread", "apple", "bread", "apple"])
+    ]
+
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        ordered = read(spark, options, "orders", "id INT, sku STRING, n INT")
+        priced = ordered.join(read(spark, options, "prices", "sku STRING, price INT"), "sku")
+        fields = F.struct("sku", (F.col("n") * F.col("price")).alias("total"))
+        rows = priced.select(
+            F.col("id").cast("string").alias("key"), F.to_json(fields).alias("value")
+        )
+        return start(rows, options, "revenue")
+
+    def revenue(totals: Sequence[tuple[str, int]]) -> dict[str, int]:
+        sums: dict[str, int] = defaultdict(int)
+        for sku, total in totals:
+            sums[sku] += total
+        return dict(sums)
+
+    def is_right(out: Mapping[str, Any], given: Mapping[str, list[Any]]) -> bool:
+        price_of = {price["sku"]: price["price"] for price in given["prices"]}
+        expected = [(each["sku"], each["n"] * price_of[each["sku"]]) for each in given["orders"]]
+        found = [(each["sku"], each["total"]) for each in out["revenue"].values()]
+        return revenue(found) == revenue(expected)
+
+    explored = explore(
+        kafka,
+        spark,
+        job=job,
+        inputs={
+            "orders": Input(orders, key="sku", resends=True),
+            "prices": Input(prices, key="sku"),
+        },
+        outputs={"revenue": latest_by_key()},
+        invariant=is_right,
+        schedules=11,  # the plain one, and one led by each kind of step
+        seed=11,
+    )
+
+    assert explored.schedules == 11
+
+
+def test_a_job_that_runs_to_its_end_is_explored_too(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    """Two queries in a row, each with availableNow, as a scheduler starts them."""
+
+    def job(spark: SparkSession, options: Options) -> None:
+        for source, sink in (("numbers", "copy"), ("copy", "again")):
+            writer = read(spark, options, source).writeStream.format("kafka")
+            now = writer.options(**options.sink(sink)).trigger(availableNow=True)
+            assert now.start().awaitTermination(60)
+
+    explored = explore(
+        kafka,
+        spark,
+        job=job,
+        inputs={"numbers": Input([("a", "1"), ("b", "2"), ("a", "3")])},
+        outputs={"copy": latest_by_key(), "again": latest_by_key()},
+        invariant=lambda out, given: out["again"] == {"a": 3, "b": 2},
+        schedules=3,
+        seed=1,
+    )
+
+    assert explored.schedules == 3
+
+
+def test_a_chain_of_queries_gives_all_in_files(kafka: EmbeddedKafka, spark: SparkSession) -> None:
+    def job(spark: SparkSession, options: Options) -> list[StreamingQuery]:
+        writer = read(spark, options, "copy").writeStream.format("json")
+        second = writer.option("checkpointLocation", options.checkpoint("files"))
+        # The second one first: their order must not matter.
+        stored = second.trigger(**options.trigger).start(options.path("stored"))
+        return [stored, copy(spark, options)]
+
+    explored = explore(
+        kafka,
+        spark,
+        job=job,
+        inputs={"numbers": NUMBERS},
+        outputs={"copy": all_records(), "stored": files("stored", format="json")},
+        invariant=lambda out, given: {row["value"] for row in out["stored"]} == {*given["numbers"]},
+        schedules=2,
+        seed=1,
+    )
+
+    assert explored.schedules == 2
+
+
+def test_a_table_in_memory_has_no_restarts(kafka: EmbeddedKafka, spark: SparkSession) -> None:
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        writer = read(spark, options, "numbers").writeStream.format("memory")
+        return writer.queryName(options.table("seen")).trigger(**options.trigger).start()
+
+    explore(
+        kafka,
+        spark,
+        job=job,
+        inputs={"numbers": NUMBERS},
+        outputs={"seen": table("seen")},
+        schedules=3,
+        seed=1,
+    )
+
+
+# -- what a test's author reads
+
+
+def test_a_job_that_raises_shows_its_own_exception(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        def save(batch: DataFrame, batch_id: int) -> None:
+            raise ValueError("no such table")
+
+        writer = read(spark, options, "numbers").writeStream.foreachBatch(save)
+        return writer.option("checkpointLocation", options.checkpoint()).start()
+
+    with pytest.raises(Refuted) as refuted:
+        explore(
+            kafka,
+            spark,
+            job=job,
+            inputs={"numbers": NUMBERS},
+            outputs={"out": lambda spark: []},
+        )
+
+    message = str(refuted.value)
+    assert "the job fails under the plain schedule already" in message
+    assert message.endswith("ValueError: no such table")
+    assert "py4j" not in message
+    assert refuted.value.__suppress_context__
+
+
+def test_a_plain_schedule_that_is_wrong_is_no_matter_of_schedules(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    def is_right(out: Mapping[str, Any], given: Mapping[str, list[Any]]) -> None:
+        assert len(out["copy"]) == 5, "five are missing"
+
+    with pytest.raises(Refuted, match=r"(?s)no matter of schedules.*five are missing.*copy: "):
+        explore(
+            kafka,
+            spark,
+            job=copy,
+            inputs={"numbers": NUMBERS},
+            outputs={"copy": all_records()},
+            invariant=is_right,
+        )
+
+
+def test_a_checkpoint_elsewhere_is_refused(kafka: EmbeddedKafka, spark: SparkSession) -> None:
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        elsewhere = {**options.sink("copy"), "checkpointLocation": kafka.scratch_dir()}
+        writer = read(spark, options, "numbers").writeStream.format("kafka")
+        return writer.options(**elsewhere).trigger(**options.trigger).start()
+
+    with pytest.raises(ConfigError, match="keeps no checkpoint where a schedule finds it"):
+        explore(
+            kafka,
+            spark,
+            job=job,
+            inputs={"numbers": NUMBERS},
+            outputs={"copy": all_records()},
+        )
+    assert spark.streams.active == []

@@ -1,0 +1,194 @@
+"""What `explore` makes of the runs: the first schedule is plain, a refutation can be repeated."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from embedkafka.explore import Explored, Input, Refuted, all_records, exploration, explore
+from embedkafka.explore.exploration import SEED_VARIABLE
+from embedkafka.explore.job_failures import JobFailed
+from embedkafka.explore.runner import Ran
+from embedkafka.explore.schedule import Crash, Resend, Schedule, Take, plain
+from embedkafka.runtime.failures import ConfigError
+
+ORDERS = [{"sku": sku, "n": number} for number, sku in enumerate("abcab")]
+PLAIN = plain({"orders": 5})
+Gives = Callable[[Schedule], list[object]]
+
+
+class FakeRunner:
+    """Gives, for each schedule, what a function says, and remembers the schedules."""
+
+    def __init__(self, gives: Gives) -> None:
+        self.ran: list[Schedule] = []
+        self._gives = gives
+
+    def run(self, schedule: Schedule) -> Ran:
+        self.ran.append(schedule)
+        found = self._gives(schedule)
+        return Ran(
+            found={"out": found},
+            items={"out": {"": found}},
+            notes={0: "noted"},
+            has_checkpoint=True,
+            has_watermark=False,
+        )
+
+
+@pytest.fixture
+def exploring(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Explores a job that gives what a function of the schedule says."""
+
+    def explore_fake(gives: Gives, **arguments: Any) -> tuple[FakeRunner, Explored]:
+        runner = FakeRunner(gives)
+        monkeypatch.setattr(exploration, "Runner", lambda *_, **__: runner)
+        nothing = cast(Any, object())
+        given: dict[str, Any] = {
+            "job": lambda spark, options: None,
+            "inputs": {"orders": Input(ORDERS, key="sku", resends=True)},
+            "outputs": {"out": all_records()},
+            **arguments,
+        }
+        return runner, explore(nothing, nothing, **given)
+
+    return explore_fake
+
+
+def doubled_by(kind: type) -> Gives:
+    return lambda schedule: [1, 1] if schedule.uses(kind) else [1]
+
+
+def refuted(exploring: Callable[..., Any], gives: Gives, **arguments: Any) -> str:
+    with pytest.raises(Refuted) as raised:
+        exploring(gives, **arguments)
+    return str(raised.value)
+
+
+def test_a_job_that_is_right_runs_the_plain_schedule_first_and_others_once(
+    exploring: Callable[..., Any],
+) -> None:
+    runner, explored = exploring(lambda schedule: [1], schedules=9, seed=3)
+
+    assert runner.ran[0] == PLAIN
+    assert len(runner.ran) == len(set(runner.ran)) == explored.schedules == 9
+    assert explored.seed == "3"
+
+
+def test_a_refutation_is_shortened_and_says_how_to_repeat_it(
+    exploring: Callable[..., Any],
+) -> None:
+    message = refuted(exploring, doubled_by(Crash), seed=3)
+
+    assert message.startswith("doubled: the result of the job depends on the schedule")
+    assert (
+        "1. orders 1-5 arrive [noted]\n  2. the queries take what is there; the driver" in message
+    )
+    assert "plain schedule: 1\n    this schedule:  1, 1" in message
+    assert "pytest --explore-seed=3/2, or explore(..., seed='3/2')" in message
+
+
+def test_a_printed_seed_repeats_only_what_it_found(exploring: Callable[..., Any]) -> None:
+    first = refuted(exploring, doubled_by(Crash), seed=3)
+    second = refuted(exploring, doubled_by(Crash), seed="3/2")
+    assert second == first
+
+    runner, explored = exploring(lambda schedule: [1], seed="3/2")
+    assert len(runner.ran) == explored.schedules == 2
+
+
+def test_the_seed_of_the_command_line_wins(
+    exploring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SEED_VARIABLE, "3/2")
+    assert "--explore-seed=3/2" in refuted(exploring, doubled_by(Crash), seed=99)
+
+
+def test_without_a_seed_every_call_explores_others(exploring: Callable[..., Any]) -> None:
+    seeds = {exploring(lambda schedule: [1], schedules=2)[1].seed for _ in range(5)}
+    assert len(seeds) > 1
+
+
+def test_an_invariant_returns_whether_it_holds_or_asserts(exploring: Callable[..., Any]) -> None:
+    def asserts(out: dict[str, Any], given: dict[str, Any]) -> None:
+        assert given["orders"] == ORDERS
+        assert out["out"] == [1], "more than one"
+
+    assert "more than one" in refuted(exploring, doubled_by(Crash), invariant=asserts, seed=3)
+    returns = lambda out, given: out["out"] == [1]  # noqa: E731  # as a test writes it
+    assert refuted(exploring, doubled_by(Crash), invariant=returns, seed=3).startswith("doubled")
+    assert exploring(doubled_by(Crash), invariant=lambda out, given: True, schedules=5)
+
+
+def test_a_plain_schedule_that_is_wrong_is_no_matter_of_schedules(
+    exploring: Callable[..., Any],
+) -> None:
+    message = refuted(exploring, lambda schedule: [7], invariant=lambda out, given: False)
+    assert "does not hold under the plain schedule" in message
+    assert message.endswith("out: [7]")
+
+
+def test_a_job_that_fails_under_a_schedule_is_shown_with_its_exception(
+    exploring: Callable[..., Any],
+) -> None:
+    def gives(schedule: Schedule) -> list[object]:
+        if schedule.uses(Resend):
+            raise JobFailed(ValueError("seen before"))
+        return [1, 1] if schedule.uses(Take) else [1]
+
+    message = refuted(exploring, gives, seed=3, without=["batches"])
+    assert message.startswith("the job fails")
+    assert "ValueError: seen before" in message
+
+
+def test_a_job_that_fails_at_once_is_no_matter_of_schedules(
+    exploring: Callable[..., Any],
+) -> None:
+    def gives(schedule: Schedule) -> list[object]:
+        raise JobFailed(ValueError("no such table"))
+
+    assert "fails under the plain schedule already" in refuted(exploring, gives)
+
+
+def test_what_does_not_happen_again_is_a_race(exploring: Callable[..., Any]) -> None:
+    crashes: list[Schedule] = []
+
+    def gives(schedule: Schedule) -> list[object]:
+        if schedule.uses(Crash):
+            crashes.append(schedule)
+        return [1, 1] if len(crashes) == 1 else [1]
+
+    assert "it is a race" in refuted(exploring, gives, seed=3)
+
+
+def test_no_more_runs_than_allowed_are_spent_on_a_shorter_schedule(
+    exploring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[Schedule] = []
+
+    def gives(schedule: Schedule) -> list[object]:
+        runs.append(schedule)
+        return [1, 1] if schedule.uses(Crash) else [1]
+
+    refuted(exploring, gives, seed="3/2", shrink_runs=0)
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"schedules": 0}, "schedules must be"),
+        ({"seed": "7/x"}, "seed must be a number"),
+        ({"seed": -1}, "seed must be a number"),
+        ({"without": ["crush"]}, "did you mean crash"),
+        ({"timeout_s": -1}, "timeout_s must be"),
+        ({"shrink_runs": -1}, "shrink_runs must be"),
+        ({"inputs": {}}, "inputs must be"),
+        ({"outputs": {}}, "outputs must be"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused(
+    exploring: Callable[..., Any], arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        exploring(lambda schedule: [1], **arguments)
