@@ -1,4 +1,4 @@
-"""Waits for groups, lags and offsets of clients that the test does not run itself."""
+"""Waits for the groups, lags and offsets of clients that run outside the test."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a moved clock does to records, offsets and transactions of stock clients."""
+"""How a moved clock affects the records, offsets and transactions of stock clients."""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 def moving() -> Iterator[EmbeddedKafka]:
-    """A cluster for all tests here: they move its clock, which none of them may mind."""
+    """A cluster for all tests here. Each moves its clock, so none may depend on where it stands."""
     with EmbeddedKafka(brokers=2, config={"log.retention.check.interval.ms": 60_000}) as kafka:
         yield kafka
 
@@ -29,9 +29,9 @@ def send(kafka: EmbeddedKafka, topic: str, value: str, **more: Any) -> None:
 
 
 def run_retention(kafka: EmbeddedKafka) -> None:
-    """Returns when every broker has looked at all logs once more.
+    """Waits until every broker has checked all logs again.
 
-    The second record can only be deleted by a check that began after the first check's end.
+    Only a check that began after the first check's end can delete the second record.
     """
     canary = kafka.topic(config={"retention.ms": 1}, replication=2)
     for _ in range(2):
@@ -53,7 +53,9 @@ def test_what_is_sent_after_a_jump_is_new(moving: EmbeddedKafka) -> None:
     run_retention(moving)
     (message,) = orders.read()
     assert message.text == "new"
-    assert before_ms <= message.timestamp_ms <= time.time() * 1000, "the client's timestamp stays"
+    assert before_ms <= message.timestamp_ms <= time.time() * 1000, (
+        "the client's timestamp must stay"
+    )
     moving.clock.advance(days=8)
     orders.wait_for(lambda records: records == [])
 
@@ -125,7 +127,7 @@ def test_offsets_committed_after_a_jump_are_kept(moving: EmbeddedKafka) -> None:
 def await_offset(consumer: Consumer, partition: TopicPartition, offset: int) -> None:
     deadline = time.monotonic() + 30
     while consumer.committed([partition], timeout=30)[0].offset != offset:
-        assert time.monotonic() < deadline, "the committed offset stayed"
+        assert time.monotonic() < deadline, "the committed offset did not change"
 
 
 def test_times_are_searched_as_clients_wrote_them(moving: EmbeddedKafka) -> None:

@@ -1,4 +1,4 @@
-"""Every timer in the table of docs/how-to/time.md follows the hand of the clock that it says."""
+"""Every timer in the table of docs/how-to/time.md follows the clock that the table names."""
 
 import re
 import socket
@@ -182,7 +182,7 @@ def test_it_follows_the_time_of_day(kafka: EmbeddedKafka, setting: str) -> None:
     kafka.clock.travel(to=datetime.now(UTC) - timedelta(days=30))
     scenario = TIME_OF_DAY[setting](kafka)
     next(scenario)
-    kafka.clock.reset()  # thirty days later, and timers have not moved
+    kafka.clock.reset()  # thirty days later, but no timer has moved
     kafka.clock.advance(minutes=11)  # for the periodic checks; less than any of these settings
     next(scenario, None)
 

@@ -1,4 +1,4 @@
-"""Audits of planted faults. Each one costs seconds, so that several faults share an audit."""
+"""Audits of planted faults. An audit takes seconds, so several faults share one."""
 
 import random
 from collections import Counter, defaultdict
@@ -254,7 +254,7 @@ Record = tuple[int, int, str | None, str]
 
 
 def test_random_faults_are_counted_as_a_plain_model_counts_them(spark: SparkSession) -> None:
-    """Hundreds of small histories in one audit: each has partitions and keys of its own."""
+    """Hundreds of small histories in one audit, each with separate partitions and keys."""
     chance = random.Random(20_261_117)
     source: list[Record] = []
     sink: list[Record] = []

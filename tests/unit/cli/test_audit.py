@@ -15,7 +15,7 @@ ARGUMENTS = ["audit", "--bootstrap", "h:1", "--source", "orders", "--sink", "pri
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the command asks for; under "answer", what it gets."""
+    """Collects the command's calls; "answer" holds what they return."""
     seen: dict[str, Any] = {"answer": GOOD}
 
     def audit_topics(**arguments: Any) -> Any:

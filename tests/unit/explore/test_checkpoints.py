@@ -1,4 +1,4 @@
-"""A checkpoint without its last commit is that of a driver that died before it."""
+"""A checkpoint without its last commit looks like that of a driver that died before it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Schedules come from a seed, send every record, and keep the order that a job may rely on."""
+"""Schedules derive from a seed, send every record, and keep the order that a job may rely on."""
 
 from random import Random
 

@@ -19,7 +19,7 @@ def pairs(feed: Feed) -> list[tuple[bytes | None, bytes | None]]:
 
 
 class Row:
-    """What a row of PySpark offers."""
+    """Has the interface of a PySpark row."""
 
     def asDict(self, recursive: bool) -> dict[str, object]:
         assert recursive

@@ -1,4 +1,4 @@
-"""What a job raised is shown without what Spark and py4j put around it."""
+"""A job's exception is shown without the wrapping of Spark and py4j."""
 
 import pytest
 
@@ -19,7 +19,7 @@ ValueError: no such table
 
 
 class StreamingQueryException(Exception):
-    """As PySpark's: its module says where it comes from."""
+    """Resembles PySpark's exception, including the module it claims."""
 
 
 StreamingQueryException.__module__ = "pyspark.errors.exceptions.captured"

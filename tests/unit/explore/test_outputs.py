@@ -1,4 +1,4 @@
-"""Outputs are read into what an invariant compares, and compared by key."""
+"""Outputs become comparable values and are compared by key."""
 
 import json
 from typing import Any, cast
@@ -23,7 +23,7 @@ SPARK = cast(Any, object())
 
 
 class FakeTopic:
-    """Gives the records that it was made with."""
+    """Returns the records it was created with."""
 
     def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
         self._records = records

@@ -1,4 +1,4 @@
-"""A schedule says in words what it does, and does nothing else."""
+"""A schedule describes in words what it does, and does nothing else."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A schedule that fails is made as short as possible, in a bounded number of runs."""
+"""A failing schedule is shortened as far as possible, in a bounded number of runs."""
 
 from collections.abc import Callable
 from random import Random

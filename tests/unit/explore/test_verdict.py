@@ -1,4 +1,4 @@
-"""Outputs are compared per key, and a difference says which guarantee it refutes."""
+"""Outputs are compared per key, and each difference names the guarantee it refutes."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Records age from their arrival, on a clock that was moved."""
+"""Records age from their arrival, even if the clock was moved."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def clock(kit: LogKit) -> MovedClock:
 
 
 def send(kit: LogKit, log: Log, *values: bytes, ago_ms: int = 0, **batch: Any) -> None:
-    """Appends what a client sends, with its own time; `ago_ms` makes it old."""
+    """Appends a record with the client's time; `ago_ms` makes it old."""
     clock = kit.clock
     assert isinstance(clock, MovedClock)
     built = kit.batch(*values, timestamp=clock.client_ms() - ago_ms, **batch)
@@ -121,7 +121,7 @@ def test_retention_counts_from_arrival(kit: LogKit, clock: MovedClock) -> None:
     clock.jump(AHEAD)
     send(kit, log, b"new")
     log.delete_old_segments()
-    assert kit.values(log) == [b"new"], "the jump aged what was there, and rolled the segment"
+    assert kit.values(log) == [b"new"], "the jump must age the records and roll the segment"
     clock.jump(AHEAD)
     log.delete_old_segments()
     assert kit.values(log) == []

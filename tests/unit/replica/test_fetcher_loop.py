@@ -1,4 +1,4 @@
-"""When a follower fetches: at once, after a delay, on news, or no more. Without threads."""
+"""When a follower fetches: at once, after a delay, on news, or never again. Without threads."""
 
 from collections.abc import Callable, Sequence
 from typing import cast

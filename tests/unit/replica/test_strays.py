@@ -1,4 +1,4 @@
-"""Which logs a starting broker no longer needs."""
+"""The logs that a starting broker no longer needs."""
 
 import uuid
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Who is woken when a partition changes."""
+"""The followers and requests that a change of a partition wakes."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a topic holds, against what it should."""
+"""The records of a topic, compared with the expected ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from embedkafka.spark.assertions import latest_by_key
 
 
 class Records:
-    """A topic handle on a list."""
+    """A topic handle backed by a list."""
 
     name = "orders"
 

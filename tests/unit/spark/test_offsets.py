@@ -1,4 +1,4 @@
-"""How far a query has read: which partitions it reads, and what is missing."""
+"""How far a query has read: the partitions it reads, and the records that are missing."""
 
 import pytest
 

@@ -22,7 +22,7 @@ def tally(
     offsets: tuple[int | None, int | None] = (None, None),
     places: str = "",
 ) -> Tally:
-    """`places` has an s for a place in the source and a t for one in the sink."""
+    """`places` has an s for each place in the source and a t for each in the sink."""
     place = RecordPlace(topic="t", partition=partition, offset=offsets[0], value_hash=side)
     return Tally(
         side=side,

@@ -1,4 +1,4 @@
-"""Which ranges of offsets an audit reads, and what it calls what it is given."""
+"""The offset ranges that an audit reads, and the names it gives to its inputs."""
 
 from embedkafka.spark.delivery.fingerprints import describe
 from embedkafka.spark.delivery.offsets import OffsetRange, no_such_topic

@@ -113,7 +113,7 @@ def test_every_fault_is_a_count_of_the_result() -> None:
 
 
 class Page(HTMLParser):
-    """Checks that tags are closed in order, and gathers text and addresses."""
+    """Checks that tags are closed in order, and collects text and addresses."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
