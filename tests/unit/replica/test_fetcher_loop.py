@@ -162,6 +162,20 @@ def test_follower_asks_again_whether_its_records_are_committed(loop: Loop, leade
     assert loop.run_after(CONFIG.fetch_wait_max_ms) == []
 
 
+def test_partition_is_not_asked_for_again_once_its_records_are_committed(
+    loop: Loop, leader: Leader
+) -> None:
+    leader.high_watermark = 0
+    loop.follow(TP)
+    loop.run()
+    leader.high_watermark = 1
+    loop.run_after(CONFIG.fetch_wait_max_ms)
+    leader.high_watermark = 0
+    loop.follow(OTHER)
+    assert loop.run() == [[OTHER]]
+    assert loop.run_after(CONFIG.fetch_wait_max_ms) == [[OTHER]]
+
+
 def test_uncommitted_partitions_are_asked_for_together(loop: Loop, leader: Leader) -> None:
     leader.high_watermark = 0
     loop.follow(TP)
@@ -193,10 +207,17 @@ def test_nothing_is_due_after_the_last_partition_is_gone(loop: Loop, leader: Lea
     loop.follow(TP)
     loop.run()
     loop.tested.unfollow([TP])
-    loop.tested.on_news(TP)
     loop.run()
     loop.clock.advance(CONFIG.fetch_backoff_ms)
     assert loop.tested.is_idle
+
+
+def test_news_of_a_partition_that_is_no_longer_followed_is_ignored(loop: Loop) -> None:
+    loop.follow(TP, OTHER)
+    loop.run()
+    loop.tested.unfollow([TP])
+    loop.tested.on_news(TP)
+    assert loop.run() == []
 
 
 def test_connection_to_a_leader_ends_with_its_last_partition(loop: Loop, leader: Leader) -> None:
