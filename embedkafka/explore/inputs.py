@@ -130,25 +130,20 @@ def _drawn(strategy: Any, seed: int) -> object:
     import hypothesis
 
     drawn: list[object] = []
-    decorate = hypothesis.settings(
+
+    def keep(records: object) -> None:
+        drawn.append(records)
+
+    decorate: Any = hypothesis.settings(
         max_examples=_DRAWN,
         phases=[hypothesis.Phase.generate],
         database=None,
         deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    draw: Any = hypothesis.seed(seed)(decorate(hypothesis.given(strategy)(_keeping(drawn))))
+    draw: Any = hypothesis.seed(seed)(decorate(hypothesis.given(strategy)(keep)))
     draw()
     return drawn[-1]
-
-
-def _keeping(drawn: list[object]) -> Callable[[object], None]:
-    """A function of one argument with a name, as hypothesis wants it."""
-
-    def keep(records: object) -> None:
-        drawn.append(records)
-
-    return keep
 
 
 def _record(name: str, item: object, chosen: Input) -> InputRecord:

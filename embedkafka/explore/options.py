@@ -6,7 +6,7 @@ that a job calls will do.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass, field, replace
@@ -35,7 +35,7 @@ class Options:
     bootstrap_servers: str
     directory: str
     topics: Mapping[str, str] = field(default_factory=dict)
-    trigger: Mapping[str, object] = field(default_factory=dict)
+    trigger: Mapping[str, Any] = field(default_factory=dict)  # Any: one argument of several types
     source: Mapping[str, str] = field(default_factory=dict)
     suffix: str = ""
 

@@ -1,5 +1,6 @@
 """Schedules derive from a seed, send every record, and keep the order that a job may rely on."""
 
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -34,7 +35,7 @@ INPUTS = {
 
 
 def terms(
-    inputs: dict[str, object] = INPUTS,
+    inputs: Mapping[str, object] = INPUTS,
     *,
     left_out: frozenset[Kind] = frozenset(),
     has_watermark: bool = False,

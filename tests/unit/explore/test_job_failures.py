@@ -48,7 +48,7 @@ def test_an_exception_of_spark_has_no_frames_of_java() -> None:
 
 def test_an_exception_of_the_job_itself_has_its_traceback() -> None:
     with pytest.raises(KeyError) as raised:
-        {}["sku"]
+        dict[str, int]()["sku"]
     text = cause_text(raised.value)
     assert text.startswith("Traceback (most recent call last):")
     assert text.endswith("KeyError: 'sku'")

@@ -17,6 +17,7 @@ from embedkafka.explore.schedule import (
     Restart,
     Schedule,
     Send,
+    Step,
     Take,
     plain,
 )
@@ -84,7 +85,13 @@ def test_every_event_has_words(event: Event, words: str) -> None:
 
 
 def test_queries_stop_before_records_are_sent_that_no_batch_takes() -> None:
-    steps = [Send(arrivals=orders(1)), Take(), Send(arrivals=orders(2)), Restart(), Take()]
+    steps: list[Step] = [
+        Send(arrivals=orders(1)),
+        Take(),
+        Send(arrivals=orders(2)),
+        Restart(),
+        Take(),
+    ]
 
     assert [step for _, step in stops_first(steps)] == [
         Send(arrivals=orders(1)),
