@@ -134,15 +134,15 @@ def _drawn(strategy: Any, seed: int) -> object:
     def keep(records: object) -> None:
         drawn.append(records)
 
-    decorate: Any = hypothesis.settings(
+    settings = hypothesis.settings(
         max_examples=_DRAWN,
         phases=[hypothesis.Phase.generate],
         database=None,
         deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    draw: Any = hypothesis.seed(seed)(decorate(hypothesis.given(strategy)(keep)))
-    draw()
+    seeded: Any = hypothesis.seed(seed)  # decorators, which the checker cannot follow
+    seeded(settings(hypothesis.given(strategy)(keep)))()
     return drawn[-1]
 
 
