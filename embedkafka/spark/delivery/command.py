@@ -44,7 +44,7 @@ def audit_topics(
     from pyspark.errors import PySparkException
 
     settings = {**client_options(client_config), **options}
-    with _session(spark_master, spark_config) as spark:
+    with audit_session(spark_master, spark_config) as spark:
         try:
             return audit(
                 source,
@@ -75,7 +75,7 @@ def client_options(file: Path | None) -> dict[str, str]:
 
 
 @contextmanager
-def _session(master: str, config: Mapping[str, str]) -> "Iterator[SparkSession]":
+def audit_session(master: str, config: Mapping[str, str]) -> "Iterator[SparkSession]":
     """A local session, or one on a cluster; under `spark-submit` the one that it prepared."""
     if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings = {"spark.master": master, **_FOR_VOLUME, **config}

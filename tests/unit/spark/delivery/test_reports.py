@@ -3,6 +3,7 @@
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from embedkafka.runtime.values import replace
 from embedkafka.spark.delivery.result import (
@@ -109,7 +110,8 @@ def test_the_table_has_faults_partitions_and_examples() -> None:
 def test_every_fault_is_a_count_of_the_result() -> None:
     assert set(FAULTS) == set(Kind) - {Kind.DELIVERED}
     for kind in FAULTS:
-        assert not replace(GOOD, **{kind.value: 1}).ok
+        change: dict[str, Any] = {kind.value: 1}
+        assert not replace(GOOD, **change).ok
 
 
 class Page(HTMLParser):
