@@ -9,7 +9,7 @@ task has to sort alone.
 import argparse
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka import EmbeddedKafka, Topic
 from embedkafka.spark.delivery.audit import audit
@@ -84,7 +84,8 @@ def _write(spark: "SparkSession", topic: Topic, records: int, *, hot: bool) -> N
 
 def _spark_cpu_s(spark: "SparkSession") -> float:
     """CPU seconds of the driver's JVM so far."""
-    pid = spark._jvm.java.lang.ProcessHandle.current().pid()
+    jvm: Any = spark._jvm  # py4j has no types
+    pid = jvm.java.lang.ProcessHandle.current().pid()
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -18,7 +18,7 @@ from embedkafka.explore.outputs import Output, require_outputs
 from embedkafka.explore.runner import Ran, Runner
 from embedkafka.explore.schedule import Schedule, plain
 from embedkafka.explore.shrink import shrink
-from embedkafka.explore.terms import Kind, terms_of
+from embedkafka.explore.terms import StepKind, terms_of
 from embedkafka.explore.verdict import canonical, differences, summary
 from embedkafka.runtime.arguments import require_int, require_known, require_number
 from embedkafka.runtime.failures import ConfigError
@@ -279,8 +279,8 @@ def _message(
     )
 
 
-def _require_kind(name: str) -> Kind:
-    known = {kind.value: kind for kind in Kind}
+def _require_kind(name: str) -> StepKind:
+    known = {kind.value: kind for kind in StepKind}
     return known[require_known("kind of step", name, known, refusal=ConfigError)]
 
 

@@ -24,14 +24,14 @@ from embedkafka.explore.schedule import (
     Take,
     plain,
 )
-from embedkafka.explore.terms import Kind, Lane, Terms
+from embedkafka.explore.terms import Lane, StepKind, Terms
 
 _MOST_CUTS: Final = 4
 _MOST_OTHERS: Final = 2
 _MOST_LIMITED_BATCHES: Final = 5
 
 
-_BROKERS: Final = frozenset({Kind.MOVE, Kind.KILL})
+_BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
 """Kinds that take a broker away: one of them in a schedule is enough, and slow enough."""
 
 
@@ -42,7 +42,7 @@ def generate(rng: Random, terms: Terms, *, number: int) -> Schedule:
         return plain(terms.sizes)
     leader = terms.kinds[(number - 1) % len(terms.kinds)]
     kinds = _company(rng, terms, leader)
-    is_reordered = Kind.ORDER in kinds
+    is_reordered = StepKind.ORDER in kinds
     arrivals = _arrivals(rng, terms) if is_reordered else plain(terms.sizes).arrivals
     events = [Placed(position=cut, event=Take()) for cut in _cuts(rng, kinds, total)]
     for kind in kinds:
@@ -51,24 +51,24 @@ def generate(rng: Random, terms: Terms, *, number: int) -> Schedule:
     return Schedule(arrivals=arrivals).having(events)
 
 
-def _cuts(rng: Random, kinds: Sequence[Kind], total: int) -> list[int]:
+def _cuts(rng: Random, kinds: Sequence[StepKind], total: int) -> list[int]:
     """Where batches end: in many places if that is what the schedule is for."""
-    if Kind.BATCHES not in kinds:
+    if StepKind.BATCHES not in kinds:
         return []
     most = min(_MOST_CUTS, total - 1)
-    count = most if kinds[0] is Kind.BATCHES else rng.randint(1, most)
+    count = most if kinds[0] is StepKind.BATCHES else rng.randint(1, most)
     return rng.sample(range(1, total), count)
 
 
-def _company(rng: Random, terms: Terms, leader: Kind) -> list[Kind]:
+def _company(rng: Random, terms: Terms, leader: StepKind) -> list[StepKind]:
     """The leading kind and some others; cuts and a new order go with most of them."""
     others = [kind for kind in terms.kinds if kind is not leader]
     if leader in _BROKERS:
         others = [kind for kind in others if kind not in _BROKERS]
     chosen = rng.sample(others, min(len(others), rng.randint(0, _MOST_OTHERS)))
     if set(chosen) >= _BROKERS:
-        chosen.remove(Kind.KILL)
-    for usual in (Kind.BATCHES, Kind.ORDER):
+        chosen.remove(StepKind.KILL)
+    for usual in (StepKind.BATCHES, StepKind.ORDER):
         if usual in others and usual not in chosen and rng.random() < 0.5:
             chosen.append(usual)
     return [leader, *chosen]
@@ -158,13 +158,13 @@ def _topics(terms: Terms) -> list[str]:
     return sorted({*terms.sizes, *(topic for topic, _ in terms.replies)})
 
 
-_DRAWS: Final[Mapping[Kind, Draw]] = {
-    Kind.CRASH: _crash,
-    Kind.RESTART: _restart,
-    Kind.LIMIT: _limit,
-    Kind.RESEND: _resend,
-    Kind.REPLY: _reply,
-    Kind.MOVE: _move,
-    Kind.KILL: _kill,
-    Kind.GROW: _grow,
+_DRAWS: Final[Mapping[StepKind, Draw]] = {
+    StepKind.CRASH: _crash,
+    StepKind.RESTART: _restart,
+    StepKind.LIMIT: _limit,
+    StepKind.RESEND: _resend,
+    StepKind.REPLY: _reply,
+    StepKind.MOVE: _move,
+    StepKind.KILL: _kill,
+    StepKind.GROW: _grow,
 }

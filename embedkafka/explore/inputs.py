@@ -134,15 +134,16 @@ def _drawn(strategy: Any, seed: int) -> object:
     def keep(records: object) -> None:
         drawn.append(records)
 
-    settings = hypothesis.settings(
+    settings: Any = hypothesis.settings(  # decorators, which the checker cannot follow
         max_examples=_DRAWN,
         phases=[hypothesis.Phase.generate],
         database=None,
         deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    seeded: Any = hypothesis.seed(seed)  # decorators, which the checker cannot follow
-    seeded(settings(hypothesis.given(strategy)(keep)))()
+    seeded: Any = hypothesis.seed(seed)
+    given: Any = hypothesis.given(strategy)
+    seeded(settings(given(keep)))()
     return drawn[-1]
 
 

@@ -12,7 +12,7 @@ from embedkafka.runtime.values import dataclass
 _FETCH, _PRODUCE = "FETCH", "PRODUCE"
 
 
-class Kind(Enum):
+class StepKind(Enum):
     """The kinds of things that a schedule can do, in the order in which they take the lead."""
 
     BATCHES = "batches"
@@ -27,7 +27,7 @@ class Kind(Enum):
     KILL = "kill"
 
 
-_RESTARTS: Final = frozenset({Kind.RESTART, Kind.CRASH})
+_RESTARTS: Final = frozenset({StepKind.RESTART, StepKind.CRASH})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class Terms:
     resends: tuple[str, ...]
     replies: tuple[tuple[str, str], ...]
     """Topics, each with the API whose replies may be lost."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[StepKind, ...]
 
 
 def terms_of(
     feeds: Mapping[str, Feed],
     outputs: Mapping[str, Output],
-    left_out: Set[Kind],
+    left_out: Set[StepKind],
     *,
     has_checkpoint: bool,
     has_watermark: bool,
@@ -80,16 +80,16 @@ def terms_of(
     lanes = _lanes(feeds, keep_order=has_watermark or not has_checkpoint)
     resends = tuple(name for name, feed in feeds.items() if feed.resends and feed.records)
     possible = {
-        Kind.BATCHES: total > 1,
-        Kind.CRASH: can_restart and has_checkpoint,
-        Kind.ORDER: len(lanes) > 1,
-        Kind.RESTART: can_restart and has_checkpoint,
-        Kind.LIMIT: total > 1,
-        Kind.RESEND: bool(resends),
-        Kind.REPLY: brokers > 0,
-        Kind.GROW: total > 1,
-        Kind.MOVE: brokers > 1,
-        Kind.KILL: brokers > 1,
+        StepKind.BATCHES: total > 1,
+        StepKind.CRASH: can_restart and has_checkpoint,
+        StepKind.ORDER: len(lanes) > 1,
+        StepKind.RESTART: can_restart and has_checkpoint,
+        StepKind.LIMIT: total > 1,
+        StepKind.RESEND: bool(resends),
+        StepKind.REPLY: brokers > 0,
+        StepKind.GROW: total > 1,
+        StepKind.MOVE: brokers > 1,
+        StepKind.KILL: brokers > 1,
     }
     timed = {name: feed for name, feed in feeds.items() if feed.lateness_s is not None}
     return Terms(

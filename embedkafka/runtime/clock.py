@@ -10,6 +10,7 @@ records age on a clock that was moved (`log.record_ages`).
 import math
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -200,7 +201,7 @@ class SystemClock:
             self._move(by_ms)
         self._jumps.announce()
 
-    def freeze(self) -> "Frozen":
+    def freeze(self) -> "AbstractContextManager[SystemClock]":
         """Stops the time of day until `resume`, or until the end of a `with` block.
 
             with kafka.clock.freeze():
@@ -212,7 +213,7 @@ class SystemClock:
         with self._lock:
             self._was_moved = True
             self._stands_at_ms = self.now_ms()
-        return Frozen(self)
+        return _Frozen(self)
 
     def resume(self) -> None:
         """Lets the time of day go on from where it stands. Does nothing if it was not frozen."""
@@ -238,7 +239,7 @@ class SystemClock:
             self._stands_at_ms += by_ms
 
 
-class Frozen:
+class _Frozen:
     """A clock that stands still: `kafka.clock.freeze()`. Leaving its `with` block resumes it."""
 
     def __init__(self, clock: SystemClock) -> None:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -12,8 +13,13 @@ import pytest
 import embedkafka
 
 CLASSES = [getattr(embedkafka, name) for name in embedkafka.__all__]
-#: PySpark types in annotations; they are not imported for that.
-PYSPARK = {"DataFrame": object, "SparkSession": object, "StructType": object}
+#: Types that only annotations need; nothing is imported for them.
+IMPORTED_LATE = {
+    "DataFrame": object,
+    "SparkSession": object,
+    "StructType": object,
+    "datetime": datetime,
+}
 #: Classes that tests instantiate themselves; all others come from a method.
 MADE_BY_USERS = {embedkafka.EmbeddedKafka, embedkafka.ClusterConfig, embedkafka.TopicSpec}
 
@@ -45,7 +51,9 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_type_that_a_public_class_mentions_is_public(cls: type) -> None:
     hints = [get_type_hints(cls)]
-    hints += [get_type_hints(function, localns=PYSPARK) for _, function in public_functions(cls)]
+    hints += [
+        get_type_hints(function, localns=IMPORTED_LATE) for _, function in public_functions(cls)
+    ]
     mentioned = {type_ for hint in hints for value in hint.values() for type_ in types_in(value)}
     assert {type_ for type_ in mentioned if is_ours(type_)} <= set(CLASSES)
 

@@ -24,7 +24,7 @@ from embedkafka.explore.schedule import (
     Take,
     plain,
 )
-from embedkafka.explore.terms import Kind, Terms, terms_of
+from embedkafka.explore.terms import StepKind, Terms, terms_of
 from embedkafka.runtime.failures import ConfigError
 
 ORDERS = [{"sku": sku, "at": at} for sku, at in zip("abacbac", range(0, 70, 10), strict=True)]
@@ -37,7 +37,7 @@ INPUTS = {
 def terms(
     inputs: Mapping[str, object] = INPUTS,
     *,
-    left_out: frozenset[Kind] = frozenset(),
+    left_out: frozenset[StepKind] = frozenset(),
     has_watermark: bool = False,
     brokers: int = 3,
 ) -> Terms:
@@ -107,7 +107,7 @@ def test_a_record_that_the_test_gives_too_late_gets_no_later() -> None:
 
 def test_ten_schedules_lead_with_every_kind_in_turn() -> None:
     kinds = [Take, Crash, Restart, Limit, Resend, LoseReply, Grow, MoveLeaders, KillLeader]
-    schedules = drawn(terms(), count=len(Kind) + 1)
+    schedules = drawn(terms(), count=len(StepKind) + 1)
     assert [kind for kind in kinds if not any(each.uses(kind) for each in schedules)] == []
 
 
@@ -128,14 +128,14 @@ def test_only_inputs_that_may_be_resent_are() -> None:
 
 
 def test_kinds_that_are_left_out_do_not_occur() -> None:
-    left_out = frozenset({Kind.CRASH, Kind.KILL})
+    left_out = frozenset({StepKind.CRASH, StepKind.KILL})
     assert not any(schedule.uses(Crash, KillLeader) for schedule in drawn(terms(left_out=left_out)))
 
 
 def test_brokers_out_of_reach_are_left_alone() -> None:
     found = terms(brokers=0).kinds
-    assert not {Kind.REPLY, Kind.MOVE, Kind.KILL} & set(found)
-    assert not {Kind.MOVE, Kind.KILL} & set(terms(brokers=1).kinds)
+    assert not {StepKind.REPLY, StepKind.MOVE, StepKind.KILL} & set(found)
+    assert not {StepKind.MOVE, StepKind.KILL} & set(terms(brokers=1).kinds)
 
 
 def test_nothing_to_send_is_the_plain_schedule() -> None:
@@ -151,7 +151,7 @@ def test_a_table_in_memory_is_never_restarted() -> None:
         has_watermark=False,
         brokers=1,
     )
-    assert not {Kind.CRASH, Kind.RESTART} & set(found.kinds)
+    assert not {StepKind.CRASH, StepKind.RESTART} & set(found.kinds)
 
 
 def test_a_job_that_keeps_its_checkpoint_elsewhere_is_refused() -> None:
