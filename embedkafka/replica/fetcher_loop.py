@@ -224,9 +224,7 @@ class FetcherLoop:
         fetcher = self._fetcher_of.pop(topic_partition, None)
         if fetcher is not None:
             fetcher.unfollow(topic_partition)
-        self._due.pop(topic_partition, None)
         self._put_off.pop(topic_partition, None)
-        self._unsettled.discard(topic_partition)
 
     def _drop_idle_fetchers(self) -> None:
         for leader_id, fetcher in list(self._fetchers.items()):
@@ -241,6 +239,7 @@ class FetcherLoop:
             self._due[topic_partition] = None
 
     def _due_by_fetcher(self) -> list[tuple[ReplicaFetcher, list[TopicPartition]]]:
+        """Takes the due partitions that are still followed."""
         due, self._due = self._due, {}
         by_fetcher: dict[ReplicaFetcher, list[TopicPartition]] = {}
         for topic_partition in due:
