@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
-from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError, EmbedKafkaError
 from embedkafka.spark.queries import drain
 
 if TYPE_CHECKING:
@@ -32,13 +32,14 @@ class Driver:
         self._job = job
         self._timeout_s = timeout_s
         self._queries: list[Any] = []  # Any: queries of PySpark or of Spark Connect
-        self._held: list[Any] = []
+        self._held: dict[int, Any] = {}  # the lock of each held query, by its place in `_queries`
 
     def take(self, options: Options) -> None:
         """Lets the queries process everything that is there; starts them if they do not run.
 
-        One query after the other, so that each sees all that the one before has written; as often
-        as there are queries, in case the job lists them the other way round.
+        One query after the other, while the others are held, so that each takes in one piece what
+        the one before has written; as often as there are queries, in case the job lists them the
+        other way round.
 
         Raises:
             JobFailed: the job or one of its queries raised.
@@ -47,16 +48,17 @@ class Driver:
         if not self._queries:
             self._start(options)
         for _ in self._queries:
-            for query in self._queries:
-                self._release()
+            for place, query in enumerate(self._queries):
+                self._release(place)
                 self._drain(query)
-                self._hold()
+                self._hold(place, query)
         if len(self._held) < len(self._queries):
             self.stop()
 
     def stop(self) -> None:
         """Stops the queries; the next batch starts the job again."""
-        self._release()
+        for place in list(self._held):
+            self._release(place)
         queries, self._queries = self._queries, []
         for query in queries:
             query.stop()
@@ -64,12 +66,13 @@ class Driver:
     def _start(self, options: Options) -> None:
         before = {query.id for query in self._spark.streams.active}
         try:
-            started = self._job(self._spark, options)
+            self._queries = _listed(self._job(self._spark, options))
+        except EmbedKafkaError:  # a mistake in the test, not in the job
+            raise
         except Exception as error:
-            self._adopt(before)
             raise JobFailed(error) from error
-        self._queries = _listed(started)
-        self._adopt(before)
+        finally:
+            self._adopt(before)
 
     def _adopt(self, before: set[str]) -> None:
         """Takes over queries that the job has started and not returned."""
@@ -83,20 +86,21 @@ class Driver:
             raise AwaitTimeout(
                 f"{error}. Does the job pass `options.trigger` to its writers?"
             ) from None
+        except EmbedKafkaError:
+            raise
         except Exception as error:
             raise JobFailed(error) from error
 
-    def _hold(self) -> None:
-        """Holds all queries that run and can be held."""
-        for query in self._queries:
-            lock = _planning_lock(query)
-            if lock is not None and query.isActive:
-                lock.lock()
-                self._held.append(lock)
+    def _hold(self, place: int, query: Any) -> None:
+        """Keeps a query that runs and can be held from planning its next batch."""
+        lock = _planning_lock(query)
+        if lock is not None and query.isActive:
+            lock.lock()
+            self._held[place] = lock
 
-    def _release(self) -> None:
-        while self._held:
-            self._held.pop().unlock()
+    def _release(self, place: int) -> None:
+        if place in self._held:
+            self._held.pop(place).unlock()
 
 
 def _planning_lock(query: Any) -> Any:

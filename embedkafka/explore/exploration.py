@@ -21,8 +21,8 @@ from embedkafka.explore.shrink import shrink
 from embedkafka.explore.terms import StepKind, terms_of
 from embedkafka.explore.verdict import canonical, differences, summary
 from embedkafka.runtime.arguments import require_int, require_known, require_number
-from embedkafka.runtime.failures import ConfigError
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.runtime.values import dataclass, field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,10 +105,10 @@ def explore(
         The seed, and how many different schedules ran.
 
     Raises:
-        Refuted: the job failed, or gave a wrong result; the message has the schedule in words, the
-            difference, and how to repeat it.
+        Refuted: the job failed, stalled or gave a wrong result; the message has the schedule in
+            words, the difference, and how to repeat it.
         ConfigError: an argument cannot be used.
-        AwaitTimeout: a query did not process its input in time.
+        AwaitTimeout: a query did not process its input in time under the plain schedule.
     """
     require_int("schedules", schedules, least=1, refusal=ConfigError)
     require_int("shrink_runs", shrink_runs, least=0, refusal=ConfigError)
@@ -155,8 +155,10 @@ class _Problem:
 
     headline: str
     text: str
-    is_failure: bool
-    notes: Mapping[int, str]
+    notes: Mapping[int, str] = field(default_factory=dict)
+    is_failure: bool = False
+    is_slow: bool = False
+    """Whether each attempt to shorten the schedule would wait as long."""
 
 
 class _Judge:
@@ -200,7 +202,9 @@ class _Judge:
         try:
             ran = self._runner.run(schedule)
         except JobFailed as failure:
-            return _Problem(headline="the job fails", text=str(failure), is_failure=True, notes={})
+            return _Problem(headline="the job fails", text=str(failure), is_failure=True)
+        except AwaitTimeout as stalled:
+            return _Problem(headline="the job stalls", text=str(stalled), is_slow=True)
         assert self._reference is not None, "the plain schedule comes first"
         found = [
             difference
@@ -219,7 +223,6 @@ class _Judge:
         return _Problem(
             headline=kinds or "the invariant does not hold",
             text="\n".join(texts),
-            is_failure=False,
             notes=ran.notes,
         )
 
@@ -246,7 +249,8 @@ def _refuted(
         problems[candidate] = found
         return True
 
-    shrunk = shrink(schedule, judge.plain, fails, most_runs=shrink_runs)
+    most_runs = 0 if problem.is_slow else shrink_runs
+    shrunk = shrink(schedule, judge.plain, fails, most_runs=most_runs)
     flaky = ""
     if shrunk.schedule == schedule and shrunk.runs and not fails(schedule):
         flaky = "\nIt did not happen again in a second run of the same schedule: it is a race.\n"

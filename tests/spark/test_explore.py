@@ -20,7 +20,7 @@ from embedkafka.explore import (
     latest_by_key,
     table,
 )
-from embedkafka.explore.driver import Job
+from embedkafka.explore.driver import Driver, Job
 from embedkafka.explore.inputs import read_inputs
 from embedkafka.explore.outputs import Output, require_outputs
 from embedkafka.explore.runner import Ran, Runner
@@ -176,6 +176,30 @@ def test_leaders_move_and_die_and_all_brokers_are_back_at_the_end(
     assert ledger.batches == [(0, ["1"]), (1, ["2"]), (2, ["3", "4"])]
     assert all(broker.is_running for broker in kafka.brokers)
     assert ledger.starts == 1
+
+
+def test_a_query_is_held_between_batches_and_runs_again_for_the_next(
+    kafka: EmbeddedKafka, spark: SparkSession, ledger: Ledger
+) -> None:
+    """So a batch never takes a part of what is being sent."""
+    topic = kafka.topic("held-numbers")
+    options = Options(
+        bootstrap_servers=kafka.bootstrap_servers,
+        directory=kafka.scratch_dir(),
+        topics={"numbers": topic.name},
+    )
+    driver = Driver(spark, ledger.job, timeout_s=60)
+    try:
+        for number in ("1", "2"):
+            topic.send(number)
+            driver.take(options)
+            query: Any = spark.streams.active[0]
+            assert query._jsq.streamingQuery().awaitProgressLock().isHeldByCurrentThread()
+    finally:
+        driver.stop()
+
+    assert ledger.batches == [(0, ["1"]), (1, ["2"])]
+    assert spark.streams.active == []
 
 
 # -- wrong jobs

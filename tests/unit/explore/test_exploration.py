@@ -10,7 +10,7 @@ from embedkafka.explore.exploration import SEED_VARIABLE
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.runner import Ran
 from embedkafka.explore.schedule import Crash, Resend, Schedule, Take, plain
-from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 
 ORDERS = [{"sku": sku, "n": number} for number, sku in enumerate("abcab")]
 PLAIN = plain({"orders": 5})
@@ -139,6 +139,21 @@ def test_a_job_that_fails_under_a_schedule_is_shown_with_its_exception(
     message = refuted(exploring, gives, seed=3, without=["batches"])
     assert message.startswith("the job fails")
     assert "ValueError: seen before" in message
+
+
+def test_a_job_that_stalls_is_not_run_again_and_again(exploring: Callable[..., Any]) -> None:
+    stalls: list[Schedule] = []
+
+    def gives(schedule: Schedule) -> list[object]:
+        if schedule.uses(Crash):
+            stalls.append(schedule)
+            raise AwaitTimeout("waited 60 s")
+        return [1]
+
+    message = refuted(exploring, gives, seed=3)
+    assert message.startswith("the job stalls")
+    assert "waited 60 s" in message
+    assert len(stalls) == 1
 
 
 def test_a_job_that_fails_at_once_is_no_matter_of_schedules(

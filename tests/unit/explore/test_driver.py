@@ -1,0 +1,177 @@
+"""Queries run only when a batch is due, and one after the other."""
+
+from typing import Any, cast
+
+import pytest
+
+from embedkafka.explore import driver as module
+from embedkafka.explore.driver import Driver
+from embedkafka.explore.job_failures import JobFailed
+from embedkafka.explore.options import Options
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+
+OPTIONS = Options(bootstrap_servers="localhost:9092", directory="/data")
+
+
+class FakeQuery:
+    """A query as PySpark shows it, down to the lock of its JVM; a name is its id."""
+
+    def __init__(self, name: str, *, has_lock: bool = True) -> None:
+        self.id = name
+        self.isActive = True
+        self.is_held = False
+        if has_lock:
+            self._jsq = self
+
+    def streamingQuery(self) -> "FakeQuery":
+        return self
+
+    def awaitProgressLock(self) -> "FakeQuery":
+        return self
+
+    def lock(self) -> None:
+        assert not self.is_held
+        self.is_held = True
+
+    def unlock(self) -> None:
+        assert self.is_held
+        self.is_held = False
+
+    def awaitTermination(self) -> None: ...
+
+    def stop(self) -> None:
+        assert not self.is_held, "the query's thread would never end"
+        self.isActive = False
+
+
+class FakeSession:
+    """A session whose job starts these queries, and returns some of them."""
+
+    def __init__(self, *queries: FakeQuery, returned: Any = ...) -> None:
+        self.streams = self
+        self.active: list[FakeQuery] = []
+        self.starts = 0
+        self._queries = queries
+        self._returned = list(queries) if returned is ... else returned
+
+    def job(self, spark: object, options: Options) -> Any:
+        self.starts += 1
+        self.active = list(self._queries)
+        for query in self._queries:
+            query.isActive = True
+        return self._returned
+
+    def driver(self) -> Driver:
+        return Driver(cast(Any, self), self.job, timeout_s=1)
+
+
+@pytest.fixture
+def drained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queries that were drained, in order."""
+    names: list[str] = []
+
+    def drain(query: FakeQuery, *, timeout_s: float) -> None:
+        assert not query.is_held
+        names.append(query.id)
+
+    monkeypatch.setattr(module, "drain", drain)
+    return names
+
+
+def test_a_query_is_started_once_and_held_between_batches(drained: list[str]) -> None:
+    query = FakeQuery("a")
+    session = FakeSession(query, returned=query)
+    driver = session.driver()
+
+    for _ in range(3):
+        driver.take(OPTIONS)
+        assert query.is_held
+
+    assert drained == ["a", "a", "a"]
+    assert session.starts == 1
+
+
+def test_while_one_query_runs_the_others_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = [FakeQuery("a"), FakeQuery("b")]
+    driver = FakeSession(*queries).driver()
+    monkeypatch.setattr(module, "drain", lambda query, *, timeout_s: None)
+    driver.take(OPTIONS)
+    running: list[list[str]] = []
+
+    def drain(query: FakeQuery, *, timeout_s: float) -> None:
+        running.append([each.id for each in queries if not each.is_held])
+
+    monkeypatch.setattr(module, "drain", drain)
+    driver.take(OPTIONS)
+
+    assert running == [["a"], ["b"], ["a"], ["b"]]  # twice, in case b comes before a
+
+
+def test_a_stopped_job_starts_again_with_the_next_batch(drained: list[str]) -> None:
+    query = FakeQuery("a")
+    session = FakeSession(query)
+    driver = session.driver()
+
+    driver.take(OPTIONS)
+    driver.stop()
+    assert not query.isActive
+    driver.take(OPTIONS)
+
+    assert session.starts == 2
+
+
+def test_a_query_without_a_lock_is_stopped_after_each_batch(drained: list[str]) -> None:
+    query = FakeQuery("a", has_lock=False)
+    session = FakeSession(query)
+    driver = session.driver()
+
+    driver.take(OPTIONS)
+    assert not query.isActive
+    driver.take(OPTIONS)
+
+    assert session.starts == 2
+
+
+def test_queries_that_the_job_does_not_return_are_driven_too(drained: list[str]) -> None:
+    query, mine = FakeQuery("a"), FakeQuery("mine")
+    session = FakeSession(query, mine, returned=None)
+    session.active = [mine]
+    driver = session.driver()
+
+    driver.take(OPTIONS)
+
+    assert drained == ["a"]
+    driver.stop()
+    assert not query.isActive
+    assert mine.isActive
+
+
+def test_a_job_that_raises_leaves_no_query_behind(drained: list[str]) -> None:
+    query = FakeQuery("a")
+    session = FakeSession(query)
+
+    def job(spark: object, options: Options) -> None:
+        session.job(spark, options)
+        raise ValueError("no such table")
+
+    driver = Driver(cast(Any, session), job, timeout_s=1)
+    with pytest.raises(JobFailed, match="ValueError: no such table"):
+        driver.take(OPTIONS)
+    driver.stop()
+    assert not query.isActive
+
+
+def test_a_mistake_in_the_test_is_no_failure_of_the_job(drained: list[str]) -> None:
+    with pytest.raises(ConfigError, match="must return its StreamingQuery"):
+        FakeSession(returned=[7]).driver().take(OPTIONS)
+
+
+def test_a_query_that_does_not_get_there_says_what_to_look_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def drain(query: FakeQuery, *, timeout_s: float) -> None:
+        raise AwaitTimeout("waited 1 s")
+
+    monkeypatch.setattr(module, "drain", drain)
+    with pytest.raises(AwaitTimeout, match=r"waited 1 s\. Does the job pass `options\.trigger`"):
+        FakeSession(FakeQuery("a")).driver().take(OPTIONS)
