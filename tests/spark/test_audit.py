@@ -1,8 +1,11 @@
 """Audits of planted faults. An audit takes seconds, so several faults share one."""
 
 import random
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.audit import COLUMNS, measure
 from embedkafka import ConfigError, EmbeddedKafka, InvalidArgument, Topic
 from embedkafka.spark.delivery.audit import NothingToAudit, assert_delivered, audit
 from embedkafka.spark.delivery.result import AuditedRecord, Delivery, Example, Kind
@@ -218,7 +222,7 @@ def test_a_mistake_is_explained_at_once(
         audit(stream, sink)
     source.send_json({"id": 1})
     with pytest.raises(
-        InvalidArgument, match="no record of orders has idd, which is to be its key"
+        InvalidArgument, match=f"no record of {source.name} has idd, which is to be its key"
     ):
         audit(source, sink, key="idd")
     with pytest.raises(InvalidArgument, match="cannot judge order: the sink has no offset and no"):
@@ -368,3 +372,34 @@ def count_plainly(
                 count("delivered", source, sink)
                 last = sink[1]
     return counts
+
+
+def test_the_command_prints_the_table_and_writes_the_page(
+    topics: tuple[Topic, Topic], tmp_path: Path
+) -> None:
+    source, sink = topics
+    for number in range(3):
+        source.send_json({"id": number, "sku": "a"})
+    for number in range(2):
+        sink.send_json({"sku": "a", "id": number})
+    page = tmp_path / "audit.html"
+    command = [sys.executable, "-m", "embedkafka.cli", "audit", "--html", str(page)]
+    command += ["--bootstrap", source.bootstrap_servers, "--key", "id", "--value", "sku"]
+    command += ["--source", source.name, "--sink", sink.name, "--spark-master", "local[2]"]
+    for setting in (
+        "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
+        "spark.sql.shuffle.partitions=2",
+    ):
+        command += ["--spark-config", setting]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+
+    assert done.returncode == 1, done.stderr
+    assert "REFUTED: 1 lost" in done.stdout
+    assert f"<h1>{source.name} → {sink.name}</h1>" in page.read_text(encoding="utf-8")
+
+
+def test_the_benchmark_measures_what_it_audits(kafka: EmbeddedKafka, spark: SparkSession) -> None:
+    row = dict(zip(COLUMNS, measure(spark, kafka, 200, hot=True), strict=True))
+    assert row["records"] == 400
+    assert row["records/s"] == pytest.approx(400 / row["seconds"])
