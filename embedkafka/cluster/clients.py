@@ -7,7 +7,7 @@ Not here: creating and deleting topics (`admin`).
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.message import Message
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
@@ -20,6 +20,9 @@ from embedkafka.runtime.failures import (
 )
 from embedkafka.runtime.forks import after_fork
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+if TYPE_CHECKING:
+    from embedkafka.cluster.client_settings import ClientSettings
 
 Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
@@ -37,9 +40,18 @@ _QUICK_TO_FIND_LEADERS = {"topic.metadata.refresh.interval.ms": 250}
 class Clients:
     """Produces to and reads from one cluster, until `close`."""
 
-    def __init__(self, bootstrap_servers: str, *, cluster: object = None) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        cluster: object = None,
+        settings: "ClientSettings | None" = None,
+    ) -> None:
         """`cluster` must not be garbage-collected while these clients are in use."""
-        self._bootstrap_servers = bootstrap_servers
+        connection = {} if settings is None else settings.librdkafka
+        self._connection = {**connection, "bootstrap.servers": bootstrap_servers}
+        self.spark_options = {} if settings is None else settings.spark_options
+        """What Spark's options need besides the brokers' addresses."""
         self._cluster = cluster
         self._lock = ranked_lock("clients", LEAF_RANK)
         self._is_closed = False
@@ -98,7 +110,7 @@ class Clients:
         consumer = confluent_kafka.Consumer(
             {
                 **_QUIET,
-                "bootstrap.servers": self._bootstrap_servers,
+                **self._connection,
                 "group.id": f"embedkafka-read-{topic}",  # required by the client, never joined
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -219,7 +231,7 @@ class Clients:
                 self._producer = confluent_kafka.Producer(
                     {
                         **_QUIET,
-                        "bootstrap.servers": self._bootstrap_servers,
+                        **self._connection,
                         **_QUICK_TO_FIND_LEADERS,
                         "acks": "all",
                         "enable.idempotence": True,  # a failover must not write a record twice

@@ -196,6 +196,7 @@ class Topic:
             **options: further options of the source, or other values for these.
         """
         return {
+            **self._clients.spark_options,
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "subscribe": self.name,
             "startingOffsets": "earliest",
@@ -231,7 +232,9 @@ class Topic:
         """
         self._clients.require_open()
         _require_attribute("df", df, "write", "a DataFrame")
-        frames.write_df(df, self.bootstrap_servers, self.name, key=key)
+        frames.write_df(
+            df, self.bootstrap_servers, self.name, key=key, options=self._clients.spark_options
+        )
 
     def to_df(
         self,
@@ -253,7 +256,12 @@ class Topic:
         self._clients.require_open()
         _require_attribute("spark", spark, "read", "a SparkSession")
         return frames.topic_to_df(
-            spark, self.bootstrap_servers, self.name, options, schema=schema, binary=binary
+            spark,
+            self.bootstrap_servers,
+            self.name,
+            {**self._clients.spark_options, **(options or {})},
+            schema=schema,
+            binary=binary,
         )
 
     def stream(

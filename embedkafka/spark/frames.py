@@ -36,7 +36,7 @@ class KafkaTopic(Protocol):
         """The topic's name."""
 
     def spark_options(self) -> Mapping[str, str]:
-        """`kafka.bootstrap.servers`, and `subscribe` with the topic's name."""
+        """`subscribe` with the topic's name, and `kafka.*` options that say how to connect."""
 
 
 def topic_to_df(
@@ -149,7 +149,7 @@ def run_available_now(
     raised, or `AwaitTimeout` with its last progress.
     """
     chosen = {
-        _BOOTSTRAP: sink.spark_options()[_BOOTSTRAP],
+        **_connection(sink),
         "topic": sink.name,
         "checkpointLocation": str(checkpoint),
         **_texts(options),
@@ -254,6 +254,12 @@ def _from_avro(schema: str) -> "Column":
             'format "avro" needs Spark\'s package: `--spark-package spark-avro`, or '
             '`local_session(packages=["spark-avro"])`'
         ) from error
+
+
+def _connection(topic: KafkaTopic) -> dict[str, str]:
+    """The options that say how to connect: the brokers' addresses, and credentials if any."""
+    options = topic.spark_options()
+    return {name: value for name, value in options.items() if name.startswith("kafka.")}
 
 
 def _texts(options: Mapping[str, object] | None) -> dict[str, str]:

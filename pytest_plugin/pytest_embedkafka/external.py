@@ -1,7 +1,7 @@
 """`ExternalKafka`: a cluster outside this process, with the topic methods of `EmbeddedKafka`.
 
 Imported only when a fixture needs it. Faults, clock and brokers of an external cluster are out of
-reach: a test that uses them gets an `AttributeError` that says so.
+reach: a test that uses them is skipped with the reason.
 
 Workers of pytest-xdist may share a cluster: `topic("orders")` then creates `orders-gw0`, and tests
 use `topic.name`.
@@ -13,41 +13,48 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
+from embedkafka.cluster.client_settings import ClientSettings
 from embedkafka.cluster.client_waits import ClientWaits
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.topic import Topic
 from embedkafka.runtime.temporary import TemporaryDirectory
+from pytest_embedkafka.skips import skip_external
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TIMEOUT_S = 30
-
-
-class NotOnExternalCluster(EmbedKafkaError, AttributeError):
-    """A method of `EmbeddedKafka` that an external cluster does not offer."""
+_ANSWER_TIMEOUT_S = 10
 
 
 class ExternalKafka:
     """The `kafka` fixture under `--kafka-bootstrap` and `--kafka-xdist=shared`."""
 
-    def __init__(self, bootstrap_servers: str, *, worker: str | None = None) -> None:
-        from confluent_kafka.admin import AdminClient
-
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        settings: ClientSettings | None = None,
+        worker: str | None = None,
+    ) -> None:
+        """Raises `EmbedKafkaError` at once if the cluster does not answer."""
         self.bootstrap_servers = bootstrap_servers
+        self._admin = _require_admin(bootstrap_servers, settings)
         self._suffix = f"-{worker}" if worker else ""
         self._scratch = TemporaryDirectory()
-        self._clients = Clients(bootstrap_servers)
-        self._admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers})  # has no types
+        self._clients = Clients(bootstrap_servers, settings=settings)
         self._created: set[str] = set()
 
     def __getattr__(self, name: str) -> NoReturn:
-        if hasattr(EmbeddedKafka, name):
-            raise NotOnExternalCluster(
-                f"`{name}` needs an embedded cluster, and this one is external: use the fixture "
-                "`kafka_cluster`, or run without --kafka-bootstrap and --kafka-xdist=shared"
-            )
+        __tracebackhide__ = True
+        if not name.startswith("_") and hasattr(EmbeddedKafka, name):
+            skip_external(name, self.bootstrap_servers)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return str(self._admin.list_topics(timeout=_TIMEOUT_S).cluster_id)
 
     def topic(
         self,
@@ -169,3 +176,33 @@ class ExternalKafka:
         """The name of this worker's own topic, if it created one under that name."""
         own = name + self._suffix
         return own if own in self._created else name
+
+
+def _require_admin(bootstrap_servers: str, settings: ClientSettings | None) -> Any:
+    """An admin client that has spoken with a broker. Any: it has no types."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    reported: list[Any] = []  # the client's errors
+    connection = {} if settings is None else settings.librdkafka
+    config: dict[str, Any] = {
+        **connection,
+        "bootstrap.servers": bootstrap_servers,
+        "log_level": 0,
+        "error_cb": reported.append,
+    }
+    try:
+        admin = AdminClient(config)
+    except (KafkaException, ValueError) as error:
+        raise EmbedKafkaError(f"the Kafka client refuses its settings: {error}") from error
+    for _ in range(_ANSWER_TIMEOUT_S):
+        try:
+            admin.list_topics(timeout=1)
+            return admin
+        except KafkaException:
+            admin.poll(0)  # fills `reported`
+        if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in reported):
+            break
+    told = [error.str() for error in reported if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    reasons = dict.fromkeys("  " + text.partition(" (after ")[0] for text in told)
+    raise EmbedKafkaError("\n".join([f"no broker answers at {bootstrap_servers}", *reasons]))

@@ -13,13 +13,17 @@ import pytest
 
 from pytest_embedkafka.live import LIVE
 from pytest_embedkafka.options import read_options
+from pytest_embedkafka.reach import warn_of_loopback
+from pytest_embedkafka.sessions import master_of, open_session
 from pytest_embedkafka.sharing import find_shared
 from pytest_embedkafka.sweeping import Sweeper, listed_topics
+from pytest_embedkafka.targets import external_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from embedkafka import EmbeddedKafka, Topic
+    from pytest_embedkafka.external import ExternalKafka
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +33,7 @@ def kafka(request: pytest.FixtureRequest) -> "Iterator[EmbeddedKafka]":
     with _session_cluster(request.config) as (cluster, topic_names):
         live.clusters.append(cluster)
         live.sweeper = Sweeper(cluster, topic_names)
+        warn_of_loopback(live, cluster)
         yield cluster
         live.sweeper = None
         live.clusters.remove(cluster)
@@ -53,6 +58,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Emb
         def start(**settings: Any) -> EmbeddedKafka:  # Any: the arguments of EmbeddedKafka
             cluster = running.enter_context(EmbeddedKafka(**settings))
             live.clusters.append(cluster)
+            warn_of_loopback(live, cluster)
             running.callback(live.clusters.remove, cluster)
             return cluster
 
@@ -61,42 +67,54 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Emb
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
-    """A local Spark session with the Kafka connector that matches it."""
-    from embedkafka.spark.session import LOG_FILE_KEY, local_session
+    """A Spark session with the Kafka connector: local, or on the cluster that the options name."""
+    from embedkafka.spark.session import LOG_FILE_KEY
 
     config, live = request.config, request.config.stash[LIVE]
-    with local_session(
-        "pytest", config=read_options(config).spark_config, progress=_progress(config)
-    ) as session:
-        live.spark_log = session.conf.get(LOG_FILE_KEY)
+    with open_session(config, progress_of(config)) as session:
+        live.spark_log = session.conf.get(LOG_FILE_KEY, None)
+        live.spark_master = master_of(session)
+        for cluster in live.clusters:
+            warn_of_loopback(live, cluster)
         yield session
-        live.spark_log = None
+        live.spark_log = live.spark_master = None
 
 
 @contextmanager
 def _session_cluster(config: pytest.Config) -> "Iterator[tuple[Any, Callable[[], set[str]]]]":
     """The cluster and its topic names. Any: an external cluster has some of the methods."""
-    settings = read_options(config)
-    shared = find_shared(config)
-    if settings.bootstrap_servers or shared:
-        from pytest_embedkafka.external import ExternalKafka
-
-        servers, worker = shared or (settings.bootstrap_servers or "", None)
-        with ExternalKafka(servers, worker=worker) as external:
+    if external := _find_external(config):
+        with external:
             yield external, external.created_topics
         return
     from embedkafka import EmbeddedKafka
 
-    with EmbeddedKafka(brokers=settings.brokers, config=settings.kafka_config) as embedded:
+    settings = read_options(config)
+    with EmbeddedKafka(
+        brokers=settings.brokers, host=settings.host, config=settings.kafka_config
+    ) as embedded:
         yield embedded, listed_topics(embedded.bootstrap_servers)
 
 
-def _progress(config: pytest.Config) -> Callable[[str], None]:
+def _find_external(config: pytest.Config) -> "ExternalKafka | None":
+    """The cluster that the workers share, or the one that the options name, if any."""
+    from pytest_embedkafka.external import ExternalKafka
+
+    if shared := find_shared(config):
+        servers, worker = shared
+        return ExternalKafka(servers, worker=worker)
+    if named := external_cluster(read_options(config)):
+        servers, settings = named
+        return ExternalKafka(servers, settings=settings)
+    return None
+
+
+def progress_of(config: pytest.Config) -> Callable[[str], None]:
     """Shows a line although pytest captures output. Workers of xdist have no terminal."""
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    capture = config.pluginmanager.get_plugin("capturemanager")
 
     def show(line: str) -> None:
+        terminal = config.pluginmanager.get_plugin("terminalreporter")
+        capture = config.pluginmanager.get_plugin("capturemanager")
         if terminal is None or capture is None:
             return
         with capture.global_and_fixture_disabled():

@@ -22,6 +22,8 @@ class Live:
     sweeper: Sweeper | None = None
     spark_log: str | None = None
     spark_log_size: int = 0
+    spark_master: str | None = None
+    """Where the executors of the running session are."""
 
     def mark_spark_log(self) -> None:
         """Notes the size of Spark's log in bytes: what follows belongs to the next test."""

@@ -8,6 +8,7 @@ import pytest
 
 DEFAULT_BROKERS = 3
 _EXPLORE_SEED = "EMBEDKAFKA_EXPLORE_SEED"
+_LOOPBACK = "127.0.0.1"
 _OWN, _SHARED = _XDIST = ("own", "shared")
 
 
@@ -16,9 +17,13 @@ class Options:
     """The options in effect; the command line overrides the ini file."""
 
     brokers: int
+    host: str
     bootstrap_servers: str | None
+    client_config: str | None
     kafka_config: dict[str, str]
     spark_config: dict[str, str]
+    spark_master: str | None
+    spark_remote: str | None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -31,9 +36,20 @@ def add_options(parser: pytest.Parser) -> None:
         help=f"how many brokers `kafka` has (default: {DEFAULT_BROKERS})",
     )
     group.addoption(
+        "--kafka-host",
+        metavar="ADDRESS",
+        help="the address of this machine that the brokers of `kafka` listen on, for Spark "
+        f"executors on other machines (default: {_LOOPBACK})",
+    )
+    group.addoption(
         "--kafka-bootstrap",
         metavar="HOST:PORT,...",
         help="run tests that use `kafka` on this cluster instead of an embedded one",
+    )
+    group.addoption(
+        "--kafka-client-config",
+        metavar="FILE",
+        help="properties of Kafka's Java client, such as credentials, for --kafka-bootstrap",
     )
     group.addoption(
         "--kafka-xdist",
@@ -48,6 +64,23 @@ def add_options(parser: pytest.Parser) -> None:
         help="a broker setting for `kafka`; may be repeated",
     )
     group.addoption(
+        "--spark-master",
+        metavar="URL",
+        help="run `spark` on this cluster: spark://host:port, yarn, k8s://host:port or "
+        "local-cluster[N,cores,MB]",
+    )
+    group.addoption(
+        "--spark-remote",
+        metavar="sc://HOST:PORT",
+        help="run `spark` on this Spark Connect server, which must have the Kafka connector",
+    )
+    group.addoption(
+        "--spark-xdist",
+        choices=_XDIST,
+        help="whether each worker of pytest-xdist starts a Spark session or all share one Spark "
+        "Connect server (default: own)",
+    )
+    group.addoption(
         "--spark-config",
         action="append",
         default=[],
@@ -60,9 +93,14 @@ def add_options(parser: pytest.Parser) -> None:
         help="the seed of `explore`; one that it printed, such as 7/3, repeats what it found",
     )
     parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
+    parser.addini("kafka_host", "as --kafka-host", default=_LOOPBACK)
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
+    parser.addini("kafka_client_config", "as --kafka-client-config", default="")
     parser.addini("kafka_xdist", "as --kafka-xdist", default=_OWN)
     parser.addini("kafka_config", "as --kafka-config, one per line", type="linelist")
+    parser.addini("spark_master", "as --spark-master", default="")
+    parser.addini("spark_remote", "as --spark-remote", default="")
+    parser.addini("spark_xdist", "as --spark-xdist", default=_OWN)
     parser.addini("spark_config", "as --spark-config, one per line", type="linelist")
     parser.addini("explore_seed", "as --explore-seed", default="")
 
@@ -71,20 +109,35 @@ def read_options(config: pytest.Config) -> Options:
     """Reads the options; raises `pytest.UsageError` for bad values."""
     return Options(
         brokers=_brokers(config),
-        bootstrap_servers=config.getoption("kafka_bootstrap")
-        or config.getini("kafka_bootstrap")
-        or None,
+        host=_text("kafka_host", config) or _LOOPBACK,
+        bootstrap_servers=_text("kafka_bootstrap", config),
+        client_config=_text("kafka_client_config", config),
         kafka_config=_pairs("kafka_config", config),
         spark_config=_pairs("spark_config", config),
+        spark_master=_text("spark_master", config),
+        spark_remote=_text("spark_remote", config),
     )
 
 
-def is_shared(config: pytest.Config) -> bool:
+def shares_kafka(config: pytest.Config) -> bool:
     """Whether the workers of pytest-xdist share one cluster."""
-    given = config.getoption("kafka_xdist") or config.getini("kafka_xdist")
+    return _is_shared("kafka_xdist", config)
+
+
+def shares_spark(config: pytest.Config) -> bool:
+    """Whether the workers of pytest-xdist share one Spark Connect server."""
+    return _is_shared("spark_xdist", config)
+
+
+def _is_shared(name: str, config: pytest.Config) -> bool:
+    given = _text(name, config)
     if given not in _XDIST:
-        raise pytest.UsageError(f"kafka_xdist must be {' or '.join(_XDIST)}, not {given!r}")
-    return bool(given == _SHARED)
+        raise pytest.UsageError(f"{name} must be {' or '.join(_XDIST)}, not {given!r}")
+    return given == _SHARED
+
+
+def _text(name: str, config: pytest.Config) -> str | None:
+    return config.getoption(name) or config.getini(name) or None
 
 
 def pass_explore_seed(config: pytest.Config) -> None:

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_embedkafka.fixtures import kafka, kafka_cluster, kafka_topic, spark
+from pytest_embedkafka.fixtures import kafka, kafka_cluster, kafka_topic, progress_of, spark
 from pytest_embedkafka.live import LIVE, Live, uses_kafka, uses_spark
-from pytest_embedkafka.options import add_options, is_shared, pass_explore_seed
+from pytest_embedkafka.options import add_options, pass_explore_seed, shares_kafka, shares_spark
 from pytest_embedkafka.sharing import SharedCluster
+from pytest_embedkafka.skips import summary_line
+from pytest_embedkafka.spark_sharing import SharedSpark
+from pytest_embedkafka.targets import check_targets
 
 __all__ = ["kafka", "kafka_cluster", "kafka_topic", "spark"]
 
@@ -24,8 +27,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LIVE] = Live()
     pass_explore_seed(config)
-    if is_shared(config):
+    check_targets(config)
+    if shares_kafka(config):
         config.pluginmanager.register(SharedCluster(config), "embedkafka-shared")
+    if shares_spark(config):
+        sharing = SharedSpark(config, progress_of(config))
+        config.pluginmanager.register(sharing, "embedkafka-shared-spark")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Counts the tests that an external cluster made impossible."""
+    if line := summary_line(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.line(line)
 
 
 @pytest.hookimpl(wrapper=True)

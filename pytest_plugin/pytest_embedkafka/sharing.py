@@ -28,13 +28,13 @@ class SharedCluster:
     def pytest_configure_node(self, node: Any) -> None:
         """Gives a new worker the cluster's addresses. Any: xdist may not be installed."""
         settings = read_options(self._config)
-        if settings.bootstrap_servers:
+        if settings.bootstrap_servers or settings.client_config:
             return
         if self._cluster is None:
             from embedkafka import EmbeddedKafka
 
             self._cluster = EmbeddedKafka(
-                brokers=settings.brokers, config=settings.kafka_config
+                brokers=settings.brokers, host=settings.host, config=settings.kafka_config
             ).start()
         node.workerinput[_INPUT] = self._cluster.bootstrap_servers
 

@@ -1,27 +1,173 @@
 """Operations that a test may and may not do on an external cluster."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError
+from embedkafka.cluster.client_settings import translate_properties
 from pytest_embedkafka.external import ExternalKafka
+from pytest_embedkafka.skips import summary_line
 
 NO_BROKER = "127.0.0.1:1"
 
 
-def test_what_needs_an_embedded_cluster_says_so() -> None:
-    with ExternalKafka(NO_BROKER) as kafka:
-        with pytest.raises(EmbedKafkaError, match=r"`broker` needs an embedded cluster.*external"):
-            kafka.broker(1)
-        assert not hasattr(kafka, "faults")
+@pytest.fixture(scope="module")
+def theirs() -> Iterator[EmbeddedKafka]:
+    """A cluster that stands in for an external one."""
+    with EmbeddedKafka() as cluster:
+        yield cluster
 
 
-def test_a_name_that_no_cluster_has_is_a_plain_attribute_error() -> None:
-    with ExternalKafka(NO_BROKER) as kafka, pytest.raises(AttributeError, match="'brokr'"):
-        kafka.brokr(1)
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Any:
+    """A user's pytest run, in a process of its own."""
+    pytester.plugins = []
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n")
+    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
 
 
-def test_a_worker_waits_for_its_own_topics_and_any_group(kafka: EmbeddedKafka) -> None:
-    with ExternalKafka(kafka.bootstrap_servers, worker="gw7") as external:
+def test_a_name_that_no_cluster_has_is_a_plain_attribute_error(theirs: EmbeddedKafka) -> None:
+    with ExternalKafka(theirs.bootstrap_servers) as kafka:
+        with pytest.raises(AttributeError, match="'brokr'"):
+            kafka.brokr(1)
+        assert kafka.cluster_id == theirs.cluster_id
+
+
+NEEDS_EMBEDDED = """
+import pytest
+
+def test_anywhere(kafka): kafka.topic().send("hello")
+
+def test_faults(kafka): kafka.faults
+def test_clock(kafka): kafka.clock.advance(days=8)
+def test_requests(kafka): assert kafka.requests("produce")
+def test_snapshot(kafka): kafka.snapshot()
+
+def test_clock_where_errors_are_expected(kafka):
+    with pytest.raises(Exception):
+        kafka.clock.advance(days=8)
+
+@pytest.fixture
+def first_broker(kafka): return kafka.broker(1)
+
+def test_a_fixture_of_the_users(first_broker): first_broker.kill()
+
+def test_a_cluster_of_its_own(kafka_cluster):
+    kafka = kafka_cluster()
+    kafka.clock.advance(days=8)
+"""
+
+
+@pytest.mark.parametrize("sharing", [False, True], ids=["bootstrap", "xdist"])
+def test_what_needs_an_embedded_cluster_is_skipped_and_counted(
+    pytester: pytest.Pytester, run: Any, theirs: EmbeddedKafka, sharing: bool
+) -> None:
+    pytester.makepyfile(NEEDS_EMBEDDED)
+    shared = ["--kafka-xdist=shared", "--kafka-brokers=1", "-n", "2"]
+    result = run("-rs", *(shared if sharing else ["--kafka-bootstrap", theirs.bootstrap_servers]))
+    result.assert_outcomes(passed=2, skipped=6)
+    result.stdout.fnmatch_lines_random(
+        [
+            "SKIPPED * test_*.py:5: `kafka.faults` needs an embedded cluster; this run uses 127.*",
+            "SKIPPED * test_*.py:*: `kafka.broker` needs an embedded cluster; this run uses *",
+            "embedkafka: 6 tests were skipped, because the cluster is external: kafka.clock (2), *",
+        ]
+    )
+
+
+def test_other_skips_are_not_counted() -> None:
+    class Report:
+        longrepr = ("test_orders.py", 3, "Skipped: no network")
+
+    assert summary_line([Report()]) is None
+    assert summary_line([]) is None
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_at_once() -> None:
+    with pytest.raises(
+        EmbedKafkaError, match=r"no broker answers at 127\.0\.0\.1:1\n.*Connection refused"
+    ):
+        ExternalKafka(NO_BROKER)
+
+
+def test_a_cluster_that_speaks_no_tls_is_an_error_with_the_clients_reason(
+    theirs: EmbeddedKafka,
+) -> None:
+    settings = translate_properties({"security.protocol": "SSL"})
+    with pytest.raises(EmbedKafkaError, match=r"(?s)no broker answers at .*SSL handshake failed"):
+        ExternalKafka(theirs.bootstrap_servers, settings=settings)
+
+
+def test_settings_that_the_client_refuses_are_an_error_with_its_reason(tmp_path: Path) -> None:
+    not_a_certificate = tmp_path / "ca.pem"
+    not_a_certificate.write_text("hello")
+    settings = translate_properties(
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(not_a_certificate),
+        }
+    )
+    with pytest.raises(
+        EmbedKafkaError, match=r"the Kafka client refuses its settings: .*ssl\.ca\.location"
+    ):
+        ExternalKafka(NO_BROKER, settings=settings)
+
+
+def test_the_properties_of_the_java_client_say_how_to_connect(
+    pytester: pytest.Pytester, run: Any, theirs: EmbeddedKafka
+) -> None:
+    pytester.makefile(
+        ".properties",
+        client=f"bootstrap.servers={theirs.bootstrap_servers}\nclient.id=the-suite\n"
+        "request.timeout.ms: 9000\n",
+    )
+    pytester.makepyfile(
+        """
+        def test_topic(kafka_topic):
+            kafka_topic.send("hello")
+            assert kafka_topic.spark_options()["kafka.request.timeout.ms"] == "9000"
+        """
+    )
+    run("--kafka-client-config", "client.properties").assert_outcomes(passed=1)
+    assert theirs.requests("produce", client_id="the-suite")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kafka-client-config", "none.properties"], "*none.properties: *No such file*"),
+        (["--kafka-client-config", "odd.properties"], "*odd.properties: colour is not a client *"),
+        (["--kafka-client-config", "tls.properties"], "*ssl.truststore.location=no.pem * no file*"),
+        (["--kafka-client-config", "plain.properties"], "*name it with --kafka-bootstrap*"),
+        (["--spark-master", "x", "--spark-remote", "y"], "*exclude each other*"),
+        (["--spark-master", "mesos://x"], "*a Spark master is * not 'mesos://x'"),
+        (["--spark-remote", "localhost:15002"], "*a Spark Connect server is sc://host:port, *"),
+    ],
+)
+def test_options_that_cannot_be_used_end_the_run_before_its_first_test(
+    pytester: pytest.Pytester, run: Any, arguments: list[str], said: str
+) -> None:
+    tls = "ssl.truststore.type=PEM\nssl.truststore.location=no.pem\n"
+    pytester.makefile(".properties", odd="colour=red\n", plain="client.id=me\n", tls=tls)
+    pytester.makepyfile("def test_any(): pass")
+    result = run(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+def test_brokers_listen_where_the_options_say(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        "def test_host(kafka): assert kafka.bootstrap_servers.startswith('127.0.0.2:')"
+    )
+    run("--kafka-host", "127.0.0.2").assert_outcomes(passed=1)
+
+
+def test_a_worker_waits_for_its_own_topics_and_any_group(theirs: EmbeddedKafka) -> None:
+    with ExternalKafka(theirs.bootstrap_servers, worker="gw7") as external:
         external.topic("waited").send("hello")
         external.await_offsets("waited", {0: 1})
         external.await_group("absent", state="Dead")
