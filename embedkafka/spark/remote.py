@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -84,9 +84,9 @@ def cluster_session(
         "spark.driver.bindAddress": driver,
         **(config or {}),
     }
-    with local_session(
-        app_name, jars=connector.jars, config=settings, progress=progress
-    ) as session:
+    opened = local_session(app_name, jars=connector.jars, config=settings, progress=progress)
+    with ExitStack() as running:
+        session = _opened(running, opened, master)
         _require_executor(session, master, timeout_s)
         yield session
 
@@ -228,6 +228,21 @@ def _require_listener(host: str, port: int, what: str) -> str:
     except OSError as error:
         raise SparkUnreachable(
             f"{what} does not answer on {format_address(host, port)}: {error}"
+        ) from error
+
+
+def _opened(
+    running: ExitStack, session: "AbstractContextManager[SparkSession]", master: str
+) -> "SparkSession":
+    """Enters the session; a master that gives up on an application ends it during its start."""
+    try:
+        return running.enter_context(session)
+    except EmbedKafkaError:
+        raise
+    except Exception as error:  # py4j's, often without a text
+        raise SparkUnreachable(
+            f"{master} ended the application while it started; see the logs of the master and its "
+            f"workers. PySpark raised {type(error).__name__}"
         ) from error
 
 

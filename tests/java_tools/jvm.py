@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,10 @@ class JavaProcessError(Exception):
 class JavaProcess:
     """A running `java` with its output in a file. It never outlives the test process."""
 
-    def __init__(self, arguments: Sequence[str], *, log: Path) -> None:
+    def __init__(
+        self, arguments: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        """`env` replaces the environment of this process."""
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -32,6 +35,7 @@ class JavaProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env=env,
             )
 
     @property

@@ -52,7 +52,8 @@ class ApacheKafka:
 
     `jvm` is "shipped" (the flags of Kafka's own scripts), "tuned" (flags that suit short runs), or
     the flags themselves. `parent` is the directory for its temporary directory, if not the usual
-    one.
+    one. `more_listeners` are names and ports of further listeners, for a cluster of one broker;
+    `config` says what they speak.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class ApacheKafka:
         config: Mapping[str, object] | None = None,
         jvm: Jvm | Sequence[str] = "tuned",
         parent: Path | None = None,
+        more_listeners: Mapping[str, int] | None = None,
     ) -> None:
+        self._more_listeners = more_listeners or {}
         self._config = {name: str(value) for name, value in (config or {}).items()}
         self._broker_count = brokers
         self._version = version
@@ -177,6 +180,8 @@ class ApacheKafka:
     def _write_properties(self, node: int, *, client: int, controller: int, voters: str) -> None:
         replicas = min(3, self._broker_count)
         listeners = f"PLAINTEXT://127.0.0.1:{client}"
+        for name, port in self._more_listeners.items():
+            listeners += f",{name}://127.0.0.1:{port}"
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(node),

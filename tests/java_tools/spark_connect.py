@@ -1,0 +1,72 @@
+"""A Spark Connect server in a process of its own: the test's process may have a session already.
+
+`python -m tests.java_tools.spark_connect` prints its address and ends when its stdin closes.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.java_tools.jvm import JavaProcessError, dies_with_parent
+
+STOP_TIMEOUT_SECONDS: Final = 60.0
+WITHOUT_CONNECTOR: Final = "--without-connector"
+
+
+@contextmanager
+def spark_connect(*, connector: bool = True) -> Iterator[str]:
+    """Its address, for the length of a `with` block."""
+    arguments: Sequence[str] = () if connector else (WITHOUT_CONNECTOR,)
+    module = [sys.executable, "-m", "tests.java_tools.spark_connect", *arguments]
+    with subprocess.Popen(
+        [*dies_with_parent(), *module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            if not address.startswith("sc://"):
+                raise JavaProcessError("the Spark Connect server ended before it was ready")
+            yield address
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(STOP_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def main(arguments: Sequence[str]) -> None:
+    from embedkafka.spark import remote
+
+    if WITHOUT_CONNECTOR in arguments:
+        remote.local_session = _plain_session
+    with remote.connect_server() as address:
+        print(address, flush=True)
+        sys.stdin.read()
+
+
+@contextmanager
+def _plain_session(app_name: str, **settings: object) -> Iterator[object]:
+    """What a user's own server is who never heard of Kafka."""
+    from pyspark.sql import SparkSession
+
+    config = settings["config"]
+    assert isinstance(config, dict)
+    builder = SparkSession.builder.master("local[1]").config(map=config)
+    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
