@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 SITE_VENV := $(VENV)/site
 
-.PHONY: help setup hooks demo test check lint types layers unit tidy wire wire-oracle spark chaos sim fuzz slow \
+.PHONY: help setup hooks demo test check lint types layers unit tidy wire wire-oracle spark real-clusters chaos sim fuzz slow \
 	nightly matrix coverage release-check docs site bench bench-quick clean
 
 help: ## list the targets
@@ -66,6 +66,9 @@ wire-oracle: setup ## run the wire tests on Apache Kafka as well
 
 spark: setup ## test embedkafka with Spark's own connector
 	$(PYTEST) tests/spark examples
+
+real-clusters: setup ## run the examples on Apache Kafka, a standalone Spark cluster and Spark Connect
+	$(PYTEST) -m "slow or not slow" tests/real_clusters
 
 slow: setup ## run tests that take minutes or start many JVMs, such as Apache brokers under our controller
 	$(PYTEST) -m slow tests

@@ -28,7 +28,7 @@ run_stage() {
         takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
         chaos) tests tests/sim tests/chaos tests/fuzz ;;
         plugin) tests tests/plugin ;;
-        spark) tests tests/spark examples ;;
+        spark) tests tests/spark tests/real_clusters examples ;;
         slow) make slow ;;
         no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
         oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 -k apache ;;

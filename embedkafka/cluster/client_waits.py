@@ -10,13 +10,16 @@ Not here: the state of brokers and partitions (`waiting`).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.spark.offsets import ask_ends
+
+if TYPE_CHECKING:
+    from embedkafka.spark.client_settings import ClientSettings
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _LOOK_AGAIN_S: Final = 0.5
@@ -37,10 +40,15 @@ _NAMES: Final = {theirs: name for name, theirs in _STATES.items()}
 class ClientWaits:
     """The waits on one cluster. Any: confluent-kafka has no types, and is imported late."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, settings: "ClientSettings | None" = None) -> None:
         from confluent_kafka.admin import AdminClient
 
-        self._common: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
+        connection = {} if settings is None else settings.librdkafka
+        self._common: dict[str, Any] = {
+            **connection,
+            "bootstrap.servers": bootstrap_servers,
+            "log_level": 2,
+        }
         self._admin: Any = AdminClient(self._common)
 
     def await_group(

@@ -22,7 +22,7 @@ from embedkafka.runtime.forks import after_fork
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.client_settings import ClientSettings
+    from embedkafka.spark.client_settings import ClientSettings
 
 Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]

@@ -212,6 +212,7 @@ class Topic:
             **options: further options of the sink.
         """
         return {
+            **self._clients.spark_options,
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "topic": self.name,
             **options,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -69,16 +69,21 @@ def end_offsets(options: SourceOptions, timeout_s: float) -> dict[TopicPartition
 
     A topic that does not exist yet has none.
     """
-    if secured := sorted(name for name in options if name.startswith(_SECURITY)):
-        raise ConfigError(
-            f"cannot ask for offsets with {secured[0]}: these options are for Java's client. Use "
-            "`query.processAllAvailable()`"
-        )
     import confluent_kafka
     from confluent_kafka.admin import AdminClient
 
+    from embedkafka.spark.client_settings import translate_properties
+
+    credentials = {
+        name.removeprefix("kafka."): value
+        for name, value in options.items()
+        if name.startswith(_SECURITY)
+    }
+    connection = translate_properties(credentials).librdkafka
     is_committed = options.get(_ISOLATION, "read_uncommitted") == "read_committed"
-    admin: Any = AdminClient({"bootstrap.servers": options[_BOOTSTRAP], "log_level": 2})
+    admin: Any = AdminClient(
+        {**connection, "bootstrap.servers": options[_BOOTSTRAP], "log_level": 2}
+    )
     try:
         metadata = admin.list_topics(timeout=timeout_s).topics
         known = {name: set(found.partitions) for name, found in metadata.items()}

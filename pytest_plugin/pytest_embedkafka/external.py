@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
-from embedkafka.cluster.client_settings import ClientSettings
 from embedkafka.cluster.client_waits import ClientWaits
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.topic import Topic
 from embedkafka.runtime.temporary import TemporaryDirectory
+from embedkafka.spark.client_settings import ClientSettings
 from pytest_embedkafka.skips import skip_external
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class ExternalKafka:
         """Raises `EmbedKafkaError` at once if the cluster does not answer."""
         self.bootstrap_servers = bootstrap_servers
         self._admin = _require_admin(bootstrap_servers, settings)
+        self._settings = settings
         self._suffix = f"-{worker}" if worker else ""
         self._scratch = TemporaryDirectory()
         self._clients = Clients(bootstrap_servers, settings=settings)
@@ -96,8 +97,7 @@ class ExternalKafka:
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         """Waits until a consumer group is in a state, with so many members."""
-        waits = ClientWaits(self.bootstrap_servers)
-        waits.await_group(group, members=members, state=state, timeout_s=timeout_s)
+        self._waits().await_group(group, members=members, state=state, timeout_s=timeout_s)
 
     def await_lag(
         self,
@@ -109,14 +109,13 @@ class ExternalKafka:
     ) -> None:
         """Waits until the committed offsets of a group are at most `lag` behind the ends."""
         own = None if topic is None else self._own(topic)
-        ClientWaits(self.bootstrap_servers).await_lag(group, lag, topic=own, timeout_s=timeout_s)
+        self._waits().await_lag(group, lag, topic=own, timeout_s=timeout_s)
 
     def await_offsets(
         self, topic: str, offsets: int | Mapping[int, int], *, timeout_s: float = _TIMEOUT_S
     ) -> None:
         """Waits until a topic's partitions have these ends, or later ones."""
-        waits = ClientWaits(self.bootstrap_servers)
-        waits.await_offsets(self._own(topic), offsets, timeout_s=timeout_s)
+        self._waits().await_offsets(self._own(topic), offsets, timeout_s=timeout_s)
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Grows `topic` to `count` partitions."""
@@ -171,6 +170,9 @@ class ExternalKafka:
     ) -> None:
         self._clients.close()
         self._scratch.remove()
+
+    def _waits(self) -> ClientWaits:
+        return ClientWaits(self.bootstrap_servers, self._settings)
 
     def _own(self, name: str) -> str:
         """The name of this worker's own topic, if it created one under that name."""

@@ -11,7 +11,7 @@ import pytest
 from pytest_embedkafka.options import Options, read_options
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.client_settings import ClientSettings
+    from embedkafka.spark.client_settings import ClientSettings
 
 
 def check_targets(config: pytest.Config) -> None:
@@ -46,8 +46,8 @@ def external_cluster(options: Options) -> "tuple[str, ClientSettings | None] | N
 
 def _read_client_config(file: str) -> "ClientSettings":
     from embedkafka import ConfigError
-    from embedkafka.cluster.client_settings import translate_properties
     from embedkafka.runtime.properties import parse_properties
+    from embedkafka.spark.client_settings import translate_properties
 
     try:
         properties = parse_properties(Path(file).read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError
-from embedkafka.cluster.client_settings import translate_properties
+from embedkafka.spark.client_settings import translate_properties
 from pytest_embedkafka.external import ExternalKafka
 from pytest_embedkafka.skips import summary_line
 

@@ -5,7 +5,10 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from embedkafka import EmbeddedKafka
+from embedkafka.spark import client_settings
 from pytest_embedkafka import fixtures
+from pytest_embedkafka.external import ExternalKafka
 from pytest_embedkafka.options import add_options
 from tests.tidy.pages.tables import table
 
@@ -46,6 +49,24 @@ spark_config = ["spark.sql.shuffle.partitions=1"]
 """
 
 
+WHERE_HEAD = """
+## What runs where
+
+An external cluster is one that `--kafka-bootstrap` or `--kafka-client-config` names, or that the
+workers of pytest-xdist share. A test that uses what it does not offer is skipped, and the summary
+counts such tests. Everything that a topic handle offers works on both.
+
+"""
+
+CLIENT_HEAD = """
+## Properties of `--kafka-client-config`
+
+Spark gets every property that is not refused, as the option `kafka.<property>`. Topic handles use
+librdkafka, which has most of them under the same name:
+
+"""
+
+
 def render() -> str:
     declared = _Declarations()
     add_options(declared)  # type: ignore[arg-type]  # stands in for pytest's parser
@@ -56,8 +77,35 @@ def render() -> str:
             FIXTURES_FOOT,
             table(["option", "ini key", "default", "meaning"], declared.rows()),
             OPTIONS_FOOT,
+            WHERE_HEAD,
+            table(["", "embedded", "external"], _where()),
+            CLIENT_HEAD,
+            table(["property", "for librdkafka"], _client_properties()),
         )
     )
+
+
+def _where() -> Iterator[tuple[str, ...]]:
+    """The methods of `kafka`, those that every cluster has first, then the other fixtures."""
+    names = [name for name in vars(EmbeddedKafka) if not name.startswith("_")]
+    for name in sorted(names, key=lambda name: not hasattr(ExternalKafka, name)):
+        external = "yes" if hasattr(ExternalKafka, name) else "the test is skipped"
+        yield f"`kafka.{name}`", "yes", external
+    yield "`kafka_topic`", "yes", "yes"
+    yield "`kafka_cluster`", "yes", "yes: it starts embedded clusters all the same"
+    yield "`spark`", "yes", "yes"
+
+
+def _client_properties() -> Iterator[tuple[str, ...]]:
+    meanings = {
+        "bootstrap.servers": "the cluster, unless `--kafka-bootstrap` names it",
+        **dict.fromkeys(client_settings.SAME_NAME, "the same"),
+        **client_settings.TRANSLATED,
+        **dict.fromkeys(client_settings.JAVA_ONLY, "not used"),
+        **{name: f"refused: {why}" for name, why in client_settings.REFUSED.items()},
+    }
+    for name in sorted(meanings):
+        yield f"`{name}`", meanings[name]
 
 
 def _fixtures() -> Iterator[tuple[str, ...]]:

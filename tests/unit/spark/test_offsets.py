@@ -67,6 +67,17 @@ def test_a_source_reads_what_its_options_choose(
     assert choose_partitions(options, KNOWN) == chosen
 
 
-def test_settings_of_javas_client_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"kafka\.sasl\.jaas\.config"):
-        end_offsets({"kafka.sasl.jaas.config": "...", "subscribe": "orders"}, 1)
+def test_credentials_that_only_javas_client_understands_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"trust\.jks is a Java key store"):
+        end_offsets({"kafka.ssl.truststore.location": "trust.jks", "subscribe": "orders"}, 1)
+
+
+def test_the_ends_are_asked_for_with_the_credentials_of_the_query() -> None:
+    options = {
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": 'Module required username="alice";',
+    }
+    with pytest.raises(ConfigError, match=r"sasl\.jaas\.config must hold the password"):
+        end_offsets({**options, "subscribe": "orders"}, 1)

@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import Producer
 
 from embedkafka import ConfigError
-from embedkafka.cluster.client_settings import translate_properties
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.topic import Topic
+from embedkafka.spark.client_settings import translate_properties
 
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
 CLOUD = {
