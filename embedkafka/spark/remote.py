@@ -31,8 +31,8 @@ _K8S_PORT: Final = 443
 _ANSWER_TIMEOUT_S: Final = 10.0
 _EXECUTOR_TIMEOUT_S: Final = 120.0
 
-#: The same results, and as few tasks, as in a local session.
-_CONNECT_SETTINGS: Final[Mapping[str, str]] = {
+#: What lets a session on any server give the results of a local one, with as few tasks.
+LIKE_LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -117,7 +117,7 @@ def connect_session(
         _require_handshake(remote)
         session = _new_connect_session(remote)
         try:
-            _set_all(session, {**_CONNECT_SETTINGS, **(config or {})})
+            _set_all(session, config or {})
             _require_kafka_source(session, remote)
             yield session
         finally:

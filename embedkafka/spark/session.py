@@ -2,7 +2,7 @@
 
 Owner: the thread inside `local_session`. Each session starts a JVM, because the class path of a
 running JVM cannot change; the JVM ends with the session.
-Not here: a session on a real cluster. Pass it the jars of `jars.require_connector()`.
+Not here: a session on a real cluster (`remote`).
 """
 
 import os

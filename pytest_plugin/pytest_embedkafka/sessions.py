@@ -19,12 +19,14 @@ def open_session(
     config: pytest.Config, progress: Callable[[str], None]
 ) -> "AbstractContextManager[SparkSession]":
     options = read_options(config)
-    if remote := options.spark_remote or find_shared_server(config):
+    if options.spark_remote:
+        from embedkafka.spark.remote import LIKE_LOCAL, connect_session
+
+        return connect_session(options.spark_remote, config={**LIKE_LOCAL, **options.spark_config})
+    if shared := find_shared_server(config):
         from embedkafka.spark.remote import connect_session
 
-        # A shared server has started with the settings; they may be ones that no session can set.
-        settings = options.spark_config if options.spark_remote else {}
-        return connect_session(remote, config=settings)
+        return connect_session(shared)  # the server has started with the settings
     if options.spark_master:
         from embedkafka.spark.remote import cluster_session
 

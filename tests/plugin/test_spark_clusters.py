@@ -150,12 +150,17 @@ def test_workers_may_share_one_spark_connect_server(
     jars = os.pathsep.join(str(jar) for jar in require_connector().jars)
     monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", jars)
     pytester.plugins = []
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n")
+    pytester.makeini(
+        "[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n"
+        "spark_config =\n  spark.sql.shuffle.partitions = 3\n  spark.driver.memory = 768m\n"
+    )
     pytester.makepyfile(
         """
         def test_words(kafka_topic, spark, tmp_path_factory, worker_id):
             kafka_topic.write(spark.createDataFrame([("hello",)], "value string"))
             assert [row.value for row in kafka_topic.to_df(spark).collect()] == ["hello"]
+            assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+            assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
             application = spark.conf.get("spark.app.id")
             shared = tmp_path_factory.getbasetemp().parent
             (shared / f"{worker_id}.application").write_text(application)

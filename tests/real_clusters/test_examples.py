@@ -32,7 +32,8 @@ def apache() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def embedded() -> list[str]:
-    return ["--kafka-brokers", "2"]
+    """Not on the usual address: executors go where `--kafka-host` sends them."""
+    return ["--kafka-brokers", "2", "--kafka-host", "127.0.0.2"]
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,12 @@ def test_a_streaming_job_runs_on_executors_of_a_standalone_cluster(
     """The part of the below that every push runs."""
     only = "orders_are_enriched_and_counted"
     assert run_examples(*embedded, *standalone, only=only) == 1
+
+
+@pytest.mark.slow
+def test_spark_may_start_the_cluster_itself(embedded: list[str]) -> None:
+    master = ["--spark-master", "local-cluster[2,1,512]", *QUICK_EXECUTORS]
+    assert run_examples(*embedded, *master, only="orders_are_enriched_and_counted") == 1
 
 
 @pytest.mark.slow
