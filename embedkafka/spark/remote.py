@@ -36,7 +36,8 @@ LIKE_LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
-_SERVER_SETTINGS: Final[Mapping[str, str]] = {
+#: Makes a classic session a Spark Connect server, on a free port of loopback.
+SERVER_SETTINGS: Final[Mapping[str, str]] = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
@@ -154,14 +155,19 @@ def connect_server(
     spark = require_installed_spark()
     if not any(spark.jars_dir.glob("spark-connect_*.jar")):
         raise ConfigError(f"{spark} brings no Spark Connect server; PySpark 4 does")
-    settings = {**_SERVER_SETTINGS, **(config or {})}
+    settings = {**SERVER_SETTINGS, **(config or {})}
     if master is None:
         opened = local_session(app_name, jars=jars, config=settings, progress=progress)
     else:
         opened = cluster_session(master, app_name, jars=jars, config=settings, progress=progress)
     with opened as session:
-        jvm: Any = session._jvm  # untyped in PySpark
-        yield f"sc://127.0.0.1:{getattr(getattr(jvm, _SERVICE), 'MODULE$').localPort()}"
+        yield server_address(session)
+
+
+def server_address(session: "SparkSession") -> str:
+    """Where the Spark Connect server of this classic session listens."""
+    jvm: Any = session._jvm  # untyped in PySpark
+    return f"sc://127.0.0.1:{getattr(getattr(jvm, _SERVICE), 'MODULE$').localPort()}"
 
 
 def runs_here(master: str) -> bool:

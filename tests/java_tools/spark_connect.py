@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from embedkafka.spark.remote import SERVER_SETTINGS, connect_server, server_address
 from tests.java_tools.jvm import JavaProcessError, dies_with_parent
 
 STOP_TIMEOUT_SECONDS: Final = 60.0
@@ -44,26 +45,22 @@ def spark_connect(*, connector: bool = True) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    from embedkafka.spark import remote
-
-    if WITHOUT_CONNECTOR in arguments:
-        remote.local_session = _plain_session
-    with remote.connect_server() as address:
+    server = _plain_server() if WITHOUT_CONNECTOR in arguments else connect_server()
+    with server as address:
         print(address, flush=True)
         sys.stdin.read()
 
 
 @contextmanager
-def _plain_session(app_name: str, **settings: object) -> Iterator[object]:
-    """What a user's own server is who never heard of Kafka."""
+def _plain_server() -> Iterator[str]:
+    """A server without the connector."""
     from pyspark.sql import SparkSession
 
-    config = settings["config"]
-    assert isinstance(config, dict)
-    builder = SparkSession.builder.master("local[1]").config(map=config)
-    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    builder: Any = SparkSession.builder  # its type is a property object to the checker
+    config = {**SERVER_SETTINGS, "spark.master": "local[1]", "spark.ui.enabled": "false"}
+    session = builder.config(map=config).getOrCreate()
     try:
-        yield session
+        yield server_address(session)
     finally:
         session.stop()
 

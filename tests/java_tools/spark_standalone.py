@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -71,7 +72,7 @@ class SparkStandalone:
             arguments = [*here, *room_of_its_own, self.url]
             self._spawn("org.apache.spark.deploy.worker.Worker", name, arguments)
         for worker in self._processes[1:]:
-            _await(worker, lambda worker=worker: _REGISTERED in _log(worker), "a Spark worker")
+            _await(worker, partial(_has_registered, worker), "a Spark worker")
 
     def _spawn(self, main_class: str, name: str, arguments: list[str]) -> JavaProcess:
         spark = require_installed_spark()
@@ -85,6 +86,10 @@ class SparkStandalone:
         process = JavaProcess(command, log=self._directory / f"{name}.log", env=environment)
         self._processes.append(process)
         return process
+
+
+def _has_registered(worker: JavaProcess) -> bool:
+    return _REGISTERED in _log(worker)
 
 
 def _log(process: JavaProcess) -> str:
