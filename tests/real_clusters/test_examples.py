@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,26 +49,31 @@ def connect() -> Iterator[list[str]]:
         yield ["--spark-remote", address]
 
 
-def run_examples(*options: str, only: str = NOT_HERE) -> int:
+@pytest.fixture
+def run_examples(tmp_path: Path) -> Callable[..., int]:
     """Runs the examples' tests in a process of their own; returns how many passed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", only]
-    done = subprocess.run(
-        [*command, *options, "examples"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-    )
-    shown = f"{done.stdout[-8000:]}\n{done.stderr[-4000:]}"
-    assert done.returncode == 0, shown
-    assert "skipped" not in done.stdout, shown
-    summary = done.stdout.strip().splitlines()[-1]
-    return int(summary.split(" passed")[0].split()[-1])
+
+    def run(*options: str, only: str = NOT_HERE) -> int:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", only]
+        done = subprocess.run(
+            [*command, *options, f"--basetemp={tmp_path / 'run'}", "examples"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=550,
+            check=False,
+        )
+        shown = f"{done.stdout[-8000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode == 0, shown
+        assert "skipped" not in done.stdout, shown
+        summary = done.stdout.strip().splitlines()[-1]
+        return int(summary.split(" passed")[0].split()[-1])
+
+    return run
 
 
 def test_a_streaming_job_runs_on_executors_of_a_standalone_cluster(
-    embedded: list[str], standalone: list[str]
+    run_examples: Callable[..., int], embedded: list[str], standalone: list[str]
 ) -> None:
     """The part of the below that every push runs."""
     only = "orders_are_enriched_and_counted"
@@ -76,7 +81,9 @@ def test_a_streaming_job_runs_on_executors_of_a_standalone_cluster(
 
 
 @pytest.mark.slow
-def test_spark_may_start_the_cluster_itself(embedded: list[str]) -> None:
+def test_spark_may_start_the_cluster_itself(
+    run_examples: Callable[..., int], embedded: list[str]
+) -> None:
     master = ["--spark-master", "local-cluster[2,1,512]", *QUICK_EXECUTORS]
     assert run_examples(*embedded, *master, only="orders_are_enriched_and_counted") == 1
 
@@ -85,7 +92,7 @@ def test_spark_may_start_the_cluster_itself(embedded: list[str]) -> None:
 @pytest.mark.parametrize("spark", ["standalone", "connect"])
 @pytest.mark.parametrize("kafka", ["embedded", "apache"])
 def test_the_examples_pass_on_any_two_clusters(
-    request: pytest.FixtureRequest, kafka: str, spark: str
+    request: pytest.FixtureRequest, run_examples: Callable[..., int], kafka: str, spark: str
 ) -> None:
     options = [*request.getfixturevalue(kafka), *request.getfixturevalue(spark)]
     assert run_examples(*options) >= 4
