@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.embedded import EmbeddedKafka
     from embedkafka.cluster.lifecycle import BrokerState
     from embedkafka.cluster.message import Message
-    from embedkafka.cluster.request_log import SeenRequest
+    from embedkafka.cluster.request_log import Mark, SeenRequest
     from embedkafka.cluster.snapshot import Snapshot
     from embedkafka.cluster.topic import Topic
     from embedkafka.faults.disk import Disk
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from embedkafka.faults.request_faults import Fault
     from embedkafka.protocol.api_keys import ApiKey
     from embedkafka.protocol.errors import ErrorCode
-    from embedkafka.runtime.clock import SystemClock
+    from embedkafka.runtime.clock import Frozen, SystemClock
     from embedkafka.runtime.failures import (
         AwaitTimeout,
         BackgroundFailure,
@@ -56,7 +56,9 @@ _HOMES = {
     "ErrorCode": "protocol.errors",
     "Fault": "faults.request_faults",
     "Faults": "faults.injection",
+    "Frozen": "runtime.clock",
     "InvalidArgument": "runtime.failures",
+    "Mark": "cluster.request_log",
     "Message": "cluster.message",
     "PartitionStatus": "cluster.cluster_state",
     "RequestFilter": "faults.injection",
@@ -85,7 +87,9 @@ __all__ = [
     "ErrorCode",
     "Fault",
     "Faults",
+    "Frozen",
     "InvalidArgument",
+    "Mark",
     "Message",
     "PartitionStatus",
     "RequestFilter",

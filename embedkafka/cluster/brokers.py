@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from embedkafka.cluster.cluster_state import ClusterState
 from embedkafka.cluster.config import ClusterConfig, advertised_listener, broker_settings
@@ -69,7 +70,7 @@ class Brokers:
         self.zk = KafkaZk(self.ensemble.observe(), clock)
         self.rng = self._continued(rng)
         self.request_log = RequestLog()
-        self._requests = RequestFaults(clock, failures)
+        self._requests = RequestFaults(clock, failures, self.rng)
         self._disks: dict[BrokerId, Disk] = {}
         self._ages = RecordAges()
         self._halting: list[threading.Thread] = []
@@ -327,10 +328,12 @@ class Brokers:
 
     def _around(self, broker_id: BrokerId, handle: Handle, metadata: MetadataCache) -> Handle:
         """Notes each request, then lets faults act on it."""
-        failing = self._requests.around(
-            broker_id, handle, lambda topic_id: metadata.snapshot.topic_names.get(topic_id)
-        )
-        return self.request_log.around(broker_id, failing)
+
+        def find_topic(topic_id: UUID) -> str | None:
+            return metadata.snapshot.topic_names.get(topic_id)
+
+        failing = self._requests.around(broker_id, handle, find_topic)
+        return self.request_log.around(broker_id, failing, find_topic)
 
     def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
         handle = self._handles.get(broker_id)

@@ -21,13 +21,14 @@ from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients import Clients
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import ClusterConfig, TopicSpec, require_topic_name
-from embedkafka.cluster.request_log import SeenRequest
+from embedkafka.cluster.request_log import Mark, SeenRequest
 from embedkafka.cluster.reset import reset_cluster
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
-from embedkafka.faults.injection import Faults, parse_api
+from embedkafka.faults.injection import Faults
+from embedkafka.faults.names import parse_api, parse_error
 from embedkafka.runtime.arguments import require_int, require_number, require_text
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
@@ -272,22 +273,60 @@ class EmbeddedKafka:
         return report(self._require_brokers()) if self._is_running else _DOWN
 
     def requests(
-        self, api: str | None = None, *, client_id: str | None = None
+        self,
+        api: str | None = None,
+        *,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        broker: int | None = None,
+        error: str | None = None,
+        since: Mark | None = None,
     ) -> list[SeenRequest]:
-        """The last requests from clients, a thousand at most, oldest first.
+        """The last requests from clients, ten thousand at most, oldest first.
 
-            assert len(kafka.requests("produce", client_id="my-app")) == 1
+            mark = kafka.mark()
+            run_the_job()
+            assert kafka.requests("Fetch", topic="orders", since=mark)
 
         Args:
-            api: only requests of this API, by Kafka's name in any case.
+            api: only requests of this API, in any of Kafka's spellings.
             client_id: only requests with this client id.
+            topic: only requests that name this topic.
+            group: only requests that name this consumer group.
+            broker: only requests to this broker.
+            error: only requests that were answered with this error.
+            since: only requests that came after this mark.
+
+        Raises:
+            InvalidArgument: there is no such API, error or broker.
+            EmbedKafkaError: not all requests since the mark, or not all their bodies, are kept.
         """
+        brokers = self._require_brokers()
         wanted = None if api is None else parse_api(api).name
-        return [
-            seen
-            for seen in self._require_brokers().request_log.all()
-            if wanted in (None, seen.api) and client_id in (None, seen.client_id)
-        ]
+        code = None if error is None else parse_error(error).name
+        for name, value in (("client_id", client_id), ("topic", topic), ("group", group)):
+            if value is not None:
+                require_text(name, value)
+        if broker is not None:
+            brokers.require(broker)
+        if since is not None and not isinstance(since, Mark):
+            raise InvalidArgument(f"since must be what `kafka.mark()` returned, got {since!r}")
+        return brokers.request_log.find(
+            lambda seen: (
+                wanted in (None, seen.api)
+                and client_id in (None, seen.client_id)
+                and broker in (None, seen.broker)
+                and (topic is None or topic in seen.topics)
+                and (group is None or group in seen.groups)
+                and (code is None or code in seen.errors)
+            ),
+            since,
+        )
+
+    def mark(self) -> Mark:
+        """The present moment, for `requests(since=mark)`."""
+        return self._require_brokers().request_log.mark()
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory for a test's own files, such as checkpoints; `close` removes it.

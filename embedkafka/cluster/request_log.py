@@ -1,29 +1,71 @@
-"""The last requests from clients, for assertions and for the report of a failed test.
+"""The last requests from clients and their answers, for assertions and for reports.
 
 Owner: `_seen`, a deque that any thread may append to and copy.
-Invariants: a request costs one append on the broker's thread; headers are decoded when a test asks.
+Invariants: a request costs a few appends on the broker's thread; nothing is decoded until a test
+asks. At most `_REMEMBERED` requests and about `_MAX_BYTES` of their bodies are kept; a test that
+asks for more than is left is told so, because a request that is missing looks like one that never
+came.
 Not here: making requests fail (`faults.request_faults`).
 """
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final, NamedTuple
 
+from embedkafka.faults.contents import Contents, FindTopic, contents_of, errors_in
 from embedkafka.net.request_channel import Request
+from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ProtocolError
-from embedkafka.protocol.headers import UnsupportedApi, decode_request_header
+from embedkafka.protocol.headers import (
+    RequestHeader,
+    UnsupportedApi,
+    decode_request_header,
+    decode_response_header,
+)
+from embedkafka.protocol.messages.registry import request_type, response_type
+from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId
-from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker import Handle
 
-_REMEMBERED: Final = 1_000
+_REMEMBERED: Final = 10_000
+_MAX_BYTES: Final = 16 * 1024 * 1024
 _HEADER_BYTES: Final = 200
-"""How much of a request is kept; a longer client id is not shown."""
+"""How much is left of a request whose body is dropped; a longer client id is not shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark(NamedTuple):
+    """A moment in the list of requests: `kafka.mark()`."""
+
+    number: int
+
+
+class _Entry:
+    """What is kept of one request."""
+
+    __slots__ = ("answers", "broker", "find_topic", "frame", "is_whole", "number", "received_ms")
+
+    def __init__(
+        self, number: int, broker: BrokerId, request: Request, find_topic: FindTopic
+    ) -> None:
+        self.number = number
+        self.broker = broker
+        self.received_ms = request.received_ms
+        self.frame: memoryview | bytes = request.frame
+        self.is_whole = True
+        self.answers = request.keep_answer()
+        self.find_topic = find_topic
+
+    def drop_body(self) -> None:
+        self.frame = bytes(self.frame[:_HEADER_BYTES])
+        self.is_whole = False
+
+
 class SeenRequest:
     """A request from a client, as a broker received it."""
+
+    __slots__ = ("_entry", "_header", "api", "broker", "client_id", "received_ms", "version")
 
     broker: int
     """The id of the broker."""
@@ -36,46 +78,145 @@ class SeenRequest:
     received_ms: float
     """When it arrived, in milliseconds of the cluster's monotonic clock."""
 
+    def __init__(self, entry: _Entry) -> None:
+        self._entry = entry
+        self._header = header = _read_header(entry.frame)
+        self.broker = entry.broker
+        self.version = header.api_version
+        self.client_id = header.client_id
+        self.received_ms = entry.received_ms
+        known = header.api_key in ApiKey.__members__.values()
+        self.api = ApiKey(header.api_key).name if known else f"api key {header.api_key}"
+
     def __str__(self) -> str:
         return f"broker {self.broker}  {self.client_id or '-'}  {self.api} v{self.version}"
 
+    def __repr__(self) -> str:
+        return f"<SeenRequest {self}>"
+
+    @property
+    def request(self) -> Any:  # Any: of any message class, and tests read its fields
+        """The decoded request; its fields are Kafka's, such as `max_wait_ms`.
+
+        Raises:
+            EmbedKafkaError: its body is not kept any more, or cannot be read.
+        """
+        if not self._entry.is_whole:
+            raise EmbedKafkaError(
+                f"the body of {self} is not kept any more: {_MAX_BYTES >> 20} MiB of newer "
+                "requests are"
+            )
+        try:
+            _, body = decode_request_header(self._entry.frame)
+            cls = request_type(ApiKey(self._header.api_key))
+            return codec.decode(cls, self.version, body, surplus_allowed=True)
+        except (ProtocolError, ValueError) as error:
+            raise EmbedKafkaError(f"the body of {self} cannot be read: {error}") from error
+
+    @property
+    def answer(self) -> Any:  # Any: of any message class, and tests read its fields
+        """The decoded answer; None if there was none, or none yet. Records are left out.
+
+        Raises:
+            EmbedKafkaError: it was too large to be kept.
+        """
+        answers = self._entry.answers
+        if not answers:
+            return None
+        (outline,) = answers
+        if outline is None:
+            raise EmbedKafkaError(f"the answer to {self} was too large to be kept")
+        joined = b"".join([bytes(part) for part in outline])  # a number becomes that many zeros
+        api = ApiKey(self._header.api_key)
+        try:
+            _, body = decode_response_header(api, self.version, joined)
+            return codec.decode(response_type(api), self.version, body)
+        except ProtocolError as error:
+            raise EmbedKafkaError(f"the answer to {self} cannot be read: {error}") from error
+
+    @property
+    def errors(self) -> list[str]:
+        """The names of the errors in the answer, such as "NOT_ENOUGH_REPLICAS", each once."""
+        answer = self.answer
+        return [] if answer is None else sorted(errors_in(answer))
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that the request names."""
+        return self._contents.topics
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The consumer groups that the request names."""
+        return self._contents.groups
+
+    @property
+    def _contents(self) -> Contents:
+        return contents_of(self.request, self._entry.find_topic)
+
 
 class RequestLog:
-    """The last thousand requests on the brokers' client listeners."""
+    """The last requests on the brokers' client listeners."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[BrokerId, float, bytes]] = deque(maxlen=_REMEMBERED)
+        self._seen: deque[_Entry] = deque(maxlen=_REMEMBERED)
+        self._numbers = count(1)
+        self._bytes = 0
 
-    def around(self, broker: BrokerId, handle: Handle) -> Handle:
+    def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
         """`handle`, with every request to `broker` noted first."""
-        note = self._seen.append
+        note, numbers = self._seen.append, self._numbers
 
         def note_and_handle(request: Request) -> None:
             if not request.is_control_plane:
-                note((broker, request.received_ms, bytes(request.frame[:_HEADER_BYTES])))
+                note(_Entry(next(numbers), broker, request, find_topic))
+                self._bytes += len(request.frame)
+                if self._bytes > _MAX_BYTES:
+                    self._drop_bodies()
             handle(request)
 
         return note_and_handle
 
+    def mark(self) -> Mark:
+        """The present moment, for `find`."""
+        return Mark(next(self._numbers))
+
+    def find(
+        self, is_wanted: Callable[[SeenRequest], bool], since: Mark | None
+    ) -> list[SeenRequest]:
+        """The requests that `is_wanted`, oldest first.
+
+        Raises `EmbedKafkaError` if requests that came after `since` are not kept any more.
+        """
+        kept = list(self._seen.copy())
+        if since is not None:
+            if len(kept) == _REMEMBERED and kept[0].number > since.number + 1:
+                raise EmbedKafkaError(
+                    f"only the last {_REMEMBERED} requests are kept, and more have come since the "
+                    "mark: set it later"
+                )
+            kept = [entry for entry in kept if entry.number > since.number]
+        return [seen for seen in map(SeenRequest, kept) if is_wanted(seen)]
+
     def all(self) -> list[SeenRequest]:
         """The requests, oldest first."""
-        return [_read(*seen) for seen in self._seen.copy()]
+        return [SeenRequest(entry) for entry in self._seen.copy()]
+
+    def _drop_bodies(self) -> None:
+        """Drops the oldest bodies. The count is not exact, because many threads add to it."""
+        entries = list(self._seen.copy())
+        kept_bytes = 0
+        for entry in reversed(entries):
+            kept_bytes += len(entry.frame)
+            if kept_bytes > _MAX_BYTES // 2 and entry.is_whole:
+                entry.drop_body()
+        self._bytes = sum(len(entry.frame) for entry in entries)
 
 
-def _read(broker: BrokerId, received_ms: float, start: bytes) -> SeenRequest:
-    client_id = None
+def _read_header(frame: memoryview | bytes) -> RequestHeader:
     try:
-        header, _ = decode_request_header(start)
-        api_key, version, client_id = header.api_key, header.api_version, header.client_id
+        return decode_request_header(frame)[0]
     except UnsupportedApi as error:
-        api_key, version = error.api_key, error.api_version
+        return RequestHeader(error.api_key, error.api_version, error.correlation_id, None)
     except ProtocolError:
-        api_key = version = -1
-    known = api_key in ApiKey.__members__.values()
-    return SeenRequest(
-        broker=broker,
-        api=ApiKey(api_key).name if known else f"api key {api_key}",
-        version=version,
-        client_id=client_id,
-        received_ms=received_ms,
-    )
+        return RequestHeader(-1, -1, -1, None)

@@ -9,7 +9,8 @@ from typing import TypedDict, Unpack
 
 from embedkafka.faults.disk import Disk
 from embedkafka.faults.error_responses import can_fail
-from embedkafka.faults.request_faults import Fault, RequestFaults, Target
+from embedkafka.faults.names import parse_apis, parse_error
+from embedkafka.faults.request_faults import Fault, Predicate, RequestFaults, Schedule, Target
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
@@ -25,6 +26,8 @@ class RequestFilter(TypedDict, total=False):
 
     broker: int
     """Only requests to the broker with this id."""
+    client_id: str
+    """Only requests with this client id."""
     topic: str
     """Only requests that name this topic."""
     partition: int
@@ -33,17 +36,25 @@ class RequestFilter(TypedDict, total=False):
     """Only requests that name this consumer group."""
     transactional_id: str
     """Only requests with this transactional id."""
+    when: Predicate
+    """Only requests for which this function of the decoded request is true."""
     after: int
     """Lets this many matching requests pass first. Default: 0."""
     times: int | None
-    """Hits this many requests, or all that follow if None. Default: 1."""
+    """Hits this many requests, or all that follow if None. Default: 1, and None with `nth` or
+    `probability`."""
+    nth: int
+    """Only the n-th matching request of each client id, from 1 on."""
+    probability: float
+    """Hits a matching request with this probability; the cluster's `seed` repeats the choices."""
 
 
 class Faults:
     """Makes requests and disks fail.
 
-    Each method takes an API by Kafka's name in any case, or as an `ApiKey`, and a `RequestFilter`
-    as keyword arguments. It returns a `Fault`, which also works in a `with` statement:
+    Each method takes an API and a `RequestFilter` as keyword arguments. The API is `"any"`, an
+    `ApiKey`, or a name in any of Kafka's spellings: `"OffsetFetch"`, `"OFFSET_FETCH"`. Each returns
+    a `Fault`, which also works in a `with` statement:
 
         with kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS", topic="orders", times=2) as fault:
             orders.send("hello")  # the producer retries twice
@@ -73,19 +84,21 @@ class Faults:
 
         Args:
             api: the API, such as "PRODUCE".
-            code: the error, by Kafka's name in any case or as an `ErrorCode`.
+            code: the error, by name in any of Kafka's spellings or as an `ErrorCode`.
             **where: the requests to hit.
+
+        With `"any"`, requests pass whose responses have no field for an error.
 
         Raises:
             InvalidArgument: also if responses of this API have no field for an error.
         """
-        key, error = parse_api(api), _parse_code(code)
-        if not can_fail(key):
+        key, error = parse_apis(api), parse_error(code)
+        if key is not None and not can_fail(key):
             raise InvalidArgument(
                 f"{key.name} responses have no field for an error: use `delay`, `drop_reply` or "
                 "`disconnect`"
             )
-        return self._requests.refuse(self._target(key, where), error, **_counts(where))
+        return self._requests.refuse(self._target(key, where), error, _schedule(where))
 
     def delay(self, api: ApiKey | str, ms: float, **where: Unpack[RequestFilter]) -> Fault:
         """Handles the request `ms` milliseconds later, on the cluster's clock.
@@ -95,9 +108,9 @@ class Faults:
             ms: the delay in milliseconds; `kafka.clock.advance` shortens it.
             **where: the requests to hit.
         """
-        key = parse_api(api)
         require_number("ms", ms)
-        return self._requests.delay(self._target(key, where), ms, **_counts(where))
+        target = self._target(parse_apis(api), where)
+        return self._requests.delay(target, ms, _schedule(where))
 
     def drop_reply(self, api: ApiKey | str, **where: Unpack[RequestFilter]) -> Fault:
         """Handles the request and never answers: the client waits until its timeout.
@@ -106,8 +119,8 @@ class Faults:
             api: the API, such as "PRODUCE".
             **where: the requests to hit.
         """
-        key = parse_api(api)
-        return self._requests.drop_reply(self._target(key, where), **_counts(where))
+        target = self._target(parse_apis(api), where)
+        return self._requests.drop_reply(target, _schedule(where))
 
     def disconnect(
         self, api: ApiKey | str, *, handled: bool = False, **where: Unpack[RequestFilter]
@@ -119,9 +132,8 @@ class Faults:
             handled: whether the broker handles the request first. False by default.
             **where: the requests to hit.
         """
-        key = parse_api(api)
-        target = self._target(key, where)
-        return self._requests.disconnect(target, handled=handled, **_counts(where))
+        target = self._target(parse_apis(api), where)
+        return self._requests.disconnect(target, _schedule(where), handled=handled)
 
     def clear(self) -> None:
         """Removes all request faults. `Disk.heal` ends those of a disk."""
@@ -135,18 +147,23 @@ class Faults:
         """
         return self._disk(self._require_broker(broker_id))
 
-    def _target(self, api: ApiKey, where: RequestFilter) -> Target:
+    def _target(self, api: ApiKey | None, where: RequestFilter) -> Target:
         for name in where:
             require_known("filter", name, RequestFilter.__annotations__)
         broker = where.get("broker")
-        for name in ("topic", "group", "transactional_id"):
+        for name in ("client_id", "topic", "group", "transactional_id"):
             if where.get(name) is not None:
                 require_text(name, where.get(name))
         if where.get("partition") is not None:
             require_int("partition", where.get("partition"), least=0)
+        when = where.get("when")
+        if when is not None and not callable(when):
+            raise InvalidArgument(f"when must be a function of a request, got {when!r}")
         return Target(
             api=api,
             broker=None if broker is None else self._require_broker(broker),
+            client_id=where.get("client_id"),
+            when=when,
             topic=where.get("topic"),
             partition=where.get("partition"),
             group=where.get("group"),
@@ -154,29 +171,15 @@ class Faults:
         )
 
 
-class _Counts(TypedDict):
-    after: int
-    times: int | None
-
-
-def parse_api(api: ApiKey | str) -> ApiKey:
-    """The API with this name, in any case; raises `InvalidArgument` for an unknown one."""
-    if isinstance(api, ApiKey):
-        return api
-    name = require_text("api", api).upper()
-    return ApiKey[require_known("Kafka API", name, ApiKey.__members__)]
-
-
-def _parse_code(code: ErrorCode | str) -> ErrorCode:
-    if isinstance(code, ErrorCode):
-        return code
-    name = require_text("code", code).upper()
-    return ErrorCode[require_known("Kafka error", name, ErrorCode.__members__)]
-
-
-def _counts(where: RequestFilter) -> _Counts:
-    times = where.get("times", 1)
-    return {
-        "after": require_int("after", where.get("after", 0), least=0),
-        "times": None if times is None else require_int("times", times, least=1),
-    }
+def _schedule(where: RequestFilter) -> Schedule:
+    nth, probability = where.get("nth"), where.get("probability", 1.0)
+    goes_on = nth is not None or "probability" in where
+    times = where.get("times", None if goes_on else 1)
+    if require_number("probability", probability) > 1:
+        raise InvalidArgument(f"probability must be from 0 to 1, got {probability!r}")
+    return Schedule(
+        after=require_int("after", where.get("after", 0), least=0),
+        times=None if times is None else require_int("times", times, least=1),
+        nth=None if nth is None else require_int("nth", nth, least=1),
+        probability=probability,
+    )

@@ -6,68 +6,104 @@ Not here: the methods and arguments that users see (`injection`); brokers and ne
 a whole (`network`, `session_link`, `pausable_clock`).
 """
 
+import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self
-from uuid import UUID
+from typing import Final, Self
 
-from embedkafka.faults.error_responses import error_response
+from embedkafka.faults.contents import FindTopic, contents_of
+from embedkafka.faults.error_responses import can_fail, error_response
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode, ProtocolError
-from embedkafka.protocol.headers import decode_request_header, encode_response_header
-from embedkafka.protocol.message import Schema, schema_of
+from embedkafka.protocol.headers import (
+    RequestHeader,
+    decode_request_header,
+    encode_response_header,
+)
 from embedkafka.protocol.messages.registry import request_type
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.arguments import require_int, require_number
 from embedkafka.runtime.clock import REAL_TIME, Clock
-from embedkafka.runtime.failures import AwaitTimeout, Failures
+from embedkafka.runtime.failures import AwaitTimeout, Failures, InvalidArgument
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, leaf_condition, ranked_lock
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.values import dataclass
 
 Handle = Callable[[Request], None]
-FindTopic = Callable[[UUID], str | None]
-"""Finds a topic's name, for requests that carry only its id."""
+Answer = Callable[[Iterable[Part]], None]
+Predicate = Callable[[object], object]
+"""Looks at a decoded request."""
 
-_TOPIC_NAMES = frozenset({"topic", "name", "topic_name", "topics"})
-_PARTITION_NAMES = frozenset({"index", "partition", "partition_index", "partition_indexes"})
-_GROUP_NAMES = frozenset({"group_id", "groups_names", "key", "coordinator_keys"})
+_NEVER: Final = random.Random(0)
+"""For faults that leave nothing to chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The requests that a fault hits; None matches all."""
 
-    api: ApiKey
+    api: ApiKey | None = None
     broker: BrokerId | None = None
+    client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
     group: str | None = None
     transactional_id: str | None = None
+    when: Predicate | None = None
 
     def __str__(self) -> str:
-        names = ("broker", "topic", "partition", "group", "transactional_id")
-        chosen = [f"{n}={getattr(self, n)!r}" for n in names if getattr(self, n) is not None]
-        return " with ".join([self.api.name, *([", ".join(chosen)] if chosen else [])])
+        names = ("broker", "client_id", "topic", "partition", "group", "transactional_id", "when")
+        chosen = [f"{n}={_text(getattr(self, n))}" for n in names if getattr(self, n) is not None]
+        api = "any request" if self.api is None else self.api.name
+        return " with ".join([api, *([", ".join(chosen)] if chosen else [])])
 
-    @property
-    def looks_inside(self) -> bool:
-        """Whether it must see the request's body."""
-        inside = (self.topic, self.partition, self.group, self.transactional_id)
-        return any(wanted is not None for wanted in inside)
+    def may_accept(self, header: RequestHeader, broker: BrokerId) -> bool:
+        """Whether a request matches as far as its header tells."""
+        return (
+            self.api in (None, header.api_key)
+            and self.broker in (None, broker)
+            and self.client_id in (None, header.client_id)
+        )
 
     def accepts(self, message: object, find_topic: FindTopic) -> bool:
-        """Whether a request of this API to this broker matches the rest."""
-        topics, partitions, groups = _contents(message, find_topic)
-        return (
-            (self.topic is None or self.topic in topics)
-            and (self.partition is None or self.partition in partitions)
-            and (self.group is None or self.group in groups)
-            and self.transactional_id in (None, getattr(message, "transactional_id", None))
-        )
+        """Whether a request that may be accepted matches the rest."""
+        if self.transactional_id not in (None, getattr(message, "transactional_id", None)):
+            return False
+        if (self.topic, self.partition, self.group) != (None, None, None):
+            found = contents_of(message, find_topic)
+            if (
+                (self.topic is not None and self.topic not in found.topics)
+                or (self.partition is not None and self.partition not in found.partitions)
+                or (self.group is not None and self.group not in found.groups)
+            ):
+                return False
+        return self.when is None or bool(self.when(message))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Which of the matching requests a fault hits."""
+
+    after: int = 0
+    """How many pass first."""
+    times: int | None = 1
+    """How many are hit; None is all that follow."""
+    nth: int | None = None
+    """Only the n-th of each client."""
+    probability: float = 1.0
+
+    def __str__(self) -> str:
+        said = [
+            f"after {self.after}" if self.after else "",
+            "" if self.times is None else f"{self.times} times" if self.times > 1 else "once",
+            "" if self.nth is None else f"call {self.nth} of each client",
+            "" if self.probability == 1 else f"with probability {self.probability:g}",
+        ]
+        return ", ".join(filter(None, said))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,22 +125,42 @@ class Fault:
     """A fault that `kafka.faults` has set. Leaving its `with` block removes it."""
 
     def __init__(
-        self, faults: "RequestFaults", target: Target, act: Act, *, after: int, times: int | None
+        self,
+        faults: "RequestFaults",
+        what: str,
+        target: Target,
+        act: Act,
+        schedule: Schedule,
+        rng: random.Random,
     ) -> None:
+        self._what = what
         self._target = target
         self._act = act
         self._faults = faults
-        self._passes_left = after
-        self._hits_left = times
+        self._schedule = schedule
+        self._rng = rng
+        self._passes_left = schedule.after
+        self._hits_left = schedule.times
+        self._calls: Counter[str | None] = Counter()
         self._hits = 0
+        self._mistake: Exception | None = None
         self._met = leaf_condition("hits of a fault")
 
     def __repr__(self) -> str:
-        return f"Fault({self._target}, {self._hits} hits)"
+        return f"<Fault {self}>"
+
+    def __str__(self) -> str:
+        said = filter(None, (f"{self._what}: {self._target}", str(self._schedule)))
+        return f"{', '.join(said)} ({self._hits} hits)"
 
     @property
     def hits(self) -> int:
-        """How many requests the fault has hit."""
+        """How many requests the fault has hit.
+
+        Raises:
+            InvalidArgument: the predicate `when` has failed.
+        """
+        self._raise_mistake()
         return self._hits
 
     def await_hits(self, count: int = 1, *, timeout_s: float = 30.0) -> None:
@@ -116,18 +172,25 @@ class Fault:
 
         Raises:
             AwaitTimeout: there were fewer hits in that time.
-            InvalidArgument: `count` is less than 1, or `timeout_s` is negative.
+            InvalidArgument: `count` is less than 1, `timeout_s` is negative, or the predicate
+                `when` has failed.
         """
         require_int("count", count, least=1)
         require_number("timeout_s", timeout_s)
         deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         with self._met:
             while self._hits < count:
+                self._raise_mistake()
                 if not REAL_TIME.wait_until(self._met, deadline_ms) and self._hits < count:
                     raise AwaitTimeout(
                         f"waited {timeout_s:g} s for {count} requests like {self._target}; "
                         f"there were {self._hits}"
                     )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has hit as many requests as it was to hit."""
+        return self._hits_left == 0
 
     def remove(self) -> None:
         """Removes the fault: requests pass from now on. A second call does nothing."""
@@ -143,14 +206,37 @@ class Fault:
         traceback: TracebackType | None,
     ) -> None:
         self.remove()
+        if exc is None:
+            self._raise_mistake()
 
-    def _take(self) -> bool:
+    def _accepts(self, message: object, find_topic: FindTopic) -> bool:
+        """Whether it wants this request. A predicate that fails wants none, and is reported."""
+        try:
+            return self._target.accepts(message, find_topic)
+        except Exception as error:  # the test's; its author must see it, the client need not
+            with self._met:
+                self._mistake = self._mistake or error
+                self._met.notify_all()
+            return False
+
+    def _raise_mistake(self) -> None:
+        if self._mistake is not None:
+            raise InvalidArgument(
+                f"the predicate `when` of a fault failed: {self._mistake!r}"
+            ) from self._mistake
+
+    def _take(self, client_id: str | None) -> bool:
         """Counts a matching request; true if the fault hits it."""
+        schedule = self._schedule
         with self._met:
+            if schedule.nth is not None:
+                self._calls[client_id] += 1
+                if self._calls[client_id] != schedule.nth:
+                    return False
             if self._passes_left:
                 self._passes_left -= 1
                 return False
-            if self._hits_left == 0:
+            if self._hits_left == 0 or self._rng.random() >= schedule.probability:
                 return False
             if self._hits_left is not None:
                 self._hits_left -= 1
@@ -162,38 +248,50 @@ class Fault:
 class RequestFaults:
     """The request faults of one cluster."""
 
-    def __init__(self, clock: Clock, failures: Failures) -> None:
+    def __init__(self, clock: Clock, failures: Failures, rng: random.Random) -> None:
         self._lock = ranked_lock("request faults", LEAF_RANK)
         self._faults: tuple[Fault, ...] = ()
         self._late = ThreadScheduler("ek-faults", clock, failures)
+        self._rng = rng
 
-    def refuse(self, target: Target, code: ErrorCode, *, after: int, times: int | None) -> Fault:
-        return self._add(target, lambda meeting: _refuse(meeting, code), after, times)
+    def refuse(self, target: Target, code: ErrorCode, schedule: Schedule) -> Fault:
+        def act(meeting: Meeting) -> None:
+            if can_fail(meeting.api):
+                _refuse(meeting, code)
+            else:
+                meeting.handle(meeting.request)
 
-    def delay(self, target: Target, ms: float, *, after: int, times: int | None) -> Fault:
+        return self._add(f"error {code.name}", target, act, schedule)
+
+    def delay(self, target: Target, ms: float, schedule: Schedule) -> Fault:
         def act(meeting: Meeting) -> None:
             name = f"late {meeting.api.name}"
             self._late.once(name, ms, lambda: meeting.handle(meeting.request))
 
-        return self._add(target, act, after, times)
+        return self._add(f"delay {ms:g} ms", target, act, schedule)
 
-    def drop_reply(self, target: Target, *, after: int, times: int | None) -> Fault:
+    def drop_reply(self, target: Target, schedule: Schedule) -> Fault:
         def act(meeting: Meeting) -> None:
             _handle(meeting, instead_of_reply=_no_reply)
 
-        return self._add(target, act, after, times)
+        return self._add("drop reply", target, act, schedule)
 
-    def disconnect(self, target: Target, *, handled: bool, after: int, times: int | None) -> Fault:
+    def disconnect(self, target: Target, schedule: Schedule, *, handled: bool) -> Fault:
         def act(meeting: Meeting) -> None:
-            def hang_up() -> None:
+            def hang_up(parts: Iterable[Part]) -> None:
                 meeting.request.close_connection("a fault closes it")
 
             if handled:
                 _handle(meeting, instead_of_reply=hang_up)
             else:
-                hang_up()
+                hang_up(())
 
-        return self._add(target, act, after, times)
+        return self._add("disconnect", target, act, schedule)
+
+    @property
+    def active(self) -> list[Fault]:
+        """The faults that may still hit."""
+        return [fault for fault in self._faults if not fault.is_over]
 
     def clear(self) -> None:
         """Removes all faults."""
@@ -215,9 +313,10 @@ class RequestFaults:
         self.clear()
         self._late.shutdown()
 
-    def _add(self, target: Target, act: Act, after: int, times: int | None) -> Fault:
-        fault = Fault(self, target, act, after=after, times=times)
+    def _add(self, what: str, target: Target, act: Act, schedule: Schedule) -> Fault:
         with self._lock:
+            rng = random.Random(self._rng.getrandbits(64)) if schedule.probability < 1 else _NEVER
+            fault = Fault(self, what, target, act, schedule, rng)
             self._faults = (*self._faults, fault)
         return fault
 
@@ -228,44 +327,44 @@ class RequestFaults:
     def _meet(
         self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
     ) -> None:
+        meeting = self._find_meeting(broker, request, handle, find_topic)
+        if meeting is None:
+            handle(request)
+        else:
+            fault, met = meeting
+            fault._act(met)
+
+    def _find_meeting(
+        self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
+    ) -> tuple[Fault, Meeting] | None:
         try:
             header, body = decode_request_header(request.frame)
+            faults = [fault for fault in self._faults if fault._target.may_accept(header, broker)]
+            if not faults:
+                return None
+            api = ApiKey(header.api_key)
+            message: object = codec.decode(
+                request_type(api), header.api_version, body, surplus_allowed=True
+            )
         except ProtocolError:
-            handle(request)
-            return
-        faults = [
-            fault
-            for fault in self._faults
-            if fault._target.api == header.api_key and fault._target.broker in (None, broker)
-        ]
-        if not faults:
-            handle(request)
-            return
-        api = ApiKey(header.api_key)
-        message: object = codec.decode(request_type(api), header.api_version, body)
+            return None  # the broker has an answer to that
         for fault in faults:
-            target = fault._target
-            if target.looks_inside and not target.accepts(message, find_topic):
-                continue
-            if fault._take():
-                fault._act(
-                    Meeting(
-                        request=request,
-                        message=message,
-                        api=api,
-                        version=header.api_version,
-                        correlation_id=header.correlation_id,
-                        handle=handle,
-                    )
+            if fault._accepts(message, find_topic) and fault._take(header.client_id):
+                return fault, Meeting(
+                    request=request,
+                    message=message,
+                    api=api,
+                    version=header.api_version,
+                    correlation_id=header.correlation_id,
+                    handle=handle,
                 )
-                return
-        handle(request)
+        return None
 
 
 class _Diverted:
     """`ReplyPort` of a request that is handled and whose reply is lost."""
 
-    def __init__(self, request: Request, instead_of_reply: Callable[[], None]) -> None:
+    def __init__(self, request: Request, instead_of_reply: Answer) -> None:
         self._request = request
         self._instead_of_reply = instead_of_reply
         self.id = request.connection_id
@@ -275,7 +374,7 @@ class _Diverted:
         self.principal = request.principal
 
     def reply(self, parts: Iterable[Part]) -> None:
-        self._instead_of_reply()
+        self._instead_of_reply(parts)
 
     def no_reply(self) -> None:
         self._request.no_reply()
@@ -284,13 +383,13 @@ class _Diverted:
         self._request.close_connection(reason)
 
 
-def _handle(meeting: Meeting, *, instead_of_reply: Callable[[], None]) -> None:
+def _handle(meeting: Meeting, *, instead_of_reply: Answer) -> None:
     request = meeting.request
     port = _Diverted(request, instead_of_reply)
     meeting.handle(Request(request.frame, port, request.received_ms))
 
 
-def _no_reply() -> None:
+def _no_reply(parts: Iterable[Part]) -> None:
     """The connection stays muted: the broker reads nothing more until the client hangs up."""
 
 
@@ -303,34 +402,5 @@ def _refuse(meeting: Meeting, code: ErrorCode) -> None:
     meeting.request.reply([header, *codec.encode_parts(response, meeting.version)])
 
 
-def _contents(message: object, find_topic: FindTopic) -> tuple[set[str], set[int], set[str]]:
-    """The topics, partitions and groups that a request names anywhere."""
-    topics: set[str] = set()
-    partitions: set[int] = set()
-    groups: set[str] = set()
-    waiting = [message]
-    while waiting:
-        value = waiting.pop()
-        for field in _schema(value).fields:
-            for item in _items(getattr(value, field.name)):
-                if isinstance(item, UUID):
-                    topics.add(find_topic(item) or "")
-                elif isinstance(item, str):
-                    if field.name in _TOPIC_NAMES:
-                        topics.add(item)
-                    elif field.name in _GROUP_NAMES:
-                        groups.add(item)
-                elif isinstance(item, int):
-                    if field.name in _PARTITION_NAMES:
-                        partitions.add(item)
-                elif isinstance(getattr(type(item), "__schema__", None), Schema):
-                    waiting.append(item)
-    return topics, partitions, groups
-
-
-def _items(value: object) -> Iterable[object]:
-    return value if isinstance(value, list | tuple) else (value,)
-
-
-def _schema(value: object) -> Schema:
-    return schema_of(type(value))
+def _text(value: object) -> str:
+    return getattr(value, "__name__", None) or repr(value)

@@ -9,12 +9,19 @@ Not here: the handler threads (`server.handler_pool`), decoding (`server.dispatc
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from embedkafka.protocol.wire_types import Part
+from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.locks import leaf_condition
 
 QUEUED_MAX_REQUESTS = 500
+
+Outline = Sequence[BytesLike | int] | None
+"""A reply without its records: of a large part only the size. None if all of it is large."""
+
+_KEPT_BYTES: Final = 16 * 1024
+_PLAIN_PARTS: Final = 2
 
 
 class ReplyPort(Protocol):
@@ -41,7 +48,7 @@ class Request:
     client that has left is harmless.
     """
 
-    __slots__ = ("_answered", "_port", "frame", "received_ms")
+    __slots__ = ("_answered", "_kept", "_port", "frame", "received_ms")
 
     def __init__(self, frame: memoryview, port: ReplyPort, received_ms: float) -> None:
         self.frame = frame
@@ -50,6 +57,7 @@ class Request:
         """When it was complete, on the clock's monotonic time."""
         self._port = port
         self._answered = False
+        self._kept: list[Outline] | None = None
 
     def __repr__(self) -> str:
         return f"Request({len(self.frame)} bytes, {self.connection_id})"
@@ -86,7 +94,14 @@ class Request:
         A part is bytes-like, or a range of a file (`FileRegion`).
         """
         self._answer()
+        if self._kept is not None:
+            self._kept.append(_outline(parts))
         self._port.reply(parts)
+
+    def keep_answer(self) -> "list[Outline]":
+        """A list to which `reply` will add the outline of its answer."""
+        self._kept = []
+        return self._kept
 
     def no_reply(self) -> None:
         """Completes a request that has no answer (acks=0), so that the next one is read."""
@@ -100,6 +115,19 @@ class Request:
     def _answer(self) -> None:
         assert not self._answered, f"a request of {self.connection_id} was answered twice"
         self._answered = True
+
+
+def _outline(parts: Sequence[Part]) -> Outline:
+    """What is worth keeping of a reply: no files, and no large buffers."""
+    outline = [part if isinstance(part, BytesLike) else part.size for part in parts]
+    if len(parts) > _PLAIN_PARTS:
+        return [_small_or_size(part) for part in outline]
+    body = outline[-1]  # without records
+    return outline if isinstance(body, BytesLike) and len(body) <= _KEPT_BYTES else None
+
+
+def _small_or_size(part: BytesLike | int) -> BytesLike | int:
+    return part if isinstance(part, int) or len(part) <= _KEPT_BYTES else len(part)
 
 
 class RequestChannel:

@@ -78,7 +78,17 @@ SPECS: list[tuple[dict[str, Any], str]] = [
 CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     EmbeddedKafka.requests: [
         (lambda kafka: kafka.requests("fetsh"), r"no Kafka API 'FETSH': did you mean FETCH\?"),
+        (lambda kafka: kafka.requests("OffsetFetsh"), r"did you mean OFFSET_FETCH\?"),
         (lambda kafka: kafka.requests(1), r"api must be text .* got 1"),
+        (lambda kafka: kafka.requests(topic=""), r"topic must be text"),
+        (lambda kafka: kafka.requests(group=1), r"group must be text"),
+        (lambda kafka: kafka.requests(client_id=1), r"client_id must be text"),
+        (lambda kafka: kafka.requests(broker=9), r"no broker 9"),
+        (lambda kafka: kafka.requests(error="NOT_LEADER"), r"did you mean NOT_LEADER_OR_FOLLOWER"),
+        (lambda kafka: kafka.requests(since=1), r"since must be what `kafka.mark\(\)` returned"),
+    ],
+    SystemClock.travel: [
+        (lambda kafka: kafka.clock.travel(to="tomorrow"), r"a datetime with a time zone"),
     ],
     EmbeddedKafka.scratch_dir: [
         (lambda kafka: kafka.scratch_dir(""), r"name must be text"),
@@ -244,6 +254,12 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: error(kafka, broker=9), r"no broker 9; there are 1, 2"),
         (lambda kafka: error(kafka, broker="1"), r"broker's id must be .* got '1'"),
         (lambda kafka: error(kafka, topic=""), r"topic must be text"),
+        (lambda kafka: error(kafka, topics="orders"), r"no filter 'topics': did you mean topic\?"),
+        (lambda kafka: error(kafka, user="alice"), r"no filter 'user'"),
+        (lambda kafka: error(kafka, client_id=5), r"client_id must be text .* got 5"),
+        (lambda kafka: error(kafka, when=True), r"when must be a function .* got True"),
+        (lambda kafka: error(kafka, nth=0), r"nth must be .* got 0"),
+        (lambda kafka: error(kafka, probability=1.5), r"probability must be from 0 to 1, got 1.5"),
         (lambda kafka: error(kafka, partition=-1), r"partition must be .* got -1"),
         (lambda kafka: error(kafka, group=5), r"group must be text .* got 5"),
         (lambda kafka: error(kafka, transactional_id=5), r"transactional_id must be text"),

@@ -1,9 +1,13 @@
 """Reports for people: on a cluster, and on what its clients did."""
 
+import pytest
 from confluent_kafka import Consumer
 
-from embedkafka import EmbeddedKafka
-from tests.cluster.traffic import make_producer, send
+from embedkafka import EmbeddedKafka, EmbedKafkaError
+from embedkafka.cluster import request_log
+from embedkafka.net.request_channel import Request
+from embedkafka.runtime.ids import BrokerId
+from tests.cluster.traffic import make_consumer, make_producer, send
 
 
 def test_requests_are_remembered_by_api_and_client() -> None:
@@ -20,6 +24,88 @@ def test_requests_are_remembered_by_api_and_client() -> None:
         apis = {seen.api for seen in kafka.requests()}
         assert {"API_VERSIONS", "METADATA", "CREATE_TOPICS", "PRODUCE"} <= apis
         assert "UPDATE_METADATA" not in apis, "brokers count as clients"
+
+
+def test_requests_are_found_by_what_they_name_and_when(kafka: EmbeddedKafka) -> None:
+    orders, other = kafka.topic("orders"), kafka.topic("other")
+    orders.send("a")
+    mark = kafka.mark()
+    assert kafka.requests("Produce", topic="orders")
+    assert kafka.requests("Produce", topic="orders", since=mark) == []
+    consumer = make_consumer(kafka, "readers", **{"enable.partition.eof": False})
+    consumer.subscribe(["orders"])
+    assert consumer.poll(30).value() == b"a"
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+    assert kafka.requests("Fetch", topic="orders", since=mark), "which carries only the topic's id"
+    assert kafka.requests("Fetch", topic=other.name, since=mark) == []
+    (joined, *_) = kafka.requests("JoinGroup", group="readers", since=mark)
+    assert joined.request.protocol_type == "consumer"
+    (committed, *_) = kafka.requests("OffsetCommit", group="readers", topic="orders")
+    assert committed.errors == []
+    assert committed.answer.topics[0].name == "orders"
+    assert kafka.requests("OffsetCommit", group="others") == []
+    assert {seen.broker for seen in kafka.requests(broker=2)} == {2}
+
+
+def test_answers_with_errors_are_found(kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders", config={"min.insync.replicas": 2}, replication=2)
+    follower = next(iter({*kafka.describe_partition("orders").isr} - {kafka.leader_of("orders")}))
+    kafka.broker(follower).stop()
+    kafka.await_isr("orders", size=1)
+    producer = make_producer(kafka, retries=0, **{"enable.idempotence": False})
+    mark = kafka.mark()
+    assert send(producer, orders.name, b"a")[0] is not None
+    (refused,) = kafka.requests("Produce", error="NotEnoughReplicas", since=mark)
+    assert refused.errors == ["NOT_ENOUGH_REPLICAS"]
+    assert refused.topics == {"orders"}
+    assert kafka.requests(error="INVALID_RECORD", since=mark) == []
+
+
+def test_an_answer_with_records_tells_its_errors_too(kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders")
+    orders.send("a" * 100_000)
+    mark = kafka.mark()
+    assert len(orders.read()) == 1
+    fetched = [seen for seen in kafka.requests("Fetch", since=mark) if seen.answer is not None]
+    sizes = [
+        len(partition.records or b"")
+        for seen in fetched
+        for topic in seen.answer.responses
+        for partition in topic.partitions
+    ]
+    assert max(sizes) > 100_000
+    assert all(seen.errors == [] for seen in fetched)
+
+
+def test_what_is_not_kept_any_more_is_not_taken_for_what_never_came(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "_MAX_BYTES", 1_000)
+    orders = kafka.topic("orders")
+    mark = kafka.mark()
+    for _ in range(3):
+        orders.send("a" * 600)
+    produced = kafka.requests("Produce", since=mark)
+    assert len(produced) == 3
+    with pytest.raises(EmbedKafkaError, match="not kept any more"):
+        _ = produced[0].request
+    with pytest.raises(EmbedKafkaError, match="not kept any more"):
+        kafka.requests("Produce", topic="other", since=mark)
+    log = request_log.RequestLog()
+    mark = log.mark()
+    log._seen.extend([_entry(number) for number in range(3, request_log._REMEMBERED + 3)])
+    with pytest.raises(EmbedKafkaError, match="set it later"):
+        log.find(lambda seen: True, mark)
+
+
+def _entry(number: int) -> request_log._Entry:
+    class NoPort:
+        pass
+
+    request = Request(memoryview(b""), NoPort(), 0.0)  # type: ignore[arg-type]
+    return request_log._Entry(number, BrokerId(1), request, lambda topic_id: None)
 
 
 def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKafka) -> None:

@@ -9,7 +9,9 @@ from confluent_kafka import KafkaError
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument, Topic
 from embedkafka.faults.error_responses import _blank, can_fail, error_response
+from embedkafka.faults.names import parse_api, parse_error
 from embedkafka.protocol import codec
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import REQUIRED, schema_of
 from embedkafka.protocol.messages.registry import request_type, response_type, versions
@@ -210,3 +212,98 @@ def errors_in(message: Any) -> Iterator[Any]:
         elif isinstance(field.type, Array) and isinstance(field.type.element, Struct):
             for item in value or ():
                 yield from errors_in(item)
+
+
+# -- which requests
+
+
+@pytest.mark.parametrize(
+    "api", ["OffsetFetch", "OFFSET_FETCH", "offset_fetch", "offsetFetch", "OffsetFetchRequest"]
+)
+def test_an_api_has_many_spellings(api: str) -> None:
+    assert parse_api(api) is ApiKey.OFFSET_FETCH
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["NOT_LEADER_OR_FOLLOWER", "NotLeaderOrFollowerException", "not_leader_for_partition"],
+)
+def test_an_error_has_many_spellings(code: str) -> None:
+    assert parse_error(code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_every_api_and_error_is_found_by_its_name() -> None:
+    assert [parse_api(key.name) for key in ApiKey] == list(ApiKey)
+    assert [parse_error(code.name) for code in ErrorCode] == list(ErrorCode)
+
+
+def test_a_fault_can_be_for_one_client(kafka: EmbeddedKafka, topic: Topic) -> None:
+    unlucky, lucky = (
+        make_producer(kafka, retries=0, **{"enable.idempotence": False, "client.id": name})
+        for name in ("unlucky", "lucky")
+    )
+    with kafka.faults.error("Produce", "INVALID_RECORD", client_id="unlucky", times=None) as fault:
+        assert send(unlucky, "orders", "a")[0].code() == KafkaError.INVALID_RECORD
+        assert send(lucky, "orders", "b")[0] is None
+        assert fault.hits == 1
+
+
+def test_a_predicate_sees_the_decoded_request(kafka: EmbeddedKafka, topic: Topic) -> None:
+    def waits_for_one(request: Any) -> bool:
+        return bool(request.acks == 1)
+
+    careless, careful = (
+        make_producer(kafka, retries=0, acks=acks, **{"enable.idempotence": False})
+        for acks in (1, "all")
+    )
+    with kafka.faults.error("Produce", "INVALID_RECORD", when=waits_for_one, times=None) as fault:
+        assert send(careless, "orders", "a")[0].code() == KafkaError.INVALID_RECORD
+        assert send(careful, "orders", "b")[0] is None
+        assert "PRODUCE with when=waits_for_one" in str(fault)
+
+
+def test_a_predicate_that_fails_is_reported_to_its_author(
+    kafka: EmbeddedKafka, topic: Topic
+) -> None:
+    def typo(request: Any) -> bool:
+        return bool(request.akcs)
+
+    fault = kafka.faults.error("Produce", "INVALID_RECORD", when=typo)
+    with pytest.raises(InvalidArgument, match="akcs"), fault:
+        assert send(make_producer(kafka), "orders", "a")[0] is None
+    kafka.check()
+
+
+def test_the_nth_call_of_each_client(kafka: EmbeddedKafka, topic: Topic) -> None:
+    producers = [
+        make_producer(kafka, retries=0, **{"enable.idempotence": False, "client.id": name})
+        for name in ("one", "two")
+    ]
+    with kafka.faults.error("Produce", "INVALID_RECORD", nth=2) as fault:
+        outcomes = [
+            [send(producer, "orders", "a")[0] is None for _ in range(3)] for producer in producers
+        ]
+        assert outcomes == [[True, False, True]] * 2
+        assert fault.hits == 2
+
+
+def test_chance_is_repeated_by_the_seed() -> None:
+    def outcomes(seed: int) -> list[bool]:
+        with EmbeddedKafka(seed=seed, topics={"orders": 1}) as kafka:
+            producer = make_producer(kafka, retries=0, **{"enable.idempotence": False})
+            kafka.faults.error("Produce", "INVALID_RECORD", probability=0.5)
+            return [send(producer, "orders", "a")[0] is None for _ in range(20)]
+
+    first = outcomes(7)
+    assert {True, False} == set(first)
+    assert outcomes(7) == first
+    assert outcomes(8) != first
+
+
+def test_any_request_can_be_hit(kafka: EmbeddedKafka, topic: Topic) -> None:
+    mark = kafka.mark()
+    with kafka.faults.disconnect("any", client_id="unlucky", times=3) as fault:
+        producer = make_producer(kafka, **{"client.id": "unlucky"})
+        assert send(producer, "orders", "a")[0] is None
+        assert fault.hits == 3
+    assert kafka.requests(client_id="unlucky", since=mark)

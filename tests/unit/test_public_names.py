@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -13,13 +12,8 @@ import pytest
 import embedkafka
 
 CLASSES = [getattr(embedkafka, name) for name in embedkafka.__all__]
-#: Types that only annotations need; nothing is imported for them.
-IMPORTED_LATE = {
-    "DataFrame": object,
-    "SparkSession": object,
-    "StructType": object,
-    "datetime": datetime,
-}
+#: Types in annotations whose modules are not imported for that.
+ELSEWHERE = dict.fromkeys(("DataFrame", "SparkSession", "StructType", "datetime"), object)
 #: Classes that tests instantiate themselves; all others come from a method.
 MADE_BY_USERS = {embedkafka.EmbeddedKafka, embedkafka.ClusterConfig, embedkafka.TopicSpec}
 
@@ -51,9 +45,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_type_that_a_public_class_mentions_is_public(cls: type) -> None:
     hints = [get_type_hints(cls)]
-    hints += [
-        get_type_hints(function, localns=IMPORTED_LATE) for _, function in public_functions(cls)
-    ]
+    hints += [get_type_hints(function, localns=ELSEWHERE) for _, function in public_functions(cls)]
     mentioned = {type_ for hint in hints for value in hint.values() for type_ in types_in(value)}
     assert {type_ for type_ in mentioned if is_ours(type_)} <= set(CLASSES)
 
