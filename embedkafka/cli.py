@@ -147,6 +147,12 @@ def _parser() -> argparse.ArgumentParser:
         help="find or download the Kafka connector for the installed PySpark",
         description="Prints the paths of the jars, one per line.",
     )
+    jars.add_argument(
+        "--archive",
+        action="store_true",
+        help="also run a small Spark job and archive its classes in the cache (about 170 MB), so "
+        "that sessions start quicker",
+    )
     jars.set_defaults(run=_spark_jars)
     audit = subcommands.add_parser(
         "audit",
@@ -354,7 +360,11 @@ def _spark_jars(parsed: argparse.Namespace) -> int:
     from embedkafka.spark.connector.jars import require_connector
 
     for jar in require_connector().jars:
-        print(jar)
+        print(jar, flush=True)
+    if parsed.archive:
+        from embedkafka.cluster.spark_training import make_class_archive
+
+        make_class_archive()
     return 0
 
 

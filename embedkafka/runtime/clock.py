@@ -10,7 +10,6 @@ records age on a clock that was moved (`log.record_ages`).
 import math
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -201,7 +200,7 @@ class SystemClock:
             self._move(by_ms)
         self._jumps.announce()
 
-    def freeze(self) -> "AbstractContextManager[SystemClock]":
+    def freeze(self) -> "Frozen":
         """Stops the time of day until `resume`, or until the end of a `with` block.
 
             with kafka.clock.freeze():
@@ -213,7 +212,7 @@ class SystemClock:
         with self._lock:
             self._was_moved = True
             self._stands_at_ms = self.now_ms()
-        return _Frozen(self)
+        return Frozen(self)
 
     def resume(self) -> None:
         """Lets the time of day go on from where it stands. Does nothing if it was not frozen."""
@@ -239,7 +238,7 @@ class SystemClock:
             self._stands_at_ms += by_ms
 
 
-class _Frozen:
+class Frozen:
     """A clock that stands still: `kafka.clock.freeze()`. Leaving its `with` block resumes it."""
 
     def __init__(self, clock: SystemClock) -> None:

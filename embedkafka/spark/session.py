@@ -10,13 +10,20 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.temporary import TemporaryDirectory
+from embedkafka.spark.class_archive import (
+    Launch,
+    SessionArchive,
+    find_launch,
+    require_wish,
+    session_archive,
+)
 from embedkafka.spark.connector.installed import (
     InstalledSpark,
     release_numbers,
@@ -49,7 +56,19 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
+
+#: The jars that most classes come from, in the order of how many. Java looks for a class in one jar
+#: after the other, and Spark has hundreds in the order that the disk lists them. Whole names may
+#: differ: a release follows.
+_POPULAR_JARS: Final = (
+    *("spark-catalyst_", "scala-library-", "spark-core_", "scala-reflect-", "spark-sql_"),
+    *("spark-sql-api_", "log4j-core-", "jackson-databind-", "hadoop-client-api-", "janino-"),
+    *("spark-common-utils_", "netty-common-", "spark-network-common_", "hadoop-client-runtime-"),
+    *("ivy-", "antlr4-runtime-", "jackson-module-scala_", "netty-transport-4", "jackson-core-"),
+)
+
 _STOP_TIMEOUT_SECONDS: Final = 20
+_ARCHIVE_TIMEOUT_SECONDS: Final = 180
 _LOG_TAIL_LINES: Final = 20
 
 
@@ -63,6 +82,7 @@ def local_session(
     *,
     jars: Sequence[str | Path] | None = None,
     config: Mapping[str, object] | None = None,
+    archive: str | None = None,
     progress: Progress = print_progress,
 ) -> "Iterator[SparkSession]":
     """A session with the Kafka connector, for the length of a `with` block.
@@ -71,6 +91,9 @@ def local_session(
         app_name: Spark's name of the application.
         jars: the connector's jars; by default they are searched for, and downloaded if necessary.
         config: Spark settings, which override ours; its Java options and class path are appended.
+        archive: whether Java starts from an archive of Spark's classes, which the first session
+            writes into the cache when it ends (about 170 MB): `auto`, `no`, or `new` to write it
+            again. By default `EMBEDKAFKA_SPARK_ARCHIVE` decides, or `auto`.
         progress: gets a line about each step that takes time; prints it on stderr by default.
 
     Raises:
@@ -81,12 +104,18 @@ def local_session(
     spark = require_installed_spark()
     _require_no_session()
     _require_java(spark)
+    wish = require_wish(archive, os.environ)
     owner = Owner()
     connector = require_connector(jars, progress=progress)
-    with _temporary_directory() as directory, _no_artifacts_folder():
+    with ExitStack() as running:
+        directory = running.enter_context(_temporary_directory())
+        running.enter_context(_no_artifacts_folder())
         settings = _settings(app_name, connector, spark, directory, config or {})
+        classes = running.enter_context(
+            session_archive(_launch(settings, spark), wish, progress=progress, environ=os.environ)
+        )
         progress(f"starting {spark} with Kafka connector {connector.release}")
-        with _running_jvm(settings, directory, spark):
+        with _running_jvm(settings, classes, directory, spark):
             session = _create_session(settings)
             try:
                 yield session
@@ -114,6 +143,7 @@ def _settings(
     given = {key: str(value) for key, value in config.items()}
     temporary = shlex.join([f"-Djava.io.tmpdir={directory}", f"-Dderby.system.home={directory}"])
     own_jars = [str(jar) for jar in connector.jars if jar.parent != spark.jars_dir]
+    popular = [str(jar) for jar in _popular_jars(spark)]
     return {
         **_SETTINGS,
         "spark.app.name": app_name,
@@ -122,8 +152,25 @@ def _settings(
         LOG_FILE_KEY: str(directory / "spark.log"),
         **given,
         _EXTRA_JAVA_OPTIONS: _joined(" ", _JAVA_OPTIONS, temporary, given.get(_EXTRA_JAVA_OPTIONS)),
-        _EXTRA_CLASS_PATH: _joined(os.pathsep, *own_jars, given.get(_EXTRA_CLASS_PATH)),
+        _EXTRA_CLASS_PATH: _joined(os.pathsep, *own_jars, given.get(_EXTRA_CLASS_PATH), *popular),
     }
+
+
+def _popular_jars(spark: InstalledSpark) -> Iterator[Path]:
+    names = sorted(path.name for path in spark.jars_dir.glob("*.jar"))
+    for start in _POPULAR_JARS:
+        yield from (spark.jars_dir / name for name in names if name.startswith(start))
+
+
+def _launch(settings: Mapping[str, str], spark: InstalledSpark) -> Launch | None:
+    options = shlex.split(settings[_EXTRA_JAVA_OPTIONS])
+    memory = settings.get("spark.driver.memory", "default")
+    return find_launch(
+        spark,
+        settings[_EXTRA_CLASS_PATH].split(os.pathsep),
+        [*options, f"-Xmx{memory}"],
+        os.environ,
+    )
 
 
 def _joined(separator: str, *parts: str | None) -> str:
@@ -132,40 +179,62 @@ def _joined(separator: str, *parts: str | None) -> str:
 
 @contextmanager
 def _running_jvm(
-    settings: Mapping[str, str], directory: Path, spark: InstalledSpark
+    settings: Mapping[str, str], classes: SessionArchive, directory: Path, spark: InstalledSpark
 ) -> Iterator[None]:
     """Starts the JVM for PySpark's gateway, with its stderr in a file."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
 
-    launch: Any = launch_gateway  # untyped in PySpark
-    conf = SparkConf(loadDefaults=False)
-    conf.setAll(list(settings.items()))
     log_file = directory / "spark.log"
-    with _environment(), log_file.open("wb") as log:
-        try:
-            gateway = launch(conf, popen_kwargs={"stderr": log})
-        except PySparkRuntimeError as error:
-            raise SparkStartFailed(_explain_exit(spark, log_file)) from error
+    try:
+        gateway = _start_gateway(settings, classes, log_file)
+    except PySparkRuntimeError as error:
+        raise SparkStartFailed(_explain_exit(spark, log_file)) from error
     process: subprocess.Popen[bytes] = gateway.proc
     owner = Owner()
     try:
+        classes.on_started(log_file)
         SparkContext._ensure_initialized(gateway=gateway)
         yield
     finally:
         if owner.is_here:
-            _end_gateway(gateway, process)
+            _end_gateway(gateway)
+            _end(process, _ARCHIVE_TIMEOUT_SECONDS if classes.on_ending() else None)
+            classes.on_ended(process.returncode, log_file)
 
 
-def _end_gateway(gateway: Any, process: "subprocess.Popen[bytes]") -> None:
+def _start_gateway(settings: Mapping[str, str], classes: SessionArchive, log_file: Path) -> Any:
+    """Without the archive if the JVM does not start with it: a session never fails for its sake.
+
+    Any: untyped in py4j.
+    """
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    launch: Any = launch_gateway  # untyped in PySpark
+    archived = classes.java_options
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(settings.items()))
+    # In front, so that the caller's options have the last word on what the JVM logs.
+    conf.set(_EXTRA_JAVA_OPTIONS, _joined(" ", archived, settings[_EXTRA_JAVA_OPTIONS]))
+    with _environment(), log_file.open("wb") as log:
+        try:
+            return launch(conf, popen_kwargs={"stderr": log})
+        except PySparkRuntimeError:
+            if not archived:
+                raise
+    classes.on_failed_start()
+    return _start_gateway(settings, classes, log_file)
+
+
+def _end_gateway(gateway: Any) -> None:
     """Any: untyped in py4j."""
     from pyspark import SparkContext
 
     with SparkContext._lock:
         SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
-    _end(process)
 
 
 def _create_session(settings: Mapping[str, str]) -> "SparkSession":
@@ -216,15 +285,18 @@ def _environment() -> Iterator[None]:
                 del os.environ[name]
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Closes the JVM's stdin, which ends it; kills it if it does not end."""
+def _end(process: "subprocess.Popen[bytes]", timeout_seconds: int | None = None) -> None:
+    """Closes the JVM's stdin, which ends it; kills it if it does not end, or on Ctrl-C."""
     if process.stdin:
         process.stdin.close()
     try:
-        process.wait(_STOP_TIMEOUT_SECONDS)
+        process.wait(timeout_seconds or _STOP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        pass
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def _require_no_session() -> None:

@@ -10,6 +10,7 @@ DEFAULT_BROKERS = 3
 _EXPLORE_SEED = "EMBEDKAFKA_EXPLORE_SEED"
 _LOOPBACK = "127.0.0.1"
 _OWN, _SHARED = _XDIST = ("own", "shared")
+_ARCHIVE = ("auto", "new", "no")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class Options:
     spark_config: dict[str, str]
     spark_master: str | None
     spark_remote: str | None
+    spark_archive: str | None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -92,6 +94,13 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="SEED",
         help="the seed of `explore`; one that it printed, such as 7/3, repeats what it found",
     )
+    group.addoption(
+        "--spark-archive",
+        choices=_ARCHIVE,
+        help="whether `spark` starts from an archive of its classes, about 170 MB in the cache, "
+        "which the first run writes (default: auto, which writes none in CI); "
+        "new: write it again",
+    )
     parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
     parser.addini("kafka_host", "as --kafka-host", default=_LOOPBACK)
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
@@ -103,6 +112,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("spark_xdist", "as --spark-xdist", default=_OWN)
     parser.addini("spark_config", "as --spark-config, one per line", type="linelist")
     parser.addini("explore_seed", "as --explore-seed", default="")
+    parser.addini("spark_archive", "as --spark-archive", default="")
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -116,6 +126,7 @@ def read_options(config: pytest.Config) -> Options:
         spark_config=_pairs("spark_config", config),
         spark_master=_text("spark_master", config),
         spark_remote=_text("spark_remote", config),
+        spark_archive=_archive(config),
     )
 
 
@@ -163,6 +174,13 @@ def _brokers(config: pytest.Config) -> int:
     if not str(given).isdecimal() or int(given) < 1:
         raise pytest.UsageError(f"kafka_brokers must be a whole number from 1 on, not {given!r}")
     return int(given)
+
+
+def _archive(config: pytest.Config) -> str | None:
+    given = config.getoption("spark_archive") or config.getini("spark_archive") or None
+    if given is not None and given not in _ARCHIVE:
+        raise pytest.UsageError(f"spark_archive must be {' or '.join(_ARCHIVE)}, not {given!r}")
+    return given
 
 
 def _pairs(name: str, config: pytest.Config) -> dict[str, str]:

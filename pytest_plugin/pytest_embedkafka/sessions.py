@@ -35,7 +35,9 @@ def open_session(
         )
     from embedkafka.spark.session import local_session
 
-    return local_session(_NAME, config=options.spark_config, progress=progress)
+    return local_session(
+        _NAME, config=options.spark_config, archive=options.spark_archive, progress=progress
+    )
 
 
 def master_of(session: "SparkSession") -> str | None:

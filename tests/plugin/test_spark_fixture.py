@@ -23,6 +23,7 @@ def in_a_process_of_its_own(
     connector_jars: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", connector_jars)
+    monkeypatch.setenv("EMBEDKAFKA_SPARK_ARCHIVE", "no")  # each run has a cache of its own
     pytester.plugins = []
     pytester.makeini(
         "[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n"

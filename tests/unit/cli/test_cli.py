@@ -221,6 +221,22 @@ def test_spark_jars_prints_one_path_in_each_line(
     assert capsys.readouterr().out.split() == [str(tmp_path / "a"), str(tmp_path / "b")]
 
 
+def test_spark_jars_also_makes_the_class_archive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from embedkafka.cluster import spark_training
+    from embedkafka.spark.connector import jars
+
+    found = jars.Connector(release="4.0.0", jars=(tmp_path / "a",), found_in="x")
+    made: list[str] = []
+    monkeypatch.setattr(jars, "require_connector", lambda: found)
+    monkeypatch.setattr(spark_training, "make_class_archive", lambda: made.append("archive"))
+    assert cli.main(["spark-jars"]) == 0
+    assert made == []
+    assert cli.main(["spark-jars", "--archive"]) == 0
+    assert made == ["archive"]
+
+
 def test_help_needs_neither_pyspark_nor_a_client() -> None:
     program = "import sys; from embedkafka import cli\n"
     program += "try: cli.main(['--help'])\nexcept SystemExit: pass\n"

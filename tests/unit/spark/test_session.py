@@ -49,10 +49,17 @@ def test_a_session_stays_on_the_loopback_and_in_its_folder(settings: Any, tmp_pa
     assert f"-Djava.io.tmpdir={tmp_path}" in made["spark.driver.extraJavaOptions"]
 
 
-def test_jars_that_spark_has_are_not_given_twice(settings: Any, tmp_path: Path) -> None:
-    assert settings()["spark.driver.extraClassPath"] == str(
-        tmp_path / "given" / "kafka-clients-3.9.0.jar"
-    )
+def test_jars_that_most_classes_come_from_follow_the_connectors_and_the_callers(
+    settings: Any, machine: Machine, tmp_path: Path
+) -> None:
+    (machine.spark_jars / "scala-library-2.13.16.jar").touch()
+    made = settings(spark_driver_extraClassPath="/x.jar")
+    assert made["spark.driver.extraClassPath"].split(os.pathsep) == [
+        str(tmp_path / "given" / "kafka-clients-3.9.0.jar"),
+        "/x.jar",
+        str(machine.spark_jars / "scala-library-2.13.16.jar"),
+        str(machine.spark_jars / "spark-core_2.13-4.0.0.jar"),
+    ]
 
 
 def test_the_callers_settings_have_the_last_word(settings: Any) -> None:
@@ -61,11 +68,10 @@ def test_the_callers_settings_have_the_last_word(settings: Any) -> None:
     assert made["spark.sql.shuffle.partitions"] == "7"
 
 
-def test_java_options_and_class_path_are_added_to_ours(settings: Any) -> None:
-    made = settings(spark_driver_extraJavaOptions="-Xmx1g", spark_driver_extraClassPath="/x.jar")
+def test_java_options_are_added_to_ours(settings: Any) -> None:
+    made = settings(spark_driver_extraJavaOptions="-Xmx1g")
     assert made["spark.driver.extraJavaOptions"].endswith(" -Xmx1g")
     assert "-XX:+UseSerialGC" in made["spark.driver.extraJavaOptions"]
-    assert made["spark.driver.extraClassPath"].endswith(f"{os.pathsep}/x.jar")
 
 
 def start(given: Any, **environ: Any) -> Any:
