@@ -40,6 +40,7 @@ from embedkafka.runtime.failures import (
 )
 from embedkafka.runtime.locks import outermost_lock
 from embedkafka.runtime.threads import run_whole
+from embedkafka.spark.producers import close_producers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -189,6 +190,8 @@ class EmbeddedKafka:
             if self._clients is not None:
                 self._clients.close()
                 self._clients = None
+            if self._is_running:
+                close_producers([handle.address for handle in self._require_brokers().all()])
             if self._resources is not None:
                 run_whole("ek-close", self._resources.close, hurry=self._hurry)
 

@@ -9,28 +9,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedkafka.spark.assertions import latest_by_key
+    from embedkafka.spark.assertions import assert_stream, assert_topic_equals, latest_by_key
     from embedkafka.spark.delivery.audit import assert_delivered, audit
     from embedkafka.spark.queries import crash_between_write_and_commit, drain, restart
+    from embedkafka.spark.report import progress
     from embedkafka.spark.session import local_session
 
 _HOMES = {
     "assert_delivered": "delivery.audit",
+    "assert_stream": "assertions",
+    "assert_topic_equals": "assertions",
     "audit": "delivery.audit",
     "crash_between_write_and_commit": "queries",
     "drain": "queries",
     "latest_by_key": "assertions",
     "local_session": "session",
+    "progress": "report",
     "restart": "queries",
 }
 
 __all__ = [
     "assert_delivered",
+    "assert_stream",
+    "assert_topic_equals",
     "audit",
     "crash_between_write_and_commit",
     "drain",
     "latest_by_key",
     "local_session",
+    "progress",
     "restart",
 ]
 

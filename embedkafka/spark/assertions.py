@@ -7,14 +7,18 @@ Owner: the caller's thread.
 """
 
 import json
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
+from embedkafka.spark.differences import FoundRow, find_difference, show
 from embedkafka.spark.frames import KafkaTopic, topic_to_df
+from embedkafka.spark.queries import drain
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -38,6 +42,26 @@ class ReadableTopic(KafkaTopic, Protocol):
 
     def read(self) -> Sequence[ReadRecord]:
         """Every committed record that is there now."""
+
+
+class InputTopic(KafkaTopic, Protocol):
+    """A topic handle that takes a DataFrame and gives a stream."""
+
+    def write(self, df: "DataFrame", *, key: str | None = None) -> None:
+        """Appends the rows."""
+
+    def stream(self, spark: "SparkSession", *, schema: "str | StructType") -> "DataFrame":
+        """The topic as columns."""
+
+
+class Cluster(Protocol):
+    """A cluster, embedded or external, as far as `assert_stream` needs it."""
+
+    def topic(self) -> InputTopic:
+        """Creates a topic with a new name."""
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +106,113 @@ def latest_by_key(
     return {key: record.value for key, record in latest.items() if record.value is not None}
 
 
+def assert_topic_equals(
+    topic: ReadableTopic,
+    rows: "Iterable[Any] | DataFrame",
+    *,
+    schema: "str | StructType | None" = None,
+    ignore_order: bool = True,
+    by_key: str | None = None,
+) -> None:
+    """Fails with a readable difference unless the topic's values are exactly these rows.
+
+        assert_topic_equals(priced, [{"id": 1, "total": 6.0}, {"id": 2, "total": 3.5}])
+
+    Args:
+        topic: the topic's handle. Only committed records count.
+        rows: what should be there: dictionaries, rows of Spark, a DataFrame, tuples (with a
+            schema), or plain values.
+        schema: parses the values with Spark, so that a timestamp is a `datetime`; without it they
+            are JSON, or text if they are not.
+        ignore_order: whether only the values matter, and how often each is there. A topic with
+            several partitions has no order.
+        by_key: a field of the values. The order counts among those that have the same value in it,
+            as Kafka keeps it for the records of one key, and not between others.
+
+    Raises:
+        AssertionError: the topic has other values, or in another order.
+        ConfigError: a row cannot be compared, or the order of several partitions is asked for.
+    """
+    found = read_records(topic, schema)
+    names = None if schema is None else _field_names(schema)
+    expected = [_row(row, names) for row in _rows(rows)]
+    if by_key is None and not ignore_order and len({record.partition for record in found}) > 1:
+        raise ConfigError(
+            f"{topic.name} has records in several partitions, and no order among them: compare "
+            'with `by_key="..."`, or use one partition'
+        )
+    for value in [*expected, *(record.value for record in found)] if by_key is not None else ():
+        if not isinstance(value, Mapping) or by_key not in value:
+            raise ConfigError(f"there is no field {by_key!r} in {show(value)}")
+    told = [
+        FoundRow(value=each.value, where=f"{topic.name}-{each.partition} offset {each.offset}")
+        for each in found
+    ]
+    is_ordered = by_key is not None or not ignore_order
+    if lines := find_difference(expected, told, is_ordered=is_ordered, by_key=by_key):
+        raise AssertionError("\n".join([f"topic {topic.name} differs: {lines[0]}", *lines[1:]]))
+
+
+def assert_stream(
+    kafka: Cluster,
+    spark: "SparkSession",
+    *,
+    given: Iterable[Any] | Mapping[str, Iterable[Any]],
+    schema: "str | StructType | Mapping[str, str | StructType]",
+    job: "Callable[..., DataFrame]",
+    expected: Iterable[Any],
+    output_mode: str = "append",
+    key: str | None = None,
+    ignore_order: bool = True,
+    timeout_s: float = 120.0,
+) -> None:
+    """Sends rows through a topic and a streaming job, and compares what comes out.
+
+        assert_stream(
+            kafka, spark,
+            given=[("a", 2), ("b", 1)], schema="sku STRING, quantity INT",
+            job=lambda orders: orders.where("quantity > 1"),
+            expected=[("a", 2)],
+        )
+
+    Args:
+        kafka: the cluster; the input topics are new, and deleted afterwards.
+        spark: the session.
+        given: the input rows; or for a job with several inputs, rows by name.
+        schema: the fields of the rows; or by name.
+        job: makes the result of the input, both streaming DataFrames. With several inputs they are
+            passed by name.
+        expected: the rows that the job should put out: dictionaries, rows of Spark or tuples.
+        output_mode: Spark's: "append", "update" or "complete".
+        key: the column that becomes the key of the input records.
+        ignore_order: whether only the rows matter, and how often each is there.
+        timeout_s: how long the job may take, in seconds of real time.
+
+    Raises:
+        AssertionError: the job put out other rows.
+        StreamingQueryException: the job failed.
+        AwaitTimeout: the job did not end in that time.
+    """
+    inputs = dict(given) if isinstance(given, Mapping) else {"": given}
+    schemas = dict(schema) if isinstance(schema, Mapping) else dict.fromkeys(inputs, schema)
+    if missing := sorted(inputs.keys() - schemas.keys()):
+        raise ConfigError(f"there is no schema for {missing[0]!r}")
+    topics = {name: kafka.topic() for name in inputs}
+    try:
+        for name, topic in topics.items():
+            topic.write(spark.createDataFrame(list(inputs[name]), schemas[name]), key=key)
+        frames = {name: topic.stream(spark, schema=schemas[name]) for name, topic in topics.items()}
+        result = job(**frames) if isinstance(given, Mapping) else job(frames[""])
+        rows = _run(spark, result, output_mode, timeout_s)
+    finally:
+        for topic in topics.values():
+            kafka.delete_topic(topic.name)
+    told = [FoundRow(value=_plain(row), where=f"row {at}") for at, row in enumerate(rows)]
+    wanted = [_row(row, result.columns) for row in _rows(expected)]
+    if lines := find_difference(wanted, told, is_ordered=not ignore_order):
+        raise AssertionError("\n".join([f"the result differs: {lines[0]}", *lines[1:]]))
+
+
 def read_records(
     topic: ReadableTopic, schema: "str | StructType | None" = None
 ) -> list[DecodedRecord]:
@@ -101,20 +232,71 @@ def read_records(
 
 
 def _parse_records(topic: ReadableTopic, schema: "str | StructType") -> list[DecodedRecord]:
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        raise ConfigError("a schema needs a Spark session, and none is active: use `spark`")
     options = dict(topic.spark_options())
     servers, name = options.pop("kafka.bootstrap.servers"), options.pop("subscribe")
     committed = {**options, "kafka.isolation.level": "read_committed"}
-    frame = topic_to_df(spark, servers, name, committed, schema=schema)
+    frame = topic_to_df(_require_session(), servers, name, committed, schema=schema)
     frame = frame.selectExpr(
         "partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "key", "value"
     )
     rows: list[Any] = frame.orderBy("partition", "offset").collect()
     return [DecodedRecord(**{**row.asDict(), "value": _plain(row.value)}) for row in rows]
+
+
+def _run(
+    spark: "SparkSession", result: "DataFrame", output_mode: str, timeout_s: float
+) -> list[Any]:
+    """The rows that a streaming DataFrame puts out until its input is used up."""
+    table = f"embedkafka_{uuid.uuid4().hex}"
+    writer = result.writeStream.format("memory").queryName(table).outputMode(output_mode)
+    query = writer.trigger(availableNow=True).start()
+    try:
+        drain(query, timeout_s=timeout_s)
+        return spark.table(table).collect()
+    finally:
+        query.stop()
+        spark.catalog.dropTempView(table)
+
+
+def _rows(rows: "Iterable[Any] | DataFrame") -> list[Any]:
+    if isinstance(rows, str | bytes | Mapping):
+        raise ConfigError(f"rows must be a list, got {rows!r}")
+    given: Any = rows
+    return list(given.collect() if hasattr(given, "collect") else given)
+
+
+def _row(row: Any, names: Sequence[str] | None) -> Any:
+    """The row as it is compared: a dictionary with all fields, or a plain value."""
+    row = _plain(row)
+    if isinstance(row, tuple):
+        if names is None:
+            raise ConfigError(f"the tuple {row!r} needs a schema that names its fields")
+        if len(names) != len(row):
+            raise ConfigError(f"the tuple {row!r} has not the fields {', '.join(names)}")
+        return dict(zip(names, row, strict=True))
+    if isinstance(row, Mapping) and names is not None:
+        if unknown := sorted(row.keys() - set(names)):
+            raise ConfigError(f"there is no field {unknown[0]!r}, only {', '.join(names)}")
+        return {name: row.get(name) for name in names}
+    return row
+
+
+def _field_names(schema: "str | StructType") -> list[str]:
+    from pyspark.sql.types import StructType
+
+    if isinstance(schema, StructType):
+        return schema.fieldNames()
+    parsed: Any = _require_session().createDataFrame([], schema).schema
+    return list(parsed.fieldNames())
+
+
+def _require_session() -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise ConfigError("a schema needs a Spark session, and none is active: use `spark`")
+    return spark
 
 
 def _follows(record: DecodedRecord, known: DecodedRecord) -> bool:

@@ -77,6 +77,15 @@ class Execution:
         """The last batch whose offsets were chosen; it may not be committed yet."""
         return _latest(self._stream.offsetLog())
 
+    def forget_idleness(self) -> None:
+        """Makes `is_idle` say False until the next trigger, as `processAllAvailable` does."""
+        getattr(self._stream, "noNewData_$eq")(False)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a trigger has found no data, and no window to close either."""
+        return bool(self._stream.noNewData())
+
     def require_checkpoint(self) -> None:
         """Raises `ConfigError` if the checkpoint is a temporary one, gone when the query stops."""
         if _private(self._stream, "deleteCheckpointOnStop"):

@@ -39,9 +39,6 @@ _PATIENCE_S: Final = 60.0
 #: asked. So a wait asks, soon at first; a query that ends or fails is noticed without asking.
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.05
 
-#: The status of a query that looked for data, found none, and had no window to close either.
-_IDLE: Final = "Waiting for data to arrive"
-
 
 def drain(
     query: "StreamingQuery",
@@ -197,6 +194,7 @@ class _Rest:
     def __init__(self, query: "StreamingQuery", execution: Execution | None) -> None:
         self._query = query
         self._execution = execution
+        self._is_watched = False
         self._last_batch: int | None = None
 
     def is_reached(self) -> bool:
@@ -207,12 +205,13 @@ class _Rest:
             return False  # its end is what the caller waits for
         if execution.has_interval:
             return not self._query.status["isTriggerActive"]
-        if self._query.status["message"] == _IDLE:
-            return True
+        if not self._is_watched:
+            self._is_watched = True
+            self._last_batch = execution.find_last_batch()
+            execution.forget_idleness()
+            return False
         # More records may keep it busy; then the batch after the one we waited for is enough.
-        last_batch = execution.find_last_batch()
-        self._last_batch = last_batch if self._last_batch is None else self._last_batch
-        return last_batch != self._last_batch
+        return execution.is_idle or execution.find_last_batch() != self._last_batch
 
 
 def _ended_early(query: "StreamingQuery", execution: Execution | None, missing: str) -> str:

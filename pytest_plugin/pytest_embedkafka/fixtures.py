@@ -7,6 +7,7 @@ a fixture.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,6 +69,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Emb
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
     """A Spark session with the Kafka connector: local, or on the cluster that the options name."""
+    from embedkafka.spark.query_log import QueryLog
     from embedkafka.spark.session import LOG_FILE_KEY
 
     config, live = request.config, request.config.stash[LIVE]
@@ -76,8 +78,20 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
         live.spark_master = master_of(session)
         for cluster in live.clusters:
             warn_of_loopback(live, cluster)
-        yield session
-        live.spark_log = live.spark_master = None
+        live.queries = QueryLog()
+        with live.queries.recording():
+            yield session
+        live.spark_log = live.spark_master = live.queries = None
+
+
+@pytest.fixture
+def spark_checkpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A new directory for the checkpoints of a test's queries. It is kept if the test fails."""
+    path = tmp_path_factory.mktemp("checkpoint")
+    request.config.stash[LIVE].checkpoints.append(path)
+    return path
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""The clusters and the Spark log that are live now, for the hooks around each test."""
+"""The clusters, queries and the Spark log that are live now, for the hooks around each test."""
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from pytest_embedkafka.sweeping import Sweeper
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
+    from embedkafka.spark.query_log import QueryLog
 
 _KAFKA_FIXTURES = frozenset({"kafka", "kafka_topic", "kafka_cluster"})
 
@@ -24,6 +26,8 @@ class Live:
     spark_log_size: int = 0
     spark_master: str | None = None
     """Where the executors of the running session are."""
+    queries: "QueryLog | None" = None
+    checkpoints: list[Path] = field(default_factory=list)
 
     def mark_spark_log(self) -> None:
         """Notes the size of Spark's log in bytes: what follows belongs to the next test."""
@@ -32,6 +36,8 @@ class Live:
 
 
 LIVE: pytest.StashKey[Live] = pytest.StashKey()
+HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
+"""Of a test whose body has run: whether it passed."""
 
 
 def uses_kafka(item: pytest.Item) -> bool:

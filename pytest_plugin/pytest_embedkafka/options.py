@@ -11,6 +11,7 @@ _EXPLORE_SEED = "EMBEDKAFKA_EXPLORE_SEED"
 _LOOPBACK = "127.0.0.1"
 _OWN, _SHARED = _XDIST = ("own", "shared")
 _ARCHIVE = ("auto", "new", "no")
+_LEFTOVERS = ("fail", "stop", "keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,12 @@ def add_options(parser: pytest.Parser) -> None:
         "which the first run writes (default: auto, which writes none in CI); "
         "new: write it again",
     )
+    group.addoption(
+        "--spark-leftovers",
+        choices=_LEFTOVERS,
+        help="what to do about a streaming query that a test leaves running: stop it and fail the "
+        "test, only stop it, or let it run (default: fail)",
+    )
     parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
     parser.addini("kafka_host", "as --kafka-host", default=_LOOPBACK)
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
@@ -111,6 +118,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("spark_remote", "as --spark-remote", default="")
     parser.addini("spark_xdist", "as --spark-xdist", default=_OWN)
     parser.addini("spark_config", "as --spark-config, one per line", type="linelist")
+    parser.addini("spark_leftovers", "as --spark-leftovers", default=_LEFTOVERS[0])
     parser.addini("explore_seed", "as --explore-seed", default="")
     parser.addini("spark_archive", "as --spark-archive", default="")
 
@@ -166,6 +174,17 @@ def pass_explore_seed(config: pytest.Config) -> None:
             os.environ[_EXPLORE_SEED] = before
 
     config.add_cleanup(restore)
+
+
+def leftovers(config: pytest.Config) -> str:
+    """What happens to a query that a test leaves running: "fail", "stop" or "keep"."""
+    given = str(config.getoption("spark_leftovers") or config.getini("spark_leftovers"))
+    if given not in _LEFTOVERS:
+        raise pytest.UsageError(
+            f"spark_leftovers must be {', '.join(_LEFTOVERS[:-1])} or {_LEFTOVERS[-1]}, "
+            f"not {given!r}"
+        )
+    return given
 
 
 def _brokers(config: pytest.Config) -> int:

@@ -66,3 +66,68 @@ def test_each_worker_has_a_session_of_its_own(pytester: pytest.Pytester) -> None
     arguments = ["-n", "2", "--dist", "each", "--basetemp", "base"]
     pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=4)
     assert len(list(pytester.path.glob("base/local-*"))) == 4
+
+
+def test_leftover_queries_are_stopped_and_failures_are_explained(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from embedkafka.spark import drain
+
+        def start(topic, spark, name, checkpoint):
+            frame = topic.stream(spark)
+            writer = frame.writeStream.format("memory").queryName(name)
+            return writer.option("checkpointLocation", checkpoint / name).start()
+
+        def test_leaves_one(kafka_topic, spark, spark_checkpoint):
+            start(kafka_topic, spark, "forgotten", spark_checkpoint)
+
+        def test_nothing_is_left(spark):
+            assert spark.streams.active == []
+
+        @pytest.fixture
+        def running(kafka, spark, tmp_path):
+            topic = kafka.topic()
+            query = start(topic, spark, "of_a_fixture", tmp_path)
+            yield topic, query
+            query.stop()
+
+        def test_a_fixture_stops_its_own(running):
+            drain(running[1])
+
+        def test_fails_with_a_query(kafka, spark, spark_checkpoint):
+            topic = kafka.topic("numbers")
+            topic.send("x")
+            frame = topic.stream(spark).selectExpr("raise_error('no such number')")
+            frame.writeStream.format("memory").queryName("failing").start()
+            query = start(topic, spark, "reading", spark_checkpoint)
+            drain(query)
+            assert query is None
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "--basetemp", "base")
+    result.assert_outcomes(passed=3, failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at teardown of test_leaves_one*",
+            "the test left a query running: forgotten. Stop it with*",
+            "*FAILURES*",
+            "*Spark query*",
+            "failing (*): ended, ProcessingTimeTrigger(0)",
+            "  failed: *no such number*",
+            "  numbers-0 not read, ends at 1",
+            "*Spark query*",
+            "reading (*): *, ProcessingTimeTrigger(0)",
+            "  numbers-0 read up to 1, ends at 1",
+            "  batch  rows in *",
+            "  0      1 *",
+            "*Spark checkpoint*",
+            "kept in *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*py4j*")
+    result.stdout.no_fnmatch_line("*at org.apache.spark.*")
+    (kept,) = pytester.path.glob("base/checkpoint*")
+    assert (kept / "reading" / "commits" / "0").exists()

@@ -11,7 +11,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka, Topic
-from embedkafka.spark import crash_between_write_and_commit, drain, latest_by_key, restart
+from embedkafka.spark import (
+    crash_between_write_and_commit,
+    drain,
+    latest_by_key,
+    progress,
+    restart,
+)
 from embedkafka.spark.frames import stream
 from tests.spark.conftest import TableQuery
 
@@ -219,3 +225,23 @@ def test_a_schema_gives_the_latest_values_types(spark: SparkSession, kafka: Embe
     totals.send(None, key="gone")
     (found,) = latest_by_key(totals, "total int, at timestamp").values()
     assert (found["total"], found["at"].day) == (2, 2)
+
+
+def test_an_empty_topic_has_nothing_to_drain(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    query = start_query(stream(spark, kafka_topic))
+    drain(query)
+    assert query.rows() == []
+
+
+def test_progress_is_told_by_batches(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    kafka_topic.send("one")
+    query = start_query(stream(spark, kafka_topic))
+    drain(query)
+    heading, first = progress(query).splitlines()
+    assert heading.split()[0] == "batch"
+    assert first.split()[:3] == ["0", "1", "1"]
+    assert first.endswith(f"{kafka_topic.name}-0:1")

@@ -7,7 +7,7 @@ import pytest
 
 from embedkafka.cluster.message import Message
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.spark.assertions import latest_by_key
+from embedkafka.spark.assertions import assert_topic_equals, latest_by_key
 
 
 class Records:
@@ -62,3 +62,34 @@ def test_of_a_key_in_two_partitions_the_latest_timestamp_counts() -> None:
 def test_a_record_without_a_key_is_refused() -> None:
     with pytest.raises(ConfigError, match="orders-0 offset 4 has no key"):
         latest_by_key(Records(message(4, None, "1")))
+
+
+def test_a_topic_with_the_expected_rows_passes() -> None:
+    topic = Records(message(0, "a", '{"n": 1}'), message(1, "b", '{"n": 2}'))
+    assert_topic_equals(topic, [{"n": 2}, {"n": 1}])
+    assert_topic_equals(topic, iter([{"n": 1}, {"n": 2}]), ignore_order=False)
+    assert_topic_equals(topic, [{"n": 2}, {"n": 1}], by_key="n")
+
+
+def test_a_topic_that_differs_says_where() -> None:
+    topic = Records(message(4, "a", '{"id": 1, "n": 1}'))
+    with pytest.raises(AssertionError) as failure:
+        assert_topic_equals(topic, [{"id": 1, "n": 2}])
+    assert str(failure.value).splitlines() == [
+        "topic orders differs: 0 rows equal, 1 missing, 1 not expected",
+        '- {"id": 1, "n": 2}',
+        '+ {"id": 1, "n": 1}  at orders-0 offset 4',
+        "    n: expected 2, found 1",
+    ]
+
+
+def test_comparisons_that_mean_nothing_are_refused() -> None:
+    spread = Records(message(0, "a", "1"), message(0, "b", "2", partition=1))
+    with pytest.raises(ConfigError, match="in several partitions, and no order"):
+        assert_topic_equals(spread, [1, 2], ignore_order=False)
+    with pytest.raises(ConfigError, match="there is no field 'k' in 1"):
+        assert_topic_equals(spread, [1, 2], by_key="k")
+    with pytest.raises(ConfigError, match="needs a schema that names its fields"):
+        assert_topic_equals(spread, [(1,)])
+    with pytest.raises(ConfigError, match="rows must be a list"):
+        assert_topic_equals(spread, {"n": 1})
