@@ -161,6 +161,14 @@ def test_closed_leader_makes_no_new_connection() -> None:
     assert clients == []
 
 
+def test_closing_a_leader_closes_its_connection() -> None:
+    answer = fetch_response(Partition(partition_index=0, high_watermark=4, records=None))
+    leader, clients = leader_with(answer)
+    leader.fetch([request()])
+    leader.close()
+    assert [client.is_closed for client in clients] == [True]
+
+
 def test_offsets_of_the_leader_are_listed() -> None:
     found = ListOffsetsResponse.Topic.Partition(partition_index=0, offset=42)
     refused = ListOffsetsResponse.Topic.Partition(
@@ -189,6 +197,23 @@ def test_end_of_an_epoch_is_asked() -> None:
         )
     )
     assert leader.end_offset_for_epoch(TP, 2, 3) == EpochEnd(2, 30)
+
+
+def test_epoch_whose_end_the_leader_does_not_tell_raises_its_error() -> None:
+    partition = OffsetForLeaderEpochResponse.Topic.Partition(
+        partition=0, error_code=ErrorCode.FENCED_LEADER_EPOCH
+    )
+    leader, clients = leader_with(
+        OffsetForLeaderEpochResponse(
+            topics=[OffsetForLeaderEpochResponse.Topic(topic="orders", partitions=[partition])]
+        )
+    )
+    with pytest.raises(ApiError) as raised:
+        leader.end_offset_for_epoch(TP, 2, 3)
+    assert raised.value.code is ErrorCode.FENCED_LEADER_EPOCH
+    ((sent, _),) = clients[0].calls
+    (asked,) = sent.topics[0].partitions
+    assert (sent.replica_id, asked.leader_epoch, asked.current_leader_epoch) == (2, 2, 3)
 
 
 def sessions(clients: list[ScriptedClient]) -> list[tuple[int, int, list[int], list[int]]]:
@@ -261,23 +286,29 @@ def test_a_session_that_the_leader_refuses_begins_anew_at_once(
         answer_of_both(session_id=7), refusal, answer_of_both(session_id=8), NO_NEWS
     )
     leader.fetch(both())
-    assert not leader.fetch(both())
+    assert list(leader.fetch(both())) == []
     assert len(leader.fetch(both())) == 2
     leader.fetch(both())
     assert sessions(clients)[2:] == [(next_id, 0, [0, 1], []), (8, 1, [], [])]
 
 
-def test_a_session_begins_anew_after_a_lost_connection_and_after_other_errors() -> None:
-    refusal = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, responses=[])
-    leader, clients = leader_with(
-        answer_of_both(session_id=7), refusal, BrokerDisconnected("gone"), answer_of_both()
-    )
+@pytest.mark.parametrize(
+    "problem",
+    [
+        FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, responses=[]),
+        BrokerDisconnected("gone"),
+    ],
+    ids=["error", "lost connection"],
+)
+def test_a_session_starts_over_after_a_lost_connection_and_after_other_errors(
+    problem: object,
+) -> None:
+    leader, clients = leader_with(answer_of_both(session_id=7), problem, answer_of_both())
     leader.fetch(both())
-    for _ in range(2):
-        with pytest.raises(LeaderUnavailable):
-            leader.fetch(both())
+    with pytest.raises(LeaderUnavailable):
+        leader.fetch(both())
     leader.fetch(both())
-    assert sessions(clients)[2:] == [(7, 0, [0, 1], []), (7, 0, [0, 1], [])]
+    assert sessions(clients)[2:] == [(7, 0, [0, 1], [])]
 
 
 def test_changing_between_ids_and_names_begins_a_new_session() -> None:

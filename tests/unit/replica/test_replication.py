@@ -781,3 +781,16 @@ def test_broker_that_crashes_answers_nothing(cluster: ReplicaCluster) -> None:
     cluster.clock.advance(60_000)
     node.tasks.run_due()
     assert [fetched.answers, produced.answers, errors] == [[], [], []]
+
+
+def test_broker_that_has_stopped_follows_and_decides_nothing(cluster: ReplicaCluster) -> None:
+    cluster.elect(1)
+    cluster.elect(2, of=OTHER)
+    cluster.settle()
+    cluster[2].manager.shutdown()
+    for topic_partition, leader in ((TP, 1), (OTHER, 2)):
+        cluster[leader].produce("a", to=topic_partition, acks=1)
+    cluster.unreachable.add(3)
+    cluster.pass_time(LAG_MS * 2)
+    assert cluster[2].values() == []
+    assert cluster[2].partition(OTHER).isr == (1, 2, 3), "although its followers lag"
