@@ -94,17 +94,15 @@ class ReplicaManager:
             ),
         ]
 
-    def shutdown(self, *, checkpoint: bool = True) -> None:
-        """Stops following and answers waiting requests; `checkpoint=False` is a crash.
+    def shutdown(self, *, complete: bool = True) -> None:
+        """Stops following and answers waiting requests, or drops them as a crash does.
 
-        Close the log manager after this.
+        Close the log manager after this; it keeps the high watermarks.
         """
         for task in self._periodic:
             task.cancel()
         self.fetchers.stop()
-        self.waiters.shutdown(complete=checkpoint)
-        if checkpoint:
-            self._ports.logs.checkpoint_high_watermarks()
+        self.waiters.shutdown(complete=complete)
 
     def on_log_dir_failure(self, directory: Path, lost: Sequence[TopicPartition]) -> None:
         """`LogManager.on_dir_failure`: soon gives up the partitions in `directory`.

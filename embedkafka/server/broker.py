@@ -298,7 +298,7 @@ class Broker:
         self.topic_purgatory.shutdown(complete=leave)
         self.groups.stop()
         self.txns.stop()
-        self.replicas.shutdown(checkpoint=keep)
+        self.replicas.shutdown(complete=keep)
         self._markers.close()
         self._verifications.close()
         self._coordinator.stop(drain=leave)

@@ -343,7 +343,7 @@ class ReplicaCluster:
         node = self.nodes.pop(broker)
         self.metadata.alive.discard(broker)
         del self.store.broker_epochs[broker]
-        node.manager.shutdown(checkpoint=False)
+        node.manager.shutdown(complete=False)
         node.logs.kill()
 
     def elect(

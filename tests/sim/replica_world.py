@@ -99,7 +99,7 @@ class ReplicaNode(Node):
 
     def die(self) -> None:
         """Keeps what was written and loses what was in memory."""
-        self.manager.shutdown(checkpoint=False)
+        self.manager.shutdown(complete=False)
         self.logs.kill()
 
     def find_log(self, partition: TopicPartition) -> Log | None:
