@@ -6,8 +6,9 @@ running should hear of it.
 Owner: pytest's thread; other threads may start queries, which a list takes in one step.
 """
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -24,20 +25,25 @@ class QueryLog:
     @contextmanager
     def recording(self) -> Iterator[Self]:
         """Notes each query that Python code starts, in any session of this process."""
-        from pyspark.sql.streaming.query import StreamingQuery
+        with ExitStack() as patches:
+            for class_ in _query_classes():
+                patches.enter_context(self._noting(class_))
+            yield self
 
-        queries: Any = StreamingQuery  # Any: no event tells of a query, so we replace a method
-        make = queries.__init__
+    @contextmanager
+    def _noting(self, class_: Any) -> Iterator[None]:
+        """Any: no event tells of a query, so a method of PySpark is replaced."""
+        make = class_.__init__
 
-        def make_and_note(query: StreamingQuery, *arguments: object) -> None:
-            make(query, *arguments)
+        def make_and_note(query: "StreamingQuery", *arguments: Any, **named: Any) -> None:
+            make(query, *arguments, **named)
             self._queries.append(query)
 
-        queries.__init__ = make_and_note
+        class_.__init__ = make_and_note
         try:
-            yield self
+            yield
         finally:
-            queries.__init__ = make
+            class_.__init__ = make
 
     def mark(self) -> None:
         """From now on queries are `since_mark`."""
@@ -45,7 +51,9 @@ class QueryLog:
 
     def since_mark(self) -> "list[StreamingQuery]":
         """The queries that were started after the mark."""
-        return _distinct(self._queries[self._mark :])
+        before = {query.runId for query in self._queries[: self._mark]}
+        since = _distinct(self._queries[self._mark :])
+        return [query for query in since if query.runId not in before]
 
     def all(self) -> "list[StreamingQuery]":
         """The queries that have not been forgotten."""
@@ -57,6 +65,17 @@ class QueryLog:
         self.mark()
 
 
+def _query_classes() -> list[Any]:
+    """PySpark's class of queries, and that of Spark Connect if a session uses it."""
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    connect: Any = sys.modules.get("pyspark.sql.connect.streaming.query")
+    return [StreamingQuery] if connect is None else [StreamingQuery, connect.StreamingQuery]
+
+
 def _distinct(queries: "list[StreamingQuery]") -> "list[StreamingQuery]":
     """Each run once: `spark.streams.active` makes other objects for the same ones."""
-    return list({query.runId: query for query in reversed(queries)}.values())[::-1]
+    distinct: dict[str, StreamingQuery] = {}
+    for query in queries:
+        distinct.setdefault(query.runId, query)
+    return list(distinct.values())

@@ -1,0 +1,87 @@
+"""Draining a query that shows only its public side, as one of Spark Connect does."""
+
+from typing import Any, cast
+
+import pytest
+from pyspark.sql.streaming.query import StreamingQuery
+
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.spark import queries
+from embedkafka.spark.queries import crash_between_write_and_commit, drain, restart
+
+ENDS = {TopicPartition("orders", 0): 5}
+
+
+class Orders:
+    """A topic handle."""
+
+    name = "orders"
+
+    def spark_options(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "orders"}
+
+
+class RemoteQuery:
+    """A query that moves on, or ends, each time it is asked."""
+
+    name, id = "pricing", "1"
+    status = {"message": "Processing new data", "isTriggerActive": True}
+
+    def __init__(self, *positions: int | None, ends: bool = False) -> None:
+        self._positions = list(positions)
+        self._ends = ends
+
+    def awaitTermination(self, timeout: float) -> bool:  # PySpark's name
+        assert timeout > 0
+        if len(self._positions) > 1:
+            self._positions.pop(0)
+        return self._ends and len(self._positions) == 1
+
+    @property
+    def lastProgress(self) -> Any:  # PySpark's name
+        at = self._positions[0]
+        return None if at is None else {"sources": [{"endOffset": {"orders": {"0": at}}}]}
+
+
+def remote(*positions: int | None, ends: bool = False) -> StreamingQuery:
+    return cast(StreamingQuery, RemoteQuery(*positions, ends=ends))
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """What Kafka was asked for: it always answers `ENDS`."""
+    options: list[dict[str, str]] = []
+
+    def answer(given: dict[str, str], timeout_s: float) -> dict[TopicPartition, int]:
+        options.append(given)
+        return ENDS
+
+    monkeypatch.setattr(queries, "end_offsets", answer)
+    return options
+
+
+def test_it_returns_once_the_progress_reaches_the_ends(asked: list[dict[str, str]]) -> None:
+    query = remote(None, None, 2, 5, 9)
+    drain(query, topics=[Orders()])
+    progress: Any = query.lastProgress
+    assert progress["sources"][0]["endOffset"] == {"orders": {"0": 5}}
+    assert len(asked) == 1, "the ends are asked for once, at the call"
+
+
+def test_a_query_that_ends_too_soon_says_what_is_missing() -> None:
+    with pytest.raises(AwaitTimeout, match=r"pricing has ended before .*: orders-0 at 3 of 5"):
+        drain(remote(1, 3, ends=True), topics=[Orders()])
+
+
+def test_a_timeout_says_what_is_missing_and_what_the_query_does() -> None:
+    with pytest.raises(AwaitTimeout, match=r"orders-0 not read yet, 5 .*'Processing new data'"):
+        drain(remote(None), topics=[Orders()], timeout_s=0)
+
+
+def test_what_spark_connect_does_not_tell_must_be_given() -> None:
+    with pytest.raises(ConfigError, match=r"drain\(query, topics=\[orders\]\)"):
+        drain(remote(5))
+    for use in (restart, crash_between_write_and_commit):
+        with pytest.raises(ConfigError, match=f"`{use.__name__}` needs a query of this process"):
+            use(remote(5))
