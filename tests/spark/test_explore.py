@@ -39,6 +39,7 @@ from embedkafka.explore.schedule import (
     Take,
     plain,
 )
+from embedkafka.explore.terms import StepKind
 
 NUMBERS = Input(["1", "2", "3", "4"], partitions=1)
 
@@ -261,6 +262,18 @@ def test_state_that_depends_on_the_batches_is_refuted(
     assert "3. events" in message
 
 
+def windows_job(delay: str) -> Job:
+    """Sums the orders of five minutes, with a watermark that allows this delay."""
+
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        orders = read(spark, options, "orders", "at TIMESTAMP, n INT").withWatermark("at", delay)
+        sums = orders.groupBy(F.window("at", "5 minutes")).agg(F.sum("n").alias("n"))
+        rows = sums.selectExpr("cast(window.start AS string) AS key", "cast(n AS string) AS value")
+        return start(rows, options, "sums", "update")
+
+    return job
+
+
 def test_a_watermark_that_drops_what_it_should_keep_is_refuted(
     kafka: EmbeddedKafka, spark: SparkSession
 ) -> None:
@@ -271,23 +284,13 @@ def test_a_watermark_that_drops_what_it_should_keep_is_refuted(
         {"at": "2026-01-01T12:10:00", "n": 100},
     ]
 
-    def job(spark: SparkSession, options: Options) -> StreamingQuery:
-        frame = read(spark, options, "orders", "at TIMESTAMP, n INT").withWatermark(
-            "at", "1 minute"
-        )
-        hourly = frame.groupBy(F.window("at", "5 minutes")).agg(F.sum("n").alias("n"))
-        rows = hourly.selectExpr(
-            "cast(window.start AS string) AS key", "cast(n AS string) AS value"
-        )
-        return start(rows, options, "hourly", "update")
-
     with pytest.raises(Refuted) as refuted:
         explore(
             kafka,
             spark,
-            job=job,
+            job=windows_job("1 minute"),
             inputs={"orders": orders},
-            outputs={"hourly": latest_by_key()},
+            outputs={"sums": latest_by_key()},
             schedules=2,
             seed=5,
         )
@@ -340,6 +343,27 @@ def test_revenue_with_prices_survives_every_kind_of_schedule(
     )
 
     assert explored.schedules == 11
+
+
+def test_a_watermark_as_long_as_records_are_late_loses_none(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    orders = [{"at": f"2026-01-01T12:{minute:02}:00", "n": 1} for minute in range(0, 40, 5)]
+    late = Input(orders, key="at", event_time="at", lateness_s=600)
+
+    explored = explore(
+        kafka,
+        spark,
+        job=windows_job("10 minutes"),
+        inputs={"orders": late},
+        outputs={"sums": latest_by_key()},
+        invariant=lambda out, given: [*out["sums"].values()] == [1] * len(given["orders"]),
+        schedules=5,
+        seed=5,
+        without=[kind.value for kind in StepKind if kind.value not in ("batches", "order")],
+    )
+
+    assert explored.schedules == 5
 
 
 def test_a_job_that_runs_to_its_end_is_explored_too(
