@@ -41,9 +41,7 @@ def test_an_exception_of_spark_has_no_frames_of_java() -> None:
         "Driver stacktrace:\n"
         "\t... 12 more\n"
     )
-    assert cause_text(error) == (
-        "StreamingQueryException: [STREAM_FAILED] terminated with exception: Set(gone-0) are gone"
-    )
+    assert cause_text(error) == ("[STREAM_FAILED] terminated with exception: Set(gone-0) are gone")
 
 
 def test_an_exception_of_the_job_itself_has_its_traceback() -> None:
