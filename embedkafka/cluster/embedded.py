@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from embedkafka.cluster import actions
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
@@ -683,6 +684,85 @@ class EmbeddedKafka:
             AwaitTimeout: it did not happen in that time; the message shows the ends.
         """
         self._client_waits().await_offsets(topic, offsets, timeout_s=timeout_s)
+
+    # -- what Kafka does in its own time
+
+    def move_leader(
+        self, topic: str, partition: int = 0, *, to: int, timeout_s: float = PATIENCE_S
+    ) -> None:
+        """Makes a broker the leader of a partition, and returns when all brokers know it.
+
+        It becomes the preferred replica, and the controller elects the preferred leader, as
+        `kafka-reassign-partitions` and `kafka-leader-election` do.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            to: the id of a broker with an in-sync replica.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            InvalidArgument: there is no such partition, or the broker has no replica of it.
+            EmbedKafkaError: the replica is not in sync, or the controller refused.
+        """
+        require_number("timeout_s", timeout_s)
+        actions.move_leader(self._require_brokers(), topic, partition, to, timeout_s)
+        self.await_leader(topic, partition, timeout_s=timeout_s)
+
+    def elect_controller(self, broker_id: int, *, timeout_s: float = PATIENCE_S) -> None:
+        """Makes a broker the controller, and returns when all brokers know it.
+
+        Args:
+            broker_id: its id.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            InvalidArgument: there is no broker with this id.
+            EmbedKafkaError: it is not running, paused or cut off from ZooKeeper.
+        """
+        require_number("timeout_s", timeout_s)
+        actions.elect_controller(self._require_brokers(), broker_id, timeout_s)
+
+    def roll(self, topic: str) -> None:
+        """Starts a new segment in every replica of a topic.
+
+        Args:
+            topic: the topic's name.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+        """
+        actions.roll(self._require_brokers(), topic)
+
+    def compact(self, topic: str) -> None:
+        """Compacts every replica of a topic now, up to its newest records.
+
+        `min.compaction.lag.ms` still protects young records, and `delete.retention.ms` tombstones.
+
+        Args:
+            topic: the name of a topic whose `cleanup.policy` has `compact`.
+
+        Raises:
+            InvalidArgument: there is no such topic, or it is not compacted.
+        """
+        actions.compact(self._require_brokers(), topic)
+
+    def expire(self, group: str, *, timeout_s: float = PATIENCE_S) -> None:
+        """Lets the offsets of a group expire, as if `offsets.retention.minutes` had passed.
+
+        A group without members disappears. Offsets of topics that its members subscribe to stay, as
+        in Kafka.
+
+        Args:
+            group: the group's id.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            EmbedKafkaError: there is no such group, or nothing that may expire.
+        """
+        require_text("group", group)
+        require_number("timeout_s", timeout_s)
+        actions.expire(self._require_brokers(), group, timeout_s)
 
     # -- topics
 

@@ -149,6 +149,10 @@ class Controller:
     ) -> None:
         self._submit(events.ListPartitionReassignments(partitions, reply))
 
+    def take_control(self) -> None:
+        """Replaces the current controller, if that is another broker."""
+        self._loop.post(events.TakeControl())
+
     def controlled_shutdown(self, broker: int, broker_epoch: int, reply: ShutdownReply) -> None:
         """Moves leaders off `broker`; replies with the partitions that it still leads."""
         self._submit(events.ControlledShutdown(broker, broker_epoch, reply))

@@ -128,6 +128,7 @@ class ControllerCore:
             events.Startup: self._on_startup,
             events.ControllerChange: self._on_controller_change,
             events.Reelect: self._on_reelect,
+            events.TakeControl: self._on_take_control,
             events.SessionLost: self._on_session_lost,
             events.BrokerChange: self._on_broker_change,
             events.BrokerModifications: self._on_broker_modifications,
@@ -186,6 +187,11 @@ class ControllerCore:
         self._maybe_resign()
         self._elect()
 
+    def _on_take_control(self, event: events.TakeControl) -> None:
+        self._maybe_resign()
+        if not self.is_active:
+            self._stand(replaces_current=True)
+
     def _on_session_lost(self, event: events.SessionLost) -> None:
         self.resign()
         self._zk.store.renew()
@@ -205,8 +211,13 @@ class ControllerCore:
         if now is not None:
             self.active_id = now
             return
+        self._stand()
+
+    def _stand(self, *, replaces_current: bool = False) -> None:
         try:
-            epoch, version = self._zk.register_controller_and_increment_epoch(self.broker.id)
+            epoch, version = self._zk.register_controller_and_increment_epoch(
+                self.broker.id, replaces_current=replaces_current
+            )
         except ControllerMoved:
             self._maybe_resign()
             return

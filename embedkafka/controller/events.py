@@ -51,6 +51,11 @@ class ControllerChange:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeControl:
+    """This broker is to replace the controller. No broker asks for that; a test does."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reelect:
     """`/controller` was deleted."""
 
@@ -171,6 +176,7 @@ Event = (
     Startup
     | ControllerChange
     | Reelect
+    | TakeControl
     | SessionLost
     | BrokerChange
     | BrokerModifications

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 from embedkafka.faults.disk import Disk
 from embedkafka.faults.error_responses import can_fail
 from embedkafka.faults.names import parse_apis, parse_error
-from embedkafka.faults.request_faults import Fault, Predicate, RequestFaults, Schedule, Target
+from embedkafka.faults.request_faults import Fault, Predicate, RequestFaults, Frequency, Target
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
@@ -98,7 +98,7 @@ class Faults:
                 f"{key.name} responses have no field for an error: use `delay`, `drop_reply` or "
                 "`disconnect`"
             )
-        return self._requests.refuse(self._target(key, where), error, _schedule(where))
+        return self._requests.refuse(self._target(key, where), error, _frequency(where))
 
     def delay(self, api: ApiKey | str, ms: float, **where: Unpack[RequestFilter]) -> Fault:
         """Handles the request `ms` milliseconds later, on the cluster's clock.
@@ -110,7 +110,7 @@ class Faults:
         """
         require_number("ms", ms)
         target = self._target(parse_apis(api), where)
-        return self._requests.delay(target, ms, _schedule(where))
+        return self._requests.delay(target, ms, _frequency(where))
 
     def drop_reply(self, api: ApiKey | str, **where: Unpack[RequestFilter]) -> Fault:
         """Handles the request and never answers: the client waits until its timeout.
@@ -120,7 +120,7 @@ class Faults:
             **where: the requests to hit.
         """
         target = self._target(parse_apis(api), where)
-        return self._requests.drop_reply(target, _schedule(where))
+        return self._requests.drop_reply(target, _frequency(where))
 
     def disconnect(
         self, api: ApiKey | str, *, handled: bool = False, **where: Unpack[RequestFilter]
@@ -133,7 +133,7 @@ class Faults:
             **where: the requests to hit.
         """
         target = self._target(parse_apis(api), where)
-        return self._requests.disconnect(target, _schedule(where), handled=handled)
+        return self._requests.disconnect(target, _frequency(where), handled=handled)
 
     def clear(self) -> None:
         """Removes all request faults. `Disk.heal` ends those of a disk."""
@@ -171,13 +171,13 @@ class Faults:
         )
 
 
-def _schedule(where: RequestFilter) -> Schedule:
+def _frequency(where: RequestFilter) -> Frequency:
     nth, probability = where.get("nth"), where.get("probability", 1.0)
     goes_on = nth is not None or "probability" in where
     times = where.get("times", None if goes_on else 1)
     if require_number("probability", probability) > 1:
         raise InvalidArgument(f"probability must be from 0 to 1, got {probability!r}")
-    return Schedule(
+    return Frequency(
         after=require_int("after", where.get("after", 0), least=0),
         times=None if times is None else require_int("times", times, least=1),
         nth=None if nth is None else require_int("nth", nth, least=1),

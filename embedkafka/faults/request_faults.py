@@ -85,7 +85,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Frequency:
     """Which of the matching requests a fault hits."""
 
     after: int = 0
@@ -130,17 +130,17 @@ class Fault:
         what: str,
         target: Target,
         act: Act,
-        schedule: Schedule,
+        frequency: Frequency,
         rng: random.Random,
     ) -> None:
         self._what = what
         self._target = target
         self._act = act
         self._faults = faults
-        self._schedule = schedule
+        self._frequency = frequency
         self._rng = rng
-        self._passes_left = schedule.after
-        self._hits_left = schedule.times
+        self._passes_left = frequency.after
+        self._hits_left = frequency.times
         self._calls: Counter[str | None] = Counter()
         self._hits = 0
         self._mistake: Exception | None = None
@@ -150,7 +150,7 @@ class Fault:
         return f"<Fault {self}>"
 
     def __str__(self) -> str:
-        said = filter(None, (f"{self._what}: {self._target}", str(self._schedule)))
+        said = filter(None, (f"{self._what}: {self._target}", str(self._frequency)))
         return f"{', '.join(said)} ({self._hits} hits)"
 
     @property
@@ -227,16 +227,16 @@ class Fault:
 
     def _take(self, client_id: str | None) -> bool:
         """Counts a matching request; true if the fault hits it."""
-        schedule = self._schedule
+        frequency = self._frequency
         with self._met:
-            if schedule.nth is not None:
+            if frequency.nth is not None:
                 self._calls[client_id] += 1
-                if self._calls[client_id] != schedule.nth:
+                if self._calls[client_id] != frequency.nth:
                     return False
             if self._passes_left:
                 self._passes_left -= 1
                 return False
-            if self._hits_left == 0 or self._rng.random() >= schedule.probability:
+            if self._hits_left == 0 or self._rng.random() >= frequency.probability:
                 return False
             if self._hits_left is not None:
                 self._hits_left -= 1
@@ -254,29 +254,29 @@ class RequestFaults:
         self._late = ThreadScheduler("ek-faults", clock, failures)
         self._rng = rng
 
-    def refuse(self, target: Target, code: ErrorCode, schedule: Schedule) -> Fault:
+    def refuse(self, target: Target, code: ErrorCode, frequency: Frequency) -> Fault:
         def act(meeting: Meeting) -> None:
             if can_fail(meeting.api):
                 _refuse(meeting, code)
             else:
                 meeting.handle(meeting.request)
 
-        return self._add(f"error {code.name}", target, act, schedule)
+        return self._add(f"error {code.name}", target, act, frequency)
 
-    def delay(self, target: Target, ms: float, schedule: Schedule) -> Fault:
+    def delay(self, target: Target, ms: float, frequency: Frequency) -> Fault:
         def act(meeting: Meeting) -> None:
             name = f"late {meeting.api.name}"
             self._late.once(name, ms, lambda: meeting.handle(meeting.request))
 
-        return self._add(f"delay {ms:g} ms", target, act, schedule)
+        return self._add(f"delay {ms:g} ms", target, act, frequency)
 
-    def drop_reply(self, target: Target, schedule: Schedule) -> Fault:
+    def drop_reply(self, target: Target, frequency: Frequency) -> Fault:
         def act(meeting: Meeting) -> None:
             _handle(meeting, instead_of_reply=_no_reply)
 
-        return self._add("drop reply", target, act, schedule)
+        return self._add("drop reply", target, act, frequency)
 
-    def disconnect(self, target: Target, schedule: Schedule, *, handled: bool) -> Fault:
+    def disconnect(self, target: Target, frequency: Frequency, *, handled: bool) -> Fault:
         def act(meeting: Meeting) -> None:
             def hang_up(parts: Iterable[Part]) -> None:
                 meeting.request.close_connection("a fault closes it")
@@ -286,7 +286,7 @@ class RequestFaults:
             else:
                 hang_up(())
 
-        return self._add("disconnect", target, act, schedule)
+        return self._add("disconnect", target, act, frequency)
 
     @property
     def active(self) -> list[Fault]:
@@ -313,10 +313,10 @@ class RequestFaults:
         self.clear()
         self._late.shutdown()
 
-    def _add(self, what: str, target: Target, act: Act, schedule: Schedule) -> Fault:
+    def _add(self, what: str, target: Target, act: Act, frequency: Frequency) -> Fault:
         with self._lock:
-            rng = random.Random(self._rng.getrandbits(64)) if schedule.probability < 1 else _NEVER
-            fault = Fault(self, what, target, act, schedule, rng)
+            rng = random.Random(self._rng.getrandbits(64)) if frequency.probability < 1 else _NEVER
+            fault = Fault(self, what, target, act, frequency, rng)
             self._faults = (*self._faults, fault)
         return fault
 

@@ -45,7 +45,7 @@ from embedkafka.group.offsets.messages import (
     txn_commit_response,
     txn_offsets_to_commit,
 )
-from embedkafka.group.offsets.removal import GroupDeleteCall, OffsetDeleteCall
+from embedkafka.group.offsets.removal import GroupDeleteCall, GroupExpireCall, OffsetDeleteCall
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.sequencer import GroupEvent
 from embedkafka.group.shard import GroupShard
@@ -410,6 +410,10 @@ class GroupService:
             reply(DeleteGroupsResponse(results=[]))
         for group_id in group_ids:
             self._delete_group(group_id, partial(note, group_id))
+
+    def expire_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
+        """Lets a group's offsets expire now, and answers when all tombstones are stored."""
+        self._submit(GroupExpireCall(group_id=group_id, reply=reply))
 
     def _delete_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
         self._submit(GroupDeleteCall(group_id=group_id, reply=reply), allow_empty_id=True)

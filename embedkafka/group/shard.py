@@ -27,7 +27,12 @@ from embedkafka.group.consumer.timers import MemberTimers
 from embedkafka.group.decision import Decision, Decisions, TimerKey
 from embedkafka.group.kinds import GroupKinds
 from embedkafka.group.offsets.commits import CommitCall, Commits
-from embedkafka.group.offsets.removal import GroupDeleteCall, OffsetDeleteCall, OffsetRemoval
+from embedkafka.group.offsets.removal import (
+    GroupDeleteCall,
+    GroupExpireCall,
+    OffsetDeleteCall,
+    OffsetRemoval,
+)
 from embedkafka.group.offsets.store import Offsets
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.records import read_key
@@ -90,6 +95,8 @@ class GroupShard:
                 self.commits.commit(event, out, now_ms)
             case GroupDeleteCall():
                 self._removal.delete_group(event, out, now_ms)
+            case GroupExpireCall():
+                self._removal.expire_now(event, out, now_ms)
             case TimerKey():
                 self.kinds.of_timer(event.kind).on_timer(event, out, now_ms)
             case _:

@@ -181,6 +181,12 @@ class Cleaner:
         chosen = self.find_filthiest()
         return chosen is not None and _run(self._try_clean(chosen))
 
+    def clean_now(self, log: Log) -> None:
+        """Compacts `log` however clean it is, as far as `min.compaction.lag.ms` allows."""
+        chosen = self._examine(log)
+        if chosen.cleanable_bytes:
+            _run(self._try_clean(chosen))
+
     def _try_clean(self, chosen: LogToClean) -> "Steps[bool]":
         """Compacts a log; returns whether to look for another. Raises what our bugs raise."""
         log = chosen.log
@@ -231,16 +237,21 @@ class Cleaner:
             self._note_uncleanable(log, error)
             raise
 
-    def _judge(self, log: Log) -> LogToClean | None:
+    def _examine(self, log: Log) -> LogToClean:
         view = log.cleanable.view()
-        now_ms = self._clock.now_ms()
         first_dirty = self._first_dirty_offset(log, view)
-        candidate = LogToClean(
+        return LogToClean(
             log=log,
             view=view,
             first_dirty_offset=first_dirty,
-            first_uncleanable_offset=_first_uncleanable(view, log.config, first_dirty, now_ms),
+            first_uncleanable_offset=_first_uncleanable(
+                view, log.config, first_dirty, self._clock.now_ms()
+            ),
         )
+
+    def _judge(self, log: Log) -> LogToClean | None:
+        candidate = self._examine(log)
+        now_ms = self._clock.now_ms()
         if not candidate.cleanable_bytes:
             return None
         is_dirty = candidate.cleanable_ratio > log.config.min_cleanable_dirty_ratio

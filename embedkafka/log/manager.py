@@ -325,6 +325,19 @@ class LogManager:
 
     # -- maintenance, called by the scheduler and by tests
 
+    def roll(self, topic: str) -> None:
+        """Starts a new segment in every log of `topic`."""
+        for log in self.all_logs():
+            if log.topic_partition.topic == topic:
+                log.roll()
+
+    def compact(self, topic: str) -> None:
+        """Compacts every log of `topic` now, its newest records included."""
+        self.roll(topic)
+        for log in self.all_logs():
+            if log.topic_partition.topic == topic and log.config.compacts:
+                self._cleaner.clean_now(log)
+
     def apply_retention(self) -> None:
         """Deletes segments that are too old, too many or below the log start."""
         self._for_each_log(lambda log: log.delete_old_segments())

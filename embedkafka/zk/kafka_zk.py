@@ -37,6 +37,7 @@ from embedkafka.zk.store import (
     BadVersion,
     CheckOp,
     CreateOp,
+    DeleteOp,
     NodeExists,
     NoNode,
     Op,
@@ -165,16 +166,24 @@ class KafkaZk:
             return 0, 0
         return int(data), stat.version
 
-    def register_controller_and_increment_epoch(self, broker_id: int) -> tuple[int, int]:
-        """Becomes controller: the new epoch and its zk version; may raise `ControllerMoved`."""
+    def register_controller_and_increment_epoch(
+        self, broker_id: int, *, replaces_current: bool = False
+    ) -> tuple[int, int]:
+        """Becomes controller: the new epoch and its zk version; may raise `ControllerMoved`.
+
+        With `replaces_current` it removes the present one in the same step, so no other broker can
+        be quicker.
+        """
         epoch, version = self.controller_epoch()
         mine = payloads.encode_controller(broker_id, self._clock.now_ms())
         ops: list[Op] = [
             CreateOp(paths.CONTROLLER, mine, ephemeral=True),
             SetOp(paths.CONTROLLER_EPOCH, str(epoch + 1).encode(), version),
         ]
+        if replaces_current and self.find_controller_id() is not None:
+            ops.insert(0, DeleteOp(paths.CONTROLLER))
         try:
-            stat = self.store.multi(ops)[1]
+            stat = self.store.multi(ops)[-1]
         except (NodeExists, BadVersion) as error:
             return self._confirm_election(broker_id, epoch + 1, error)
         assert isinstance(stat, Stat)

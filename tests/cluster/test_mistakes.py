@@ -90,6 +90,30 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     SystemClock.travel: [
         (lambda kafka: kafka.clock.travel(to="tomorrow"), r"a datetime with a time zone"),
     ],
+    EmbeddedKafka.move_leader: [
+        (lambda kafka: kafka.move_leader("nope", to=1), r"no topic 'nope'"),
+        (lambda kafka: kafka.move_leader("orders", 7, to=1), r"no partition 7"),
+        (lambda kafka: kafka.move_leader("orders", to=9), r"no broker 9"),
+        (
+            lambda kafka: kafka.move_leader("orders", to=3 - kafka.leader_of("orders")),
+            r"has no replica of orders-0; its replicas are on",
+        ),
+        (lambda kafka: kafka.move_leader("orders", to=1, timeout_s=-1), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.elect_controller: [
+        (lambda kafka: kafka.elect_controller(9), r"no broker 9"),
+        (lambda kafka: kafka.elect_controller(1, timeout_s=-1), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.roll: [(lambda kafka: kafka.roll("nope"), r"no topic 'nope'")],
+    EmbeddedKafka.compact: [
+        (lambda kafka: kafka.compact("nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.compact("orders"), r"orders is not compacted"),
+    ],
+    EmbeddedKafka.expire: [
+        (lambda kafka: kafka.expire(""), r"group must be text"),
+        (lambda kafka: kafka.expire("nope"), r"no such group"),
+        (lambda kafka: kafka.expire("nope", timeout_s=-1), r"timeout_s must be"),
+    ],
     EmbeddedKafka.scratch_dir: [
         (lambda kafka: kafka.scratch_dir(""), r"name must be text"),
         (lambda kafka: kafka.scratch_dir(5), r"name must be text"),

@@ -7,6 +7,7 @@ Not here: the offsets themselves (`store.py`), commits (`commits.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.group.calls import AnswerWhenStored, refuse
@@ -18,8 +19,12 @@ from embedkafka.group.records import offset_record
 from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
+
+_AFTER_ALL_MS: Final = MAX_LONG
+"""A time at which every retention has passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,17 @@ class OffsetDeleteCall:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDeleteCall:
     """One group of a DeleteGroups request."""
+
+    group_id: str
+    reply: Callable[[ErrorCode], None]
+
+    def refusal(self, error: ErrorCode) -> ErrorCode:
+        return error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupExpireCall:
+    """Lets the offsets of one group expire before their time. No client sends this."""
 
     group_id: str
     reply: Callable[[ErrorCode], None]
@@ -132,15 +148,38 @@ class OffsetRemoval:
             if not self._sequencer.is_busy(group.group_id):
                 self._expire_group(group, out, now_ms)
 
-    def _expire_group(self, group: Group, out: Decisions, now_ms: int) -> None:
+    def expire_now(self, call: GroupExpireCall, out: Decisions, now_ms: int) -> None:
+        """Does to one group what `expire` will do once its retention has passed."""
+        group = self._kinds.find_group(call.group_id)
+        if group is None:
+            refuse(call, ErrorCode.GROUP_ID_NOT_FOUND, out)
+            return
+        answer = AnswerWhenStored(call=call, response=ErrorCode.NONE, store_errors=STORE_ERRORS)
+        if not self._expire_group(group, out, now_ms, judged_ms=_AFTER_ALL_MS, then=answer):
+            refuse(call, ErrorCode.NON_EMPTY_GROUP, out)
+
+    def _expire_group(
+        self,
+        group: Group,
+        out: Decisions,
+        now_ms: int,
+        *,
+        judged_ms: int | None = None,
+        then: Sequel | None = None,
+    ) -> bool:
+        """Deletes what has expired by `judged_ms`, or by now; returns whether there was any."""
         retention = group.find_offset_retention()
         group_id = group.group_id
-        expired = [] if retention is None else self._expired(group_id, retention, now_ms)
+        due_ms = now_ms if judged_ms is None else judged_ms
+        expired = [] if retention is None else self._expired(group_id, retention, due_ms)
         is_abandoned = group.is_empty and not group.expects_members
         if is_abandoned and self._has_only(group_id, expired):
-            self._delete_group(group, expired, _nothing, out, now_ms)
+            self._delete_group(group, expired, then or _nothing, out, now_ms)
         elif expired:
-            self._write_tombstones(group_id, expired, _nothing, out)
+            self._write_tombstones(group_id, expired, then or _nothing, out)
+        else:
+            return False
+        return True
 
     def _expired(
         self, group_id: str, retention: OffsetRetention, now_ms: int

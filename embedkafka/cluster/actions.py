@@ -1,0 +1,171 @@
+"""What Kafka does in its own time, done now: leaders, controller, segments, compaction, expiry.
+
+Each action uses Kafka's own way: requests to the controller, a new `/controller` znode, the
+cleaner, the coordinator's check for expired offsets. It returns when the effect is there.
+
+Owner: none; it asks the brokers and waits for them.
+"""
+
+from typing import Final
+
+from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.cluster_state import PartitionStatus
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+)
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
+from embedkafka.server.broker import Broker
+
+_CLIENT_ID: Final = "embedkafka-admin"
+_ELECT_LEADERS, _REASSIGN = 2, 1
+_PREFERRED: Final = 0
+_ELSEWHERE: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+def move_leader(brokers: Brokers, topic: str, partition: int, to: int, timeout_s: float) -> None:
+    """Makes `to` the preferred replica, and lets the controller elect the preferred leader."""
+    status = brokers.state.require_partition(topic, partition)
+    target = brokers.require(to).id
+    if target not in status.replicas:
+        raise InvalidArgument(
+            f"broker {target} has no replica of {topic}-{partition}; its replicas are on "
+            f"{', '.join(map(str, status.replicas))}"
+        )
+    if target not in status.isr:
+        raise EmbedKafkaError(f"broker {target} is not in sync and cannot lead: {status}")
+    if status.leader == target:
+        return
+    client = _controller_client(brokers)
+    try:
+        _prefer(brokers, client, status, target, timeout_s)
+        _elect_preferred(client, status)
+    finally:
+        client.close()
+    probe = brokers.state.partition(topic, partition, lambda now: now.leader == target)
+    brokers.waiting.await_state(f"broker {target} to lead {topic}-{partition}", probe, timeout_s)
+
+
+def _prefer(
+    brokers: Brokers, client: BrokerClient, status: PartitionStatus, to: int, timeout_s: float
+) -> None:
+    topic, partition = status.topic, status.partition
+    order = (to, *(replica for replica in status.replicas if replica != to))
+    if tuple(status.replicas) == order:
+        return
+    _Topic = AlterPartitionReassignmentsRequest.Topic
+    wanted = _Topic.Partition(partition_index=partition, replicas=order)
+    request = AlterPartitionReassignmentsRequest(topics=[_Topic(name=topic, partitions=[wanted])])
+    answer = client.call(request, _REASSIGN)
+    _check(f"reorder the replicas of {topic}-{partition}", answer.error_code)
+    for result in answer.responses:
+        for one in result.partitions:
+            _check(f"reorder the replicas of {topic}-{partition}", one.error_code)
+    probe = brokers.state.partition(topic, partition, lambda now: tuple(now.replicas) == order)
+    brokers.waiting.await_state(f"broker {to} to be preferred", probe, timeout_s)
+
+
+def _elect_preferred(client: BrokerClient, status: PartitionStatus) -> None:
+    topic, partition = status.topic, status.partition
+    wanted = ElectLeadersRequest.Topic(topic=topic, partitions=[partition])
+    request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=[wanted])
+    answer = client.call(request, _ELECT_LEADERS)
+    _check(f"move the leader of {topic}-{partition}", answer.error_code)
+    for result in answer.replica_election_results:
+        for one in result.partition_result:
+            if one.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+                _check(f"move the leader of {topic}-{partition}", one.error_code)
+
+
+def elect_controller(brokers: Brokers, broker_id: int, timeout_s: float) -> None:
+    """Lets a broker register as the controller in place of the present one."""
+    handle = brokers.require(broker_id)
+    if not handle.is_reachable:
+        raise EmbedKafkaError(f"broker {handle.id} cannot be controller: it is not reachable")
+    controller = handle.require_broker().controller
+    assert controller is not None, "a running broker is a candidate"
+    controller.take_control()
+    known = brokers.state.controller()
+
+    def probe() -> str | None:
+        found = brokers.state.find_controller()
+        return known() if found == handle.id else f"broker {found} is the controller"
+
+    brokers.waiting.await_state(f"broker {handle.id} to be the controller", probe, timeout_s)
+
+
+def roll(brokers: Brokers, topic: str) -> None:
+    """Starts a new segment in every replica of a topic."""
+    brokers.state.require_topic(topic)
+    for broker in _running(brokers):
+        broker.logs.roll(topic)
+
+
+def compact(brokers: Brokers, topic: str) -> None:
+    """Compacts every replica of a topic."""
+    brokers.state.require_topic(topic)
+    if not any(broker.config.log_config(topic).compacts for broker in _running(brokers)):
+        raise InvalidArgument(f"{topic} is not compacted: its cleanup.policy has no `compact`")
+    for broker in _running(brokers):
+        broker.logs.compact(topic)
+
+
+def expire(brokers: Brokers, group: str, timeout_s: float) -> None:
+    """Lets the committed offsets of a group expire."""
+    answers: dict[int, ErrorCode] = {}
+    asked = _running(brokers)
+
+    def note(broker: Broker, error: ErrorCode) -> None:
+        answers[broker.id] = error
+        brokers.on_change()
+
+    for broker in asked:
+        broker.groups.expire_group(group, lambda error, broker=broker: note(broker, error))  # type: ignore[misc]  # a lambda with a default
+
+    def probe() -> str | None:
+        silent = [broker.id for broker in asked if broker.id not in answers]
+        return f"brokers {silent} have not answered" if silent else None
+
+    brokers.waiting.await_state(f"the offsets of {group} to expire", probe, timeout_s)
+    found = [error for error in answers.values() if error not in _ELSEWHERE]
+    if found == [ErrorCode.NONE]:
+        return
+    reasons = {
+        ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+        ErrorCode.NON_EMPTY_GROUP: "its members still subscribe to all its topics",
+    }
+    has_groups = brokers.zk.find_topic(GROUP_METADATA_TOPIC) is not None
+    error = found[0] if found else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not has_groups:
+        error = ErrorCode.GROUP_ID_NOT_FOUND
+    reason = reasons.get(error, f"{error.name}: {error.message}")
+    raise EmbedKafkaError(f"the offsets of group {group!r} cannot expire: {reason}")
+
+
+def _running(brokers: Brokers) -> list[Broker]:
+    return [handle.require_broker() for handle in brokers.running() if handle.is_reachable]
+
+
+def _controller_client(brokers: Brokers) -> BrokerClient:
+    found = brokers.state.find_controller()
+    if found is None:
+        raise EmbedKafkaError("there is no controller now: `await_controller` waits for one")
+    host, port = parse_address(brokers.require(found).address)
+    return BrokerClient(host, port, SystemClock(), _CLIENT_ID)
+
+
+def _check(what: str, code: int) -> None:
+    if code:
+        error = ErrorCode(code)
+        raise EmbedKafkaError(f"cannot {what}: {error.name}: {error.message}")
