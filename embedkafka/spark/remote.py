@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -57,6 +58,7 @@ def cluster_session(
     *,
     jars: Sequence[str | Path] | None = None,
     config: Mapping[str, object] | None = None,
+    archive: str | None = None,
     progress: Progress = print_progress,
     timeout_s: float = _EXECUTOR_TIMEOUT_S,
 ) -> "Iterator[SparkSession]":
@@ -69,6 +71,7 @@ def cluster_session(
         app_name: Spark's name of the application.
         jars: as for `local_session`.
         config: Spark settings, which override ours.
+        archive: as for `local_session`.
         progress: as for `local_session`.
         timeout_s: how long to wait for the first executor.
 
@@ -85,7 +88,9 @@ def cluster_session(
         "spark.driver.bindAddress": driver,
         **(config or {}),
     }
-    opened = local_session(app_name, jars=connector.jars, config=settings, progress=progress)
+    opened = local_session(
+        app_name, jars=connector.jars, config=settings, archive=archive, progress=progress
+    )
     with ExitStack() as running:
         session = _opened(running, opened, master)
         _require_executor(session, master, timeout_s)
@@ -135,6 +140,7 @@ def connect_server(
     master: str | None = None,
     jars: Sequence[str | Path] | None = None,
     config: Mapping[str, object] | None = None,
+    archive: str | None = None,
     progress: Progress = print_progress,
 ) -> Iterator[str]:
     """A Spark Connect server with the connector, on loopback; yields its `sc://` address.
@@ -147,6 +153,7 @@ def connect_server(
         master: as for `cluster_session`; by default the server computes by itself.
         jars: as for `local_session`.
         config: Spark settings, which override ours.
+        archive: as for `local_session`.
         progress: as for `local_session`.
 
     Raises:
@@ -156,11 +163,8 @@ def connect_server(
     if not any(spark.jars_dir.glob("spark-connect_*.jar")):
         raise ConfigError(f"{spark} brings no Spark Connect server; PySpark 4 does")
     settings = {**SERVER_SETTINGS, **(config or {})}
-    if master is None:
-        opened = local_session(app_name, jars=jars, config=settings, progress=progress)
-    else:
-        opened = cluster_session(master, app_name, jars=jars, config=settings, progress=progress)
-    with opened as session:
+    start = local_session if master is None else partial(cluster_session, master)
+    with start(app_name, jars=jars, config=settings, archive=archive, progress=progress) as session:
         yield server_address(session)
 
 

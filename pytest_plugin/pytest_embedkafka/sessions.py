@@ -31,7 +31,11 @@ def open_session(
         from embedkafka.spark.remote import cluster_session
 
         return cluster_session(
-            options.spark_master, _NAME, config=options.spark_config, progress=progress
+            options.spark_master,
+            _NAME,
+            config=options.spark_config,
+            archive=options.spark_archive,
+            progress=progress,
         )
     from embedkafka.spark.session import local_session
 

@@ -92,6 +92,7 @@ class _Server:
                 "pytest",
                 master=self._options.spark_master,
                 config=self._options.spark_config,
+                archive=self._options.spark_archive,
                 progress=self._progress,
             )
             try:

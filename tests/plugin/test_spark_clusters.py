@@ -168,12 +168,16 @@ def test_workers_may_share_one_spark_connect_server(
 
         def test_wrong(spark):
             assert spark.range(3).count() == 4
+
+        def test_leaves_a_query(spark):
+            rows = spark.readStream.format("rate").load()
+            rows.writeStream.format("noop").queryName("left").start()
         """
     )
     arguments = ["--spark-xdist=shared", "-n", "2", "--dist", "each", "--basetemp", "base"]
     result = pytester.runpytest_subprocess(*arguments)
-    result.assert_outcomes(passed=2, failed=2)
-    result.stdout.fnmatch_lines(["*embedkafka: starting Spark*"])
+    result.assert_outcomes(passed=2, failed=4)
+    result.stdout.fnmatch_lines(["*embedkafka: starting Spark*", "*left a query running: left*"])
     for kind, count in {"application": 1, "session": 2}.items():
         seen = {file.read_text() for file in pytester.path.glob(f"base/*.{kind}")}
         assert len(seen) == count, kind
