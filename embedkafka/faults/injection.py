@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 from embedkafka.faults.disk import Disk
 from embedkafka.faults.error_responses import can_fail
 from embedkafka.faults.names import parse_apis, parse_error
-from embedkafka.faults.request_faults import Fault, Predicate, RequestFaults, Frequency, Target
+from embedkafka.faults.request_faults import Fault, Frequency, Predicate, RequestFaults, Target
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
