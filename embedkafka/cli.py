@@ -148,6 +148,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Prints the paths of the jars, one per line.",
     )
     jars.add_argument(
+        "--package",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also find this module of Spark, such as spark-avro; may be repeated",
+    )
+    jars.add_argument(
         "--archive",
         action="store_true",
         help="also run a small Spark job and archive its classes in the cache (about 170 MB), so "
@@ -358,13 +365,15 @@ def _dump_log(parsed: argparse.Namespace) -> int:
 
 def _spark_jars(parsed: argparse.Namespace) -> int:
     from embedkafka.spark.connector.jars import require_connector
+    from embedkafka.spark.connector.packages import require_packages
 
-    for jar in require_connector().jars:
+    connector = require_connector().jars
+    for jar in (*connector, *require_packages(parsed.package, given=connector)):
         print(jar, flush=True)
     if parsed.archive:
         from embedkafka.cluster.spark_training import make_class_archive
 
-        make_class_archive()
+        make_class_archive(parsed.package)
     return 0
 
 

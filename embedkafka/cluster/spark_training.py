@@ -1,5 +1,6 @@
 """A small Spark job that uses what tests of Spark jobs use, to fill an archive of classes."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.embedded import EmbeddedKafka
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
 _SCHEMA = "id int, name string, amount double, at timestamp"
 
 
-def make_class_archive() -> None:
+def make_class_archive(packages: Sequence[str] = ()) -> None:
     """Runs the job in a session that archives its classes when it ends."""
-    with local_session(archive=NEW) as spark, EmbeddedKafka(brokers=1) as kafka:
+    with local_session(packages=packages, archive=NEW) as spark, EmbeddedKafka(brokers=1) as kafka:
         train(spark, kafka)
 
 

@@ -29,8 +29,9 @@ from embedkafka.spark.connector.installed import (
     release_numbers,
     require_installed_spark,
 )
-from embedkafka.spark.connector.jars import Connector, require_connector
+from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.connector.java import find_java, java_version
+from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def local_session(
     app_name: str = "embedkafka",
     *,
     jars: Sequence[str | Path] | None = None,
+    packages: Sequence[str] = (),
     config: Mapping[str, object] | None = None,
     archive: str | None = None,
     progress: Progress = print_progress,
@@ -90,6 +92,8 @@ def local_session(
     Args:
         app_name: Spark's name of the application.
         jars: the connector's jars; by default they are searched for, and downloaded if necessary.
+        packages: further modules of Spark, found like the connector: `spark-avro`,
+            `spark-protobuf`.
         config: Spark settings, which override ours; its Java options and class path are appended.
         archive: whether Java starts from an archive of Spark's classes, which the first session
             writes into the cache when it ends (about 170 MB): `auto`, `no`, or `new` to write it
@@ -98,7 +102,7 @@ def local_session(
 
     Raises:
         SparkNotFound: PySpark is not installed.
-        ConnectorNotFound: there is no connector for this Spark.
+        ConnectorNotFound: there is no connector or package for this Spark.
         SparkStartFailed: there is no suitable Java, or this process has a Spark JVM already.
     """
     spark = require_installed_spark()
@@ -107,10 +111,11 @@ def local_session(
     wish = require_wish(archive, os.environ)
     owner = Owner()
     connector = require_connector(jars, progress=progress)
+    further = require_packages(packages, given=connector.jars, progress=progress)
     with ExitStack() as running:
         directory = running.enter_context(_temporary_directory())
         running.enter_context(_no_artifacts_folder())
-        settings = _settings(app_name, connector, spark, directory, config or {})
+        settings = _settings(app_name, (*connector.jars, *further), spark, directory, config or {})
         classes = running.enter_context(
             session_archive(_launch(settings, spark), wish, progress=progress, environ=os.environ)
         )
@@ -135,14 +140,14 @@ def log_tail(log_file: str | Path, *, start: int = 0, lines: int = _LOG_TAIL_LIN
 
 def _settings(
     app_name: str,
-    connector: Connector,
+    jars: Sequence[Path],
     spark: InstalledSpark,
     directory: Path,
     config: Mapping[str, object],
 ) -> dict[str, str]:
     given = {key: str(value) for key, value in config.items()}
     temporary = shlex.join([f"-Djava.io.tmpdir={directory}", f"-Dderby.system.home={directory}"])
-    own_jars = [str(jar) for jar in connector.jars if jar.parent != spark.jars_dir]
+    own_jars = [str(jar) for jar in jars if jar.parent != spark.jars_dir]
     popular = [str(jar) for jar in _popular_jars(spark)]
     return {
         **_SETTINGS,
@@ -273,7 +278,11 @@ def _no_artifacts_folder() -> Iterator[None]:
 @contextmanager
 def _environment() -> Iterator[None]:
     """Sets what Spark reads only from the environment, while it starts."""
-    wanted = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    wanted = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LAUNCHER_OPTS": _JAVA_OPTIONS,  # for the JVM that only prints the command
+    }
     before = {name: os.environ.get(name) for name in wanted}
     for name, value in wanted.items():
         os.environ.setdefault(name, value)

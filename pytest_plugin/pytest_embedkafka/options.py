@@ -27,6 +27,7 @@ class Options:
     spark_master: str | None
     spark_remote: str | None
     spark_archive: str | None
+    spark_packages: list[str]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -96,6 +97,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="the seed of `explore`; one that it printed, such as 7/3, repeats what it found",
     )
     group.addoption(
+        "--spark-package",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further module of Spark for `spark`, such as spark-avro; may be repeated",
+    )
+    group.addoption(
         "--spark-archive",
         choices=_ARCHIVE,
         help="whether `spark` starts from an archive of its classes, about 170 MB in the cache, "
@@ -120,6 +128,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("spark_config", "as --spark-config, one per line", type="linelist")
     parser.addini("spark_leftovers", "as --spark-leftovers", default=_LEFTOVERS[0])
     parser.addini("explore_seed", "as --explore-seed", default="")
+    parser.addini("spark_package", "as --spark-package, one per line", type="linelist")
     parser.addini("spark_archive", "as --spark-archive", default="")
 
 
@@ -135,6 +144,7 @@ def read_options(config: pytest.Config) -> Options:
         spark_master=_text("spark_master", config),
         spark_remote=_text("spark_remote", config),
         spark_archive=_archive(config),
+        spark_packages=[*config.getini("spark_package"), *config.getoption("spark_package")],
     )
 
 

@@ -40,7 +40,11 @@ def open_session(
     from embedkafka.spark.session import local_session
 
     return local_session(
-        _NAME, config=options.spark_config, archive=options.spark_archive, progress=progress
+        _NAME,
+        packages=options.spark_packages,
+        config=options.spark_config,
+        archive=options.spark_archive,
+        progress=progress,
     )
 
 

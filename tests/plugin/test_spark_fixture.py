@@ -4,7 +4,9 @@ import os
 
 import pytest
 
+from embedkafka.spark.connector.jar_cache import cache_home
 from embedkafka.spark.connector.jars import require_connector
+from embedkafka.spark.connector.packages import require_packages
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -16,6 +18,13 @@ SPARKS_LEFTOVERS = {"artifacts", "spark-warehouse", "metastore_db", "derby.log"}
 def connector_jars() -> str:
     """Looked up before pytester moves the home directory, so no run has to download them."""
     return os.pathsep.join(str(jar) for jar in require_connector().jars)
+
+
+@pytest.fixture(scope="session")
+def users_cache() -> str:
+    """The cache with spark-avro in it."""
+    require_packages(["spark-avro"])
+    return str(cache_home(os.environ))
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +57,35 @@ def test_spark_and_kafka_work_together_and_leave_nothing(pytester: pytest.Pytest
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*embedkafka: starting Spark*"])
     assert SPARKS_LEFTOVERS.isdisjoint(path.name for path in pytester.path.iterdir())
+
+
+def test_avro_makes_a_round_trip_through_a_topic(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, users_cache: str
+) -> None:
+    monkeypatch.setenv("EMBEDKAFKA_CACHE", users_cache)
+    pytester.makepyfile(
+        """
+        import json
+        from pyspark.sql.avro.functions import from_avro, to_avro
+        from pyspark.sql.functions import struct
+
+        FIELDS = [{"name": "sku", "type": "string"}, {"name": "quantity", "type": "int"}]
+        SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": FIELDS})
+
+        def test_orders(kafka_topic, spark):
+            orders = spark.createDataFrame([("a", 2)], "sku string, quantity int")
+            value = to_avro(struct("sku", "quantity"), SCHEMA).alias("value")
+            kafka_topic.write(orders.select(value))
+            assert kafka_topic.read()[0].value == bytes([2, ord("a"), 4])
+
+            stream = spark.readStream.format("kafka").options(**kafka_topic.spark_options()).load()
+            parsed = stream.select(from_avro("value", SCHEMA).alias("order")).select("order.*")
+            writer = parsed.writeStream.format("memory").queryName("orders")
+            writer.trigger(availableNow=True).start().awaitTermination()
+            assert [tuple(row) for row in spark.table("orders").collect()] == [("a", 2)]
+        """
+    )
+    pytester.runpytest_subprocess("--spark-package", "spark-avro").assert_outcomes(passed=1)
 
 
 def test_each_worker_has_a_session_of_its_own(pytester: pytest.Pytester) -> None:

@@ -51,7 +51,7 @@ class JarCache:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                progress("waiting for another process that is downloading Spark's Kafka connector")
+                progress("waiting for another process that is downloading Spark's jars")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
@@ -97,7 +97,10 @@ class JarCache:
         return self.home / f"{self.key}.links" / f"{digest}.json"
 
 
-def jar_cache(spark: InstalledSpark, environ: Mapping[str, str]) -> JarCache:
-    """The cache for this Spark."""
+def jar_cache(
+    spark: InstalledSpark, environ: Mapping[str, str], *, package: str | None = None
+) -> JarCache:
+    """The cache of the connector for this Spark, or of another package."""
     home = cache_home(environ) / "spark-jars"
-    return JarCache(home=home, key=f"spark-{spark.release}_{spark.scala}")
+    part = f".{package}" if package else ""
+    return JarCache(home=home, key=f"spark-{spark.release}_{spark.scala}{part}")

@@ -1,4 +1,4 @@
-"""Downloads the connector with a tool that the user has: Maven, or the Ivy among Spark's jars.
+"""Downloads jars with a tool that the user has: Maven, or the Ivy among Spark's jars.
 
 Each tool gets a description file, written into a folder of the caller.
 """
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from embedkafka.spark.connector.artifacts import Artifact, connector_artifacts
 from embedkafka.spark.connector.installed import InstalledSpark
@@ -92,21 +92,23 @@ _REASON: Final = re.compile(r"^\s*(?:\[ERROR\] \S|:: \S+;|\S*Exception|Error)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The releases to download. Some repositories lack the token provider of a release."""
+    """The artifacts to request, each of a release; their poms bring the rest."""
 
-    scala: str
-    connector: str
-    token_provider: str
+    title: str
+    releases: tuple[tuple[Artifact, str], ...]
 
     def __str__(self) -> str:
-        if self.connector == self.token_provider:
-            return self.connector
-        return f"{self.connector} with token provider {self.token_provider}"
+        return self.title
 
-    def releases(self) -> list[tuple[Artifact, str]]:
-        """The artifacts to request; the connector's pom brings the rest."""
-        connector, token_provider = connector_artifacts(self.scala)[:2]
-        return [(connector, self.connector), (token_provider, self.token_provider)]
+    @classmethod
+    def connector(cls, scala: str, release: str, token_provider: str) -> Self:
+        """Some repositories lack the token provider of a release."""
+        artifacts = connector_artifacts(scala)[:2]
+        other = "" if token_provider == release else f" with token provider {token_provider}"
+        return cls(
+            title=f"{release}{other}",
+            releases=tuple(zip(artifacts, (release, token_provider), strict=True)),
+        )
 
 
 class DownloadFailed(Exception):
@@ -121,7 +123,7 @@ class DownloadFailed(Exception):
 
 
 class Downloader(Protocol):
-    """A tool that downloads a connector with its dependencies."""
+    """A tool that downloads artifacts with their dependencies."""
 
     @property
     def title(self) -> str:
@@ -189,7 +191,7 @@ def _describe(wanted: Wanted, template: str, dependency: str, exclusion: str) ->
         dependency.format(
             group=artifact.group, name=artifact.name, release=release, exclusions=exclusions
         )
-        for artifact, release in wanted.releases()
+        for artifact, release in wanted.releases
     ]
     return template.format(dependencies="\n".join(dependencies))
 

@@ -94,11 +94,6 @@ def user_stores(home: Path) -> list[JarStore]:
     ]
 
 
-def connector_releases(store: JarStore, scala: str) -> list[str]:
-    """The releases of the connector that a store holds."""
-    return list(store.jars(connector_artifact(scala)))
-
-
 def jar_sets(store: JarStore, release: str, scala: str) -> Iterator[tuple[Path, ...]]:
     """The connector of that release with its companions, once for each token provider.
 

@@ -38,23 +38,44 @@ def find_misfit(jars: Sequence[Path], spark: InstalledSpark, cache: JarCache) ->
         return Misfit(reason="; ".join(problems), artifact=connector)
     if not stand_ins(jars, spark):
         return None
+    own = _own_jars(jars, spark.scala)
+    unlinked = find_unlinked([jar for jar, _ in own], spark, cache)
+    if unlinked is None:
+        return None
+    releases = {release for _, release in own}
+    by_connector = unlinked.jar in (None, own[0][0].name) and not unlinked.by_token_provider
+    return Misfit(
+        reason=unlinked.reason,
+        artifact=connector if by_connector else connector_artifacts(spark.scala)[1].name,
+        fits_spark=releases.pop() if unlinked.jar and len(releases) == 1 else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlinked:
+    """Why jars do not link with Spark, and which of them; None if they cannot be read."""
+
+    reason: str
+    jar: str | None = None
+    by_token_provider: bool = False
+
+
+def find_unlinked(jars: Sequence[Path], spark: InstalledSpark, cache: JarCache) -> Unlinked | None:
+    """None if all that these jars need of Spark is in them or in Spark."""
     # Loaded only here: most machines have the exact release.
     from embedkafka.spark.connector.class_files import BadClassFile
     from embedkafka.spark.connector.linkage import find_missing_symbol
 
-    own = _own_jars(jars, spark.scala)
     try:
-        missing = find_missing_symbol([jar for jar, _ in own], spark, cache)
+        missing = find_missing_symbol(jars, spark, cache)
     except (OSError, zipfile.BadZipFile, BadClassFile) as error:
-        return Misfit(reason=f"cannot be checked: {error}", artifact=connector)
+        return Unlinked(reason=f"cannot be checked: {error}")
     if missing is None:
         return None
-    releases = {release for _, release in own}
-    by_connector = missing.jar == own[0][0].name and not missing.owner.startswith(_TOKEN_PROVIDER)
-    return Misfit(
+    return Unlinked(
         reason=f"{missing}, which {spark} lacks",
-        artifact=connector if by_connector else connector_artifacts(spark.scala)[1].name,
-        fits_spark=releases.pop() if len(releases) == 1 else None,
+        jar=missing.jar,
+        by_token_provider=missing.owner.startswith(_TOKEN_PROVIDER),
     )
 
 

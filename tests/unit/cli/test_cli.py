@@ -213,9 +213,9 @@ def test_settings_that_the_cluster_refuses_are_misuse(
 def test_spark_jars_prints_one_path_in_each_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from embedkafka.spark.connector import jars
+    from embedkafka.spark.connector import jars, search
 
-    found = jars.Connector(release="4.0.0", jars=(tmp_path / "a", tmp_path / "b"), found_in="x")
+    found = search.FoundJars(release="4.0.0", jars=(tmp_path / "a", tmp_path / "b"), found_in="x")
     monkeypatch.setattr(jars, "require_connector", lambda: found)
     assert cli.main(["spark-jars"]) == 0
     assert capsys.readouterr().out.split() == [str(tmp_path / "a"), str(tmp_path / "b")]
@@ -225,16 +225,17 @@ def test_spark_jars_also_makes_the_class_archive(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from embedkafka.cluster import spark_training
-    from embedkafka.spark.connector import jars
+    from embedkafka.spark.connector import jars, packages, search
 
-    found = jars.Connector(release="4.0.0", jars=(tmp_path / "a",), found_in="x")
+    found = search.FoundJars(release="4.0.0", jars=(tmp_path / "a",), found_in="x")
     made: list[str] = []
     monkeypatch.setattr(jars, "require_connector", lambda: found)
-    monkeypatch.setattr(spark_training, "make_class_archive", lambda: made.append("archive"))
+    monkeypatch.setattr(spark_training, "make_class_archive", made.extend)
     assert cli.main(["spark-jars"]) == 0
     assert made == []
-    assert cli.main(["spark-jars", "--archive"]) == 0
-    assert made == ["archive"]
+    monkeypatch.setattr(packages, "require_packages", lambda names, given: ())
+    assert cli.main(["spark-jars", "--archive", "--package", "spark-avro"]) == 0
+    assert made == ["spark-avro"]
 
 
 def test_help_needs_neither_pyspark_nor_a_client() -> None:

@@ -23,14 +23,15 @@ target = pathlib.Path(next(a for a in sys.argv if a.startswith("-DoutputDirector
 with open(here / "calls", "a") as calls:
     calls.write("call\\n")
 repository = here / "repository"
-wanted = re.findall(r"<artifactId>(spark-.*kafka.*)</artifactId>\\s*<version>(.*)</version>", pom)
+wanted = re.findall(r"<artifactId>(spark-.*_2.*)</artifactId>\\s*<version>(.*)</version>", pom)
 if not any(repository.glob("spark-*")):
     sys.exit("[ERROR] Could not transfer artifact org.apache.spark:x:pom:1: Connection refused")
 for name, release in wanted:
     if not (repository / f"{{name}}-{{release}}.jar").exists():
         sys.exit(f"[ERROR] Could not find artifact org.apache.spark:{{name}}:jar:{{release}}")
 target.mkdir()
-for name, release in [*wanted, ("kafka-clients", "{clients}"), ("commons-pool2", "{pool}")]:
+companions = [("kafka-clients", "{clients}"), ("commons-pool2", "{pool}")]
+for name, release in [*wanted, *(companions if "kafka" in wanted[0][0] else [])]:
     shutil.copy(repository / f"{{name}}-{{release}}.jar", target)
 """
 

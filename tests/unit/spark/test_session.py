@@ -10,7 +10,6 @@ import pytest
 
 from embedkafka.spark import session
 from embedkafka.spark.connector.installed import require_installed_spark
-from embedkafka.spark.connector.jars import Connector
 from tests.unit.spark.conftest import Machine
 
 START = """
@@ -30,12 +29,11 @@ def settings(machine: Machine, tmp_path: Path) -> Any:
     machine.fill_flat(tmp_path / "given", "4.0.0")
     own = machine.spark_jars / "commons-pool2-2.12.0.jar"
     jars = (tmp_path / "given" / "kafka-clients-3.9.0.jar", own)
-    connector = Connector(release="4.0.0", jars=jars, found_in="here")
     spark = require_installed_spark(machine.environ)
 
     def settings(**config: Any) -> Any:
         spelled = {key.replace("_", "."): value for key, value in config.items()}
-        return session._settings("app", connector, spark, tmp_path, spelled)
+        return session._settings("app", jars, spark, tmp_path, spelled)
 
     return settings
 

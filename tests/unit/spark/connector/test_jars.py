@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from embedkafka.spark.connector.installed import SparkNotFound, require_installed_spark
-from embedkafka.spark.connector.jars import Connector, ConnectorNotFound, require_connector
+from embedkafka.spark.connector.jars import ConnectorNotFound, require_connector
+from embedkafka.spark.connector.search import FoundJars
 from tests.unit.spark.conftest import Machine
 
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
@@ -26,7 +27,7 @@ class Find:
         self.machine = machine
         self.said: list[str] = []
 
-    def __call__(self, jars: Sequence[str | Path] | None = None, **environ: str) -> Connector:
+    def __call__(self, jars: Sequence[str | Path] | None = None, **environ: str) -> FoundJars:
         return require_connector(
             jars, progress=self.said.append, environ={**self.machine.environ, **environ}
         )
@@ -37,7 +38,7 @@ def find(machine: Machine) -> Find:
     return Find(machine)
 
 
-def names(connector: Connector) -> list[str]:
+def names(connector: FoundJars) -> list[str]:
     return [jar.name for jar in connector.jars]
 
 
