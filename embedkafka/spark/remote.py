@@ -19,6 +19,7 @@ from embedkafka.runtime.addresses import format_address, is_loopback
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.spark.connector.installed import require_installed_spark
 from embedkafka.spark.connector.jars import ConnectorNotFound, require_connector
+from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
 from embedkafka.spark.session import local_session
 
@@ -57,6 +58,7 @@ def cluster_session(
     app_name: str = "embedkafka",
     *,
     jars: Sequence[str | Path] | None = None,
+    packages: Sequence[str] = (),
     config: Mapping[str, object] | None = None,
     archive: str | None = None,
     progress: Progress = print_progress,
@@ -70,6 +72,7 @@ def cluster_session(
         master: `spark://host:port,...`, `yarn`, `k8s://host:port` or `local-cluster[N,cores,MB]`.
         app_name: Spark's name of the application.
         jars: as for `local_session`.
+        packages: as for `local_session`.
         config: Spark settings, which override ours.
         archive: as for `local_session`.
         progress: as for `local_session`.
@@ -81,15 +84,21 @@ def cluster_session(
     """
     driver = _driver_address(master)
     connector = require_connector(jars, progress=progress)
+    further = require_packages(packages, given=connector.jars, progress=progress)
     settings = {
         "spark.master": master,
-        "spark.jars": ",".join(map(str, connector.jars)),
+        "spark.jars": ",".join(map(str, (*connector.jars, *further))),
         "spark.driver.host": driver,
         "spark.driver.bindAddress": driver,
         **(config or {}),
     }
     opened = local_session(
-        app_name, jars=connector.jars, config=settings, archive=archive, progress=progress
+        app_name,
+        jars=connector.jars,
+        packages=packages,
+        config=settings,
+        archive=archive,
+        progress=progress,
     )
     with ExitStack() as running:
         session = _opened(running, opened, master)
@@ -139,6 +148,7 @@ def connect_server(
     *,
     master: str | None = None,
     jars: Sequence[str | Path] | None = None,
+    packages: Sequence[str] = (),
     config: Mapping[str, object] | None = None,
     archive: str | None = None,
     progress: Progress = print_progress,
@@ -152,6 +162,7 @@ def connect_server(
         app_name: Spark's name of the application.
         master: as for `cluster_session`; by default the server computes by itself.
         jars: as for `local_session`.
+        packages: as for `local_session`.
         config: Spark settings, which override ours.
         archive: as for `local_session`.
         progress: as for `local_session`.
@@ -164,7 +175,14 @@ def connect_server(
         raise ConfigError(f"{spark} brings no Spark Connect server; PySpark 4 does")
     settings = {**SERVER_SETTINGS, **(config or {})}
     start = local_session if master is None else partial(cluster_session, master)
-    with start(app_name, jars=jars, config=settings, archive=archive, progress=progress) as session:
+    with start(
+        app_name,
+        jars=jars,
+        packages=packages,
+        config=settings,
+        archive=archive,
+        progress=progress,
+    ) as session:
         yield server_address(session)
 
 

@@ -33,6 +33,7 @@ def open_session(
         return cluster_session(
             options.spark_master,
             _NAME,
+            packages=options.spark_packages,
             config=options.spark_config,
             archive=options.spark_archive,
             progress=progress,

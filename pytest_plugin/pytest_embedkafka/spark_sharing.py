@@ -91,6 +91,7 @@ class _Server:
             started = connect_server(
                 "pytest",
                 master=self._options.spark_master,
+                packages=self._options.spark_packages,
                 config=self._options.spark_config,
                 archive=self._options.spark_archive,
                 progress=self._progress,
