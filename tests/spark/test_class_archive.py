@@ -19,7 +19,7 @@ with local_session(config=logged) as spark:
     assert spark.range(3).count() == 3
 """
 FROM_ARCHIVE = "org.apache.spark.SparkContext source: shared objects file (top)"
-FROM_JAR = "org.apache.spark.SparkContext source: jar:file:"
+FROM_JAR = "org.apache.spark.SparkContext source: file:"
 
 
 @pytest.mark.timeout(800)  # three JVMs, one of which writes an archive

@@ -15,7 +15,7 @@ from embedkafka.spark.connector.misfits import Misfit, find_misfit, find_unlinke
 
 #: Modules that consist of one jar, with a class file of each. Spark has what they depend on.
 PACKAGES: Final[Mapping[str, str]] = {
-    "spark-avro": "org/apache/spark/sql/avro/AvroFileFormat.class",
+    "spark-avro": "org/apache/spark/sql/avro/AvroDataToCatalyst.class",
     "spark-protobuf": "org/apache/spark/sql/protobuf/ProtobufDataToCatalyst.class",
 }
 
