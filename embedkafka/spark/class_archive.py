@@ -36,6 +36,9 @@ _FIRST_JAVA: Final = (13,)
 _KEPT: Final = 3
 """How many archives stay: those used last. Each new environment and each upgrade adds one."""
 
+_WRITING_SECONDS: Final = 180
+"""Ten are enough on a machine that has nothing else to do."""
+
 _NAME: Final = re.compile(r"(?P<key>[0-9a-f]+)-(?P<size>\d+)-(?P<checksum>[0-9a-f]{8})\.jsa")
 _JVM_WARNING: Final = re.compile(r"\[warning\]\[cds[^]]*\] (?P<reason>.*)")
 _REMARKS_ON_CLASSES: Final = ("Skipping", "Pre JDK", "Preload")
@@ -184,14 +187,21 @@ class SessionArchive:
         if self._used and (reason := _find_reason(log_file)):
             self._progress(f"Java does not use the class archive {self._used}: {reason}")
 
-    def on_ending(self) -> bool:
-        """Whether the JVM is about to write the archive, for which it needs time."""
-        if self._draft and self._folder:
-            self._progress(
-                f"archiving Spark's classes in {self._folder.home} ({SIZE}), this once, so that "
-                f"sessions start quicker; {ENVIRONMENT_VARIABLE}=no prevents it"
-            )
-        return self._draft is not None
+    def on_ending(self, *, failed: bool, patience_seconds: int) -> int:
+        """How long to wait for the end of the JVM, which may be about to write the archive.
+
+        A session that failed, or that the user interrupts, has loaded few classes and is over.
+        """
+        if self._draft is None or self._folder is None:
+            return patience_seconds
+        if failed:
+            self._draft = None
+            return 0
+        self._progress(
+            f"archiving Spark's classes in {self._folder.home} ({SIZE}), this once, so that "
+            f"sessions start quicker; {ENVIRONMENT_VARIABLE}=no prevents it"
+        )
+        return _WRITING_SECONDS
 
     def on_ended(self, exit_code: int | None, log_file: Path) -> None:
         if not self._draft or not self._folder:

@@ -69,7 +69,6 @@ _POPULAR_JARS: Final = (
 )
 
 _STOP_TIMEOUT_SECONDS: Final = 20
-_ARCHIVE_TIMEOUT_SECONDS: Final = 180
 _LOG_TAIL_LINES: Final = 20
 
 
@@ -197,14 +196,19 @@ def _running_jvm(
         raise SparkStartFailed(_explain_exit(spark, log_file)) from error
     process: subprocess.Popen[bytes] = gateway.proc
     owner = Owner()
+    failed = True
     try:
         classes.on_started(log_file)
         SparkContext._ensure_initialized(gateway=gateway)
         yield
+        failed = False
     finally:
         if owner.is_here:
             _end_gateway(gateway)
-            _end(process, _ARCHIVE_TIMEOUT_SECONDS if classes.on_ending() else None)
+            _end(
+                process,
+                classes.on_ending(failed=failed, patience_seconds=_STOP_TIMEOUT_SECONDS),
+            )
             classes.on_ended(process.returncode, log_file)
 
 
@@ -294,12 +298,12 @@ def _environment() -> Iterator[None]:
                 del os.environ[name]
 
 
-def _end(process: "subprocess.Popen[bytes]", timeout_seconds: int | None = None) -> None:
+def _end(process: "subprocess.Popen[bytes]", patience_seconds: int) -> None:
     """Closes the JVM's stdin, which ends it; kills it if it does not end, or on Ctrl-C."""
     if process.stdin:
         process.stdin.close()
     try:
-        process.wait(timeout_seconds or _STOP_TIMEOUT_SECONDS)
+        process.wait(patience_seconds)
     except subprocess.TimeoutExpired:
         pass
     finally:

@@ -131,16 +131,27 @@ def test_a_session_that_makes_an_archive_says_so_before_it_takes_its_time(
     launch: Launch, opened: Any, said: list[str]
 ) -> None:
     with opened(launch) as archive:
-        assert archive.on_ending()
+        assert archive.on_ending(failed=False, patience_seconds=20) > 20
     assert "archiving Spark's classes" in said[0]
     assert "EMBEDKAFKA_SPARK_ARCHIVE=no" in said[0]
+
+
+def test_a_session_that_failed_is_not_archived(
+    launch: Launch, opened: Any, said: list[str], archives: Path, tmp_path: Path
+) -> None:
+    with opened(launch) as archive:
+        path_in(archive, "ArchiveClassesAtExit").write_bytes(CONTENT)
+        assert archive.on_ending(failed=True, patience_seconds=20) == 0
+        archive.on_ended(0, tmp_path / "absent.log")
+    assert said == []
+    assert not list(archives.glob("*.jsa"))
 
 
 def test_one_of_several_sessions_makes_the_archive(launch: Launch, opened: Any) -> None:
     with opened(launch) as first, opened(launch) as second:
         assert "ArchiveClassesAtExit" in first.java_options
         assert second.java_options == ""
-        assert not second.on_ending()
+        assert second.on_ending(failed=False, patience_seconds=20) == 20
     with opened(launch) as third:
         assert "ArchiveClassesAtExit" in third.java_options
 
