@@ -53,6 +53,8 @@ class Clients:
         self.spark_options = {} if settings is None else settings.spark_options
         """What Spark's options need besides the brokers' addresses."""
         self._cluster = cluster
+        self._partition_counts: dict[str, int] = {}
+        self._sent_to: set[str] = set()  # by the present producer
         self._lock = ranked_lock("clients", LEAF_RANK)
         self._is_closed = False
         self._producer: Any = None  # Any: confluent-kafka ships no types, and is imported late
@@ -81,7 +83,7 @@ class Clients:
             record["partition"] = require_int("partition", partition, least=0)
         if timestamp_ms is not None:
             record["timestamp"] = require_int("timestamp_ms", timestamp_ms, least=0)
-        return self._send([record])[0]
+        return self._send(topic, [record])[0]
 
     def send_values(self, topic: str, values: Iterable[Bytes]) -> list[Message]:
         """Writes records that have only a value; all of them, or it raises."""
@@ -90,7 +92,7 @@ class Clients:
                 f'values must be a list such as ["a", "b"], got {values!r}; `send` takes one value'
             )
         encoded = [_encoded("value", value) for value in values]
-        return self._send({"topic": topic, "value": value} for value in encoded)
+        return self._send(topic, ({"topic": topic, "value": value} for value in encoded))
 
     def read(
         self,
@@ -140,6 +142,17 @@ class Clients:
         """
         with self._lock:
             self._producer = None
+            self._sent_to.clear()
+            self._partition_counts.clear()
+
+    def on_partitions(self, topic: str, count: int) -> None:
+        """The topic was made, or has grown: a producer that knows it by another count must go.
+
+        It would go on for minutes without new partitions, and with ones that are gone.
+        """
+        if topic in self._sent_to and self._partition_counts.get(topic) != count:
+            self.forget_producer()
+        self._partition_counts[topic] = count
 
     def start_over(self) -> None:
         """In a forked child: the lock may be held forever, and the producer has no threads."""
@@ -152,12 +165,13 @@ class Clients:
         self._is_closed = True
         self.forget_producer()
 
-    def _send(self, records: Iterable[Mapping[str, Any]]) -> list[Message]:
+    def _send(self, topic: str, records: Iterable[Mapping[str, Any]]) -> list[Message]:
         """Writes records given as arguments of the client's `produce`; all, or it raises."""
         self.require_open()
         import confluent_kafka
 
         producer = self._require_producer()
+        self._sent_to.add(topic)
         delivered: list[Message] = []
         errors: list[Any] = []
 

@@ -30,6 +30,7 @@ from embedkafka.cluster.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.names import parse_api, parse_error
+from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.arguments import require_int, require_number, require_text
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
@@ -191,8 +192,9 @@ class EmbeddedKafka:
             if self._clients is not None:
                 self._clients.close()
                 self._clients = None
-            if self._is_running:
-                close_producers([handle.address for handle in self._require_brokers().all()])
+            if self._resources is not None and self._resources.brokers is not None:
+                ports = [handle.last_port for handle in self._resources.brokers.all()]
+                close_producers([format_address(self._config.host, port) for port in ports])
             if self._resources is not None:
                 run_whole("ek-close", self._resources.close, hurry=self._hurry)
 
@@ -798,6 +800,7 @@ class EmbeddedKafka:
             config={} if config is None else config,
         )
         self._create({name: spec})
+        self._require_clients().on_partitions(name, partitions)
         return self._topic(name)
 
     def existing_topic(self, name: str) -> Topic:
@@ -870,8 +873,7 @@ class EmbeddedKafka:
         require_int("count", count, least=1)
         self._admin.create_partitions(topic, count)
         self._await_topics({topic: count})
-        if self._clients is not None:
-            self._clients.forget_producer()  # it remembers the old count
+        self._require_clients().on_partitions(topic, count)
 
     def delete_topic(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
         """Deletes a topic; returns when no broker knows it any more.
@@ -905,10 +907,12 @@ class EmbeddedKafka:
     # -- internals
 
     def _topic(self, name: str) -> Topic:
-        bootstrap_servers = self.bootstrap_servers
+        return Topic(name, self.bootstrap_servers, self._require_clients())
+
+    def _require_clients(self) -> Clients:
         if self._clients is None:
-            self._clients = Clients(bootstrap_servers, cluster=self)
-        return Topic(name, bootstrap_servers, self._clients)
+            self._clients = Clients(self.bootstrap_servers, cluster=self)
+        return self._clients
 
     def _client_waits(self) -> "ClientWaits":
         from embedkafka.cluster.client_waits import ClientWaits  # most clusters need none

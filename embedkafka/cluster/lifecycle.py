@@ -136,6 +136,11 @@ class BrokerLifecycle:
         """The `host:port` that clients connect to; raises while the broker is not running."""
         return self.require_broker().address
 
+    @property
+    def last_port(self) -> int:
+        """The port that it listens on, or listened on when it last ran."""
+        return self._last_port
+
     def require_broker(self) -> Broker:
         incarnation = self.incarnation
         if incarnation is None:

@@ -77,6 +77,7 @@ class ExternalKafka:
         )
         self._admin.create_topics([new])[name].result(_TIMEOUT_S)
         self._created.add(name)
+        self._clients.on_partitions(name, partitions)
         return self.existing_topic(name)
 
     def existing_topic(self, name: str) -> Topic:
@@ -123,7 +124,7 @@ class ExternalKafka:
         from confluent_kafka.cimpl import NewPartitions
 
         self._admin.create_partitions([NewPartitions(topic, count)])[topic].result(_TIMEOUT_S)
-        self._clients.forget_producer()  # it may go on for minutes without the new partitions
+        self._clients.on_partitions(topic, count)
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory for a test's own files, such as checkpoints; removed at the end."""

@@ -151,3 +151,20 @@ def produce_by_id(handle: BrokerHandle, topic_id: uuid.UUID) -> ErrorCode:
         client.close()
     assert topic.topic_id == topic_id
     return ErrorCode(topic.partition_responses[0].error_code)
+
+
+def test_a_topic_made_again_with_fewer_partitions_takes_records(kafka: EmbeddedKafka) -> None:
+    for partitions in (8, 1, 8, 1):
+        topic = kafka.topic("shrunk", partitions=partitions)
+        for key in range(8):
+            topic.send("value", key=str(key))
+        assert len(topic.read()) == 8
+        kafka.delete_topic("shrunk")
+
+
+def test_a_topic_from_the_configuration_grows_under_its_producer() -> None:
+    with EmbeddedKafka(topics={"configured": 1}) as kafka:
+        topic = kafka.existing_topic("configured")
+        topic.send("before")
+        kafka.add_partitions("configured", 4)
+        assert topic.send("x", partition=3).partition == 3
