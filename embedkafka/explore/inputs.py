@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from embedkafka.explore.plain_rows import plain_row
 from embedkafka.runtime.arguments import require_int, require_number
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
@@ -109,13 +110,7 @@ def _items(name: str, records: object, seed: int) -> list[object]:
             f"the records of {name} must be a list, a Path to JSON lines or a hypothesis strategy "
             f"for a list, got {records!r}"
         )
-    return [_plain(item) for item in records]
-
-
-def _plain(item: object) -> object:
-    """A row of Spark as a mapping, anything else as it is."""
-    as_dict = getattr(item, "asDict", None)
-    return item if as_dict is None else as_dict(recursive=True)
+    return [plain_row(item) for item in records]
 
 
 def _is_strategy(records: object) -> bool:

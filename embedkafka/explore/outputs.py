@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from embedkafka.explore.options import Options
+from embedkafka.explore.plain_rows import plain_row
 from embedkafka.explore.verdict import Items, canonical
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
@@ -98,7 +99,7 @@ class Rows:
             return dict(found)
         if isinstance(found, str | bytes) or not isinstance(found, Iterable):
             raise ConfigError(f"an output must give rows or a mapping, got {found!r}")
-        return [_as_value(row) for row in found]
+        return [plain_row(row) for row in found]
 
     def items(self, found: Mapping[object, object] | Sequence[object]) -> Items:
         if isinstance(found, Mapping):
@@ -215,12 +216,6 @@ def _require_output(name: str, output: Any) -> Output:
         f"the output {name} must be one of latest_by_key(), all_records(), table(), files(), or a "
         f"function of the session, got {output!r}"
     )
-
-
-def _as_value(row: Any) -> object:
-    """A row of Spark as a mapping, anything else as it is. Any: PySpark is optional."""
-    as_dict = getattr(row, "asDict", None)
-    return row if as_dict is None else as_dict(recursive=True)
 
 
 def _key(key: str | bytes | None) -> str:
