@@ -14,6 +14,11 @@ from embedkafka.runtime.values import dataclass, field, replace
 _BOOTSTRAP: Final = "kafka.bootstrap.servers"
 
 
+def _at_once() -> dict[str, str]:
+    """Spark's own default, which `trigger()` does not accept as no argument."""
+    return {"processingTime": "0 seconds"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Names and options that differ between a test and production.
@@ -27,7 +32,7 @@ class Options:
         bootstrap_servers: the brokers, `host:port,...`.
         directory: holds checkpoints and files.
         topics: the name in Kafka of each topic that has another name in the job.
-        trigger: the arguments of `DataStreamWriter.trigger`.
+        trigger: the arguments of `DataStreamWriter.trigger`; by default batches follow each other.
         source: more options of the `kafka` source, such as `maxOffsetsPerTrigger`.
         suffix: is appended to the names of tables in memory.
     """
@@ -35,7 +40,7 @@ class Options:
     bootstrap_servers: str
     directory: str
     topics: Mapping[str, str] = field(default_factory=dict)
-    trigger: Mapping[str, Any] = field(default_factory=dict)  # Any: one argument of several types
+    trigger: Mapping[str, Any] = field(default_factory=_at_once)  # Any: one argument of many types
     source: Mapping[str, str] = field(default_factory=dict)
     suffix: str = ""
 

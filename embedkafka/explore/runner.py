@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _REPLICAS: Final = 3
 _KEEP_FOREVER: Final = {"retention.ms": -1}
 """Records carry their event times, which may be long ago."""
-_AT_ONCE: Final = {"processingTime": "0 seconds"}
 _PROMPT: Final = {"kafka.fetch.max.wait.ms": "10"}
 """Spark asks for a partition's ends behind a fetch that waits for more records: half a second of
 every batch by default."""
@@ -154,7 +153,6 @@ class Runner:
             bootstrap_servers=self._kafka.bootstrap_servers,
             directory=self._kafka.scratch_dir(),
             topics={name: topic.name for name, topic in topics.items()},
-            trigger=_AT_ONCE,
             source={**_PROMPT, **(_IMPATIENT if _moves_leaders(schedule) else {})},
             suffix=f"_{self._names.getrandbits(32):08x}",
         )

@@ -107,6 +107,7 @@ def test_options_name_topics_checkpoints_tables_and_files() -> None:
     }
     assert options.sink("orders")["checkpointLocation"] == options.checkpoint("orders")
     assert options.limited(3).read("orders")["maxOffsetsPerTrigger"] == "3"
+    assert options.trigger == {"processingTime": "0 seconds"}  # `trigger()` refuses no argument
     assert OPTIONS.table("seen") == "seen_1"
     assert OPTIONS.topic("orders") == "orders"
     with pytest.raises(ConfigError, match=r"'prices'.*there are orders"):
