@@ -2,8 +2,8 @@
 
 Between two batches a query is held, so that a batch takes exactly what the schedule has sent and
 no part of what it is sending. Spark plans each batch under one lock of the query; holding it holds
-the query. A query without such a lock, one of Spark Connect, is stopped instead and started again
-for the next batch.
+the query. A query that has ended by itself, with `availableNow`, is started again for the next
+batch.
 
 Owner: the thread that explores. A lock of the JVM belongs to the thread that took it, and each of
 our threads is one there.
@@ -31,7 +31,7 @@ class Driver:
         self._spark = spark
         self._job = job
         self._timeout_s = timeout_s
-        self._queries: list[Any] = []  # Any: queries of PySpark or of Spark Connect
+        self._queries: list[Any] = []  # Any: their locks are untyped in py4j
         self._held: dict[int, Any] = {}  # the lock of each held query, by its place in `_queries`
 
     def take(self, options: Options) -> None:
@@ -92,21 +92,15 @@ class Driver:
             raise JobFailed(error) from error
 
     def _hold(self, place: int, query: Any) -> None:
-        """Keeps a query that runs and can be held from planning its next batch."""
-        lock = _planning_lock(query)
-        if lock is not None and query.isActive:
+        """Keeps a query that runs from planning its next batch."""
+        if query.isActive:
+            lock = query._jsq.streamingQuery().awaitProgressLock()
             lock.lock()
             self._held[place] = lock
 
     def _release(self, place: int) -> None:
         if place in self._held:
             self._held.pop(place).unlock()
-
-
-def _planning_lock(query: Any) -> Any:
-    """The lock under which Spark plans the query's batches; None for a query of Spark Connect."""
-    wrapper = getattr(query, "_jsq", None)
-    return None if wrapper is None else wrapper.streamingQuery().awaitProgressLock()
 
 
 def _listed(started: Any) -> list[Any]:
@@ -118,4 +112,6 @@ def _listed(started: Any) -> list[Any]:
             raise ConfigError(
                 f"job must return its StreamingQuery or a list of them, and returned {query!r}"
             )
+        if not hasattr(query, "_jsq"):
+            raise ConfigError("explore needs a session in this process, and not of Spark Connect")
     return queries

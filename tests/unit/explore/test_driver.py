@@ -16,11 +16,11 @@ OPTIONS = Options(bootstrap_servers="localhost:9092", directory="/data")
 class FakeQuery:
     """A query as PySpark shows it, down to the lock of its JVM; a name is its id."""
 
-    def __init__(self, name: str, *, has_lock: bool = True) -> None:
+    def __init__(self, name: str, *, is_local: bool = True) -> None:
         self.id = name
         self.isActive = True
         self.is_held = False
-        if has_lock:
+        if is_local:
             self._jsq = self
 
     def streamingQuery(self) -> "FakeQuery":
@@ -120,16 +120,23 @@ def test_a_stopped_job_starts_again_with_the_next_batch(drained: list[str]) -> N
     assert session.starts == 2
 
 
-def test_a_query_without_a_lock_is_stopped_after_each_batch(drained: list[str]) -> None:
-    query = FakeQuery("a", has_lock=False)
+def test_a_query_that_ends_by_itself_is_started_for_each_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    query = FakeQuery("a")
     session = FakeSession(query)
     driver = session.driver()
+    monkeypatch.setattr(module, "drain", lambda query, *, timeout_s: query.stop())
 
     driver.take(OPTIONS)
-    assert not query.isActive
     driver.take(OPTIONS)
 
     assert session.starts == 2
+
+
+def test_a_query_of_spark_connect_is_refused(drained: list[str]) -> None:
+    with pytest.raises(ConfigError, match="not of Spark Connect"):
+        FakeSession(FakeQuery("a", is_local=False)).driver().take(OPTIONS)
 
 
 def test_queries_that_the_job_does_not_return_are_driven_too(drained: list[str]) -> None:
