@@ -6,7 +6,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
@@ -16,7 +16,11 @@ from pyspark.sql import functions as F
 from benchmarks.audit import COLUMNS, measure
 from embedkafka import ConfigError, EmbeddedKafka, InvalidArgument, Topic
 from embedkafka.spark.delivery.audit import NothingToAudit, assert_delivered, audit
+from embedkafka.spark.delivery.offsets import offset_ranges
 from embedkafka.spark.delivery.result import AuditedRecord, Delivery, Example, Kind
+
+CONNECT = cast(SparkSession, object())
+"""Has no JVM here, like a session of Spark Connect."""
 
 Pair = tuple[str | None, str | None]
 
@@ -137,8 +141,11 @@ def test_an_aborted_transaction_is_not_there_unless_asked_for(
 
     committed = audit(source, sink)
     uncommitted = audit(source, sink, isolation="read_uncommitted")
+    options = sink.spark_options(**{"kafka.isolation.level": "read_committed"})
+    asked = [offset_ranges(session, options, sink.name) for session in (spark, CONNECT)]
     producer.abort_transaction(30)
 
+    assert asked[0] == asked[1]
     assert committed.ok
     assert committed.sink_records == 2
     assert [each.end for each in committed.partitions if each.side == "sink"] == [0, 6, 0]
@@ -152,7 +159,7 @@ def test_a_transform_says_what_the_sink_should_hold(
     for number in range(4):
         source.send_json({"id": number, "sku": "a", "quantity": number}, partition=number % 2)
     for number, total in enumerate((0, 3, 66, 9)):
-        sink.send_json({"total": total, "id": number})
+        sink.send_json({"total": total, "id": number}, partition=1)
 
     def priced(orders: DataFrame) -> DataFrame:
         order = F.from_json(F.col("value").cast("string"), "id int, quantity int")
@@ -175,11 +182,12 @@ def test_a_transform_says_what_the_sink_should_hold(
         kind=Kind.ALTERED,
         key="2",
         source=AuditedRecord(topic=source.name, partition=0, offset=1, value="6"),
-        sink=AuditedRecord(topic=sink.name, partition=example.sink.partition, offset=2, value="66"),
+        sink=AuditedRecord(topic=sink.name, partition=1, offset=2, value="66"),
     )
     assert faults(by_function) == {"altered": 1}
     assert by_function.judged is None
     assert by_function.examples[0].key == "2"
+    assert by_function.examples[0].sink.value == "2, 66"
 
 
 def test_records_that_come_after_the_call_are_not_read(

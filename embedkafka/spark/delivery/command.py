@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.properties import parse_properties
-from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.delivery.audit import audit
 from embedkafka.spark.delivery.result import Delivery
+from embedkafka.spark.remote import cluster_session
 from embedkafka.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -77,25 +77,23 @@ def client_options(file: Path | None) -> dict[str, str]:
 @contextmanager
 def audit_session(master: str, config: Mapping[str, str]) -> "Iterator[SparkSession]":
     """A local session, or one on a cluster; under `spark-submit` the one that it prepared."""
-    if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        settings = {"spark.master": master, **_FOR_VOLUME, **config}
-        with local_session(_APP_NAME, config=settings) as session:
-            yield session
-        return
-    from pyspark.sql import SparkSession
+    settings = {**_FOR_VOLUME, **config}
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        from pyspark.sql import SparkSession
 
-    builder: Any = SparkSession.builder  # its type is a property object to the checker
-    builder = builder.appName(_APP_NAME)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        jars = ",".join(str(jar) for jar in require_connector().jars)
-        builder = builder.master(master).config("spark.jars", jars)
-    for name, text in config.items():
-        builder = builder.config(name, text)
-    session = builder.getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
+        session = SparkSession.builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            session.stop()
+    elif is_local(master):
+        local = {"spark.master": master, **settings}
+        # A machine that runs one audit does not want Spark's classes in its cache.
+        with local_session(_APP_NAME, config=local, archive="no") as session:
+            yield session
+    else:
+        with cluster_session(master, _APP_NAME, config=settings) as session:
+            yield session
 
 
 def is_local(master: str) -> bool:

@@ -69,29 +69,23 @@ class Look:
         from pyspark.sql import functions as F
 
         key, value = selected(records, self.key), selected(records, self.value)
-        has_key = key.isNotNull()
         topic = F.lit(0)
         if name_topics:
             topic = F.col("topic") if self.has_topics(records) else F.lit(self.origin.name)
         shown = {"shown_key": key, "shown_value": value} if with_text else {}
         return records.select(
             F.lit(self.side).alias("side"),
-            has_key.alias("keyed"),
-            value.isNotNull().alias("valued"),
+            _has_any(key).alias("keyed"),
+            _has_any(value).alias("valued"),
             # Records without a key are spread by their value: otherwise one task gets them all.
-            F.when(has_key, F.xxhash64(key))
-            .otherwise(F.xxhash64(F.lit("no key"), value))
-            .alias("key_hash"),
-            F.xxhash64(F.lit(1), key).alias("key_hash_2"),
-            F.xxhash64(value).alias("value_hash"),
-            F.xxhash64(F.lit(1), value).alias("value_hash_2"),
+            F.when(_has_any(key), _hash(1, key)).otherwise(_hash(3, value)).alias("key_hash"),
+            _hash(2, key).alias("key_hash_2"),
+            _hash(1, value).alias("value_hash"),
+            _hash(2, value).alias("value_hash_2"),
             topic.alias("topic"),
             _number(records, "partition", "int"),
             _number(records, "offset", "bigint"),
-            *(
-                F.substring(column.cast("string"), 1, LONGEST_TEXT + 1).alias(name)
-                for name, column in shown.items()
-            ),
+            *(_text(parts).alias(name) for name, parts in shown.items()),
         )
 
     def has_topics(self, records: "DataFrame") -> bool:
@@ -99,25 +93,15 @@ class Look:
         return not self.origin.is_topic and "topic" in records.columns
 
 
-def selected(records: "DataFrame", selector: Selector) -> "Column":
-    """What a selector names, as text or bytes; structs, arrays and maps as JSON."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
+def selected(records: "DataFrame", selector: Selector) -> "list[Column]":
+    """What a selector names, as bytes: text as UTF-8; structs, arrays and maps as JSON."""
     if isinstance(selector, str):
-        column = _named(records, selector)
+        chosen = [_named(records, selector)]
     elif callable(selector):
-        column = selector(records)
+        chosen = [selector(records)]
     else:
-        fields = {name: _named(records, name) for name in selector}
-        some = F.coalesce(*(field.cast("string") for field in fields.values())).isNotNull()
-        column = F.when(some, F.struct(*(field.alias(name) for name, field in fields.items())))
-    data_type = records.select(column.alias("selected")).schema["selected"].dataType
-    if isinstance(data_type, T.StringType | T.BinaryType):
-        return column
-    if isinstance(data_type, T.StructType | T.ArrayType | T.MapType):
-        return F.to_json(column, {"ignoreNullFields": "false"})
-    return column.cast("string")
+        chosen = [_named(records, name) for name in selector]
+    return [_bytes(records, column) for column in chosen]
 
 
 def describe(selector: Selector) -> str:
@@ -141,6 +125,43 @@ def _named(records: "DataFrame", name: str) -> "Column":
         return F.col(f"`{name}`")
     path = name if name.startswith("$") else f"$.{name}"
     return F.get_json_object(F.col("value").cast("string"), path)
+
+
+def _bytes(records: "DataFrame", column: "Column") -> "Column":
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    data_type = records.select(column.alias("selected")).schema["selected"].dataType
+    if isinstance(data_type, T.BinaryType):
+        return column
+    if isinstance(data_type, T.StructType | T.ArrayType | T.MapType):
+        column = F.to_json(column, {"ignoreNullFields": "false"})
+    return column.cast("string").cast("binary")
+
+
+def _hash(seed: int, parts: "Sequence[Column]") -> "Column":
+    """A hash of 64 bits. Spark's skips nulls: without the flags, (null, x) would be (x, null)."""
+    from pyspark.sql import functions as F
+
+    flagged = [column for part in parts for column in (part.isNull(), part)]
+    return F.xxhash64(F.lit(seed), *flagged)
+
+
+def _has_any(parts: "Sequence[Column]") -> "Column":
+    from pyspark.sql import functions as F
+
+    return F.coalesce(*parts).isNotNull()
+
+
+def _text(parts: "Sequence[Column]") -> "Column":
+    """The start of it, for a reader."""
+    from pyspark.sql import functions as F
+
+    if len(parts) == 1:
+        whole = parts[0].cast("string")
+    else:
+        whole = F.concat_ws(", ", *(F.coalesce(p.cast("string"), F.lit("null")) for p in parts))
+    return F.substring(whole, 1, LONGEST_TEXT + 1)
 
 
 def _number(records: "DataFrame", name: str, data_type: str) -> "Column":

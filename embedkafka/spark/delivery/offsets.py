@@ -1,6 +1,7 @@
-"""Offsets of a topic at one moment, asked with the Java client of Spark's driver.
+"""Offsets of a topic at one moment.
 
-That client takes the same settings as the connector, security included.
+The Java client of Spark's driver is asked: it takes every setting that the connector takes. Under
+Spark Connect the driver is elsewhere, and librdkafka is asked with the settings that it has too.
 """
 
 import difflib
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "kafka."
 _TIMEOUTS: Final = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
+_TIMEOUT_S: Final = 30
+_SECURITY: Final = ("sasl.", "ssl.", "security.")
 _NAMES_SHOWN: Final = 5
 
 
@@ -32,75 +35,110 @@ def offset_ranges(
     """What each partition holds now. With read_committed, `end` is the last stable offset.
 
     Raises:
-        ConfigError: there is no such topic, or the session cannot ask.
+        ConfigError: there is no such topic, or the session has no connector.
         EmbedKafkaError: the brokers do not answer.
     """
-    from py4j.protocol import Py4JJavaError
-
-    jvm = _require_java_client(spark)
-    settings = jvm.java.util.HashMap()
-    own = {
+    settings = {
         key.removeprefix(_PREFIX): value
         for key, value in options.items()
         if key.startswith(_PREFIX)
     }
-    for name, value in {**_TIMEOUTS, **own}.items():
-        settings.put(name, value)
-    servers = own.get("bootstrap.servers", "")
-    try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
-        try:
-            return _ask(jvm, admin, topic, committed=own.get("isolation.level") == "read_committed")
-        finally:
-            admin.close()
-    except Py4JJavaError as error:
-        raise EmbedKafkaError(f"cannot ask {servers} for {topic}: {_root(error)}") from error
-
-
-def _ask(jvm: Any, admin: Any, topic: str, *, committed: bool) -> dict[int, OffsetRange]:
-    """Any: Java objects."""
-    names = set(admin.listTopics().names().get())
-    if topic not in names:
-        raise ConfigError(no_such_topic(topic, names))
-    described = admin.describeTopics(jvm.java.util.Collections.singletonList(topic))
-    partitions = [
-        info.partition() for info in described.allTopicNames().get().get(topic).partitions()
-    ]
-    levels = jvm.org.apache.kafka.common.IsolationLevel
-    level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
-    admin_package = jvm.org.apache.kafka.clients.admin
-    at = {
-        number: jvm.org.apache.kafka.common.TopicPartition(topic, number) for number in partitions
-    }
-
-    def ask(which: Any) -> dict[int, int]:
-        specs = jvm.java.util.HashMap()
-        for partition in at.values():
-            specs.put(partition, which)
-        found = admin.listOffsets(specs, admin_package.ListOffsetsOptions(level)).all().get()
-        return {number: found.get(partition).offset() for number, partition in at.items()}
-
-    starts = ask(admin_package.OffsetSpec.earliest())
-    ends = ask(admin_package.OffsetSpec.latest())
-    return {number: OffsetRange(start=starts[number], end=ends[number]) for number in partitions}
-
-
-def _require_java_client(spark: "SparkSession") -> Any:
-    """The gateway to the driver's JVM. Any: py4j makes its attributes as they are used."""
-    from py4j.java_gateway import JavaPackage
-
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
-        raise ConfigError(
-            "Spark Connect cannot ask Kafka for offsets: pass DataFrames of the kafka source "
-            "instead of topics"
-        )
-    if isinstance(jvm.org.apache.kafka.clients.admin.AdminClient, JavaPackage):
+        return _ask_librdkafka(settings, topic)
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return _ask_java(jvm, settings, topic)
+    except Py4JJavaError as error:
+        raise _no_answer(settings, topic, _root(error)) from error
+
+
+def _ask_java(jvm: Any, settings: Mapping[str, str], topic: str) -> dict[int, OffsetRange]:
+    """Any: py4j makes the attributes of a JVM as they are used."""
+    from py4j.java_gateway import JavaPackage
+
+    package = jvm.org.apache.kafka.clients.admin
+    if isinstance(package.AdminClient, JavaPackage):
         raise ConfigError(
             "this Spark session has no Kafka connector: add the jars that `embedkafka spark-jars` "
             "prints, for instance as spark.jars"
         )
-    return jvm
+    given = jvm.java.util.HashMap()
+    for name, value in {**_TIMEOUTS, **settings}.items():
+        given.put(name, value)
+    admin = package.AdminClient.create(given)
+    try:
+        names = set(admin.listTopics().names().get())
+        if topic not in names:
+            raise ConfigError(no_such_topic(topic, names))
+        described = admin.describeTopics(jvm.java.util.Collections.singletonList(topic))
+        found = described.allTopicNames().get().get(topic).partitions()
+        level = getattr(jvm.org.apache.kafka.common.IsolationLevel, _isolation(settings).upper())
+        partitions = {
+            info.partition(): jvm.org.apache.kafka.common.TopicPartition(topic, info.partition())
+            for info in found
+        }
+
+        def ask(which: Any) -> dict[int, int]:
+            specs = jvm.java.util.HashMap()
+            for partition in partitions.values():
+                specs.put(partition, which)
+            answer = admin.listOffsets(specs, package.ListOffsetsOptions(level)).all().get()
+            return {number: answer.get(each).offset() for number, each in partitions.items()}
+
+        return _ranges(ask(package.OffsetSpec.earliest()), ask(package.OffsetSpec.latest()))
+    finally:
+        admin.close()
+
+
+def _ask_librdkafka(settings: Mapping[str, str], topic: str) -> dict[int, OffsetRange]:
+    import confluent_kafka
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    from embedkafka.spark.client_settings import translate_properties
+
+    credentials = {name: value for name, value in settings.items() if name.startswith(_SECURITY)}
+    connection = translate_properties(credentials).librdkafka
+    servers = settings["bootstrap.servers"]
+    # Any: confluent-kafka has no types.
+    admin: Any = AdminClient({**connection, "bootstrap.servers": servers, "log_level": 2})
+    specs: Any = OffsetSpec
+    level = getattr(confluent_kafka.IsolationLevel, _isolation(settings).upper())
+    try:
+        topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+        if topic not in topics:
+            raise ConfigError(no_such_topic(topic, set(topics)))
+
+        def ask(which: Any) -> dict[int, int]:
+            futures = admin.list_offsets(
+                {
+                    confluent_kafka.TopicPartition(topic, number): which
+                    for number in topics[topic].partitions
+                },
+                isolation_level=level,
+                request_timeout=_TIMEOUT_S,
+            )
+            return {each.partition: future.result().offset for each, future in futures.items()}
+
+        return _ranges(ask(specs.earliest()), ask(specs.latest()))
+    except confluent_kafka.KafkaException as error:
+        raise _no_answer(settings, topic, str(error)) from error
+
+
+def _ranges(starts: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, OffsetRange]:
+    return {
+        number: OffsetRange(start=starts[number], end=ends[number]) for number in sorted(starts)
+    }
+
+
+def _isolation(settings: Mapping[str, str]) -> str:
+    return settings.get("isolation.level", "read_uncommitted")
+
+
+def _no_answer(settings: Mapping[str, str], topic: str, reason: str) -> EmbedKafkaError:
+    servers = settings.get("bootstrap.servers", "")
+    return EmbedKafkaError(f"cannot ask {servers} for the offsets of {topic}: {reason}")
 
 
 def no_such_topic(topic: str, names: set[str]) -> str:
