@@ -105,6 +105,20 @@ def test_the_topic_says_what_the_table_says(
     assert latest_by_key(customers) == table.rows
 
 
+def test_compaction_keeps_the_last_change_of_a_row(
+    kafka: EmbeddedKafka, topics: tuple[Topic, Topic], run: Callable[[], StreamingQuery]
+) -> None:
+    changes, customers = topics
+    table = Table(changes)
+    for city in ("London", "Turin", "Marylebone"):
+        table.put(**{**ADA, "city": city})
+    run()
+
+    kafka.compact(customers.name)
+
+    assert customers.read_json() == list(table.rows.values())
+
+
 def test_a_row_that_returns_is_there_again(spark: SparkSession) -> None:
     changes = [
         '{"op": "c", "before": null, "after": {"id": 1, "name": "Ada", "city": "London"}}',
