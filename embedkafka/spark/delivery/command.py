@@ -20,7 +20,7 @@ _APP_NAME: Final = "embedkafka audit"
 #: The local session is tuned for short tests; these undo it, because an audit may read for hours.
 _FOR_VOLUME: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseParallelGC",
-    "spark.sql.shuffle.partitions": "200",
+    "spark.sql.shuffle.partitions": "64",
 }
 _MOST_LINES: Final = 5
 
