@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.topic import Topic
     from embedkafka.faults.disk import Disk
     from embedkafka.faults.injection import Faults, RequestFilter
+    from embedkafka.faults.links import LinkFault
     from embedkafka.faults.request_faults import Fault
     from embedkafka.protocol.api_keys import ApiKey
     from embedkafka.protocol.errors import ErrorCode
@@ -58,6 +59,7 @@ _HOMES = {
     "Faults": "faults.injection",
     "Frozen": "runtime.clock",
     "InvalidArgument": "runtime.failures",
+    "LinkFault": "faults.links",
     "Mark": "cluster.request_log",
     "Message": "cluster.message",
     "PartitionStatus": "cluster.cluster_state",
@@ -89,6 +91,7 @@ __all__ = [
     "Faults",
     "Frozen",
     "InvalidArgument",
+    "LinkFault",
     "Mark",
     "Message",
     "PartitionStatus",

@@ -7,7 +7,7 @@ Not here: one broker's lifecycle (`lifecycle`), topics (`admin`), the public met
 
 import random
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -56,7 +56,6 @@ class Brokers:
         rng: random.Random,
     ) -> None:
         self.waiting = Waiting(self.describe)
-        self.network = Network()
         self._config = config
         self._directory = directory
         self.clock = clock
@@ -70,13 +69,18 @@ class Brokers:
         self.zk = KafkaZk(self.ensemble.observe(), clock)
         self.rng = self._continued(rng)
         self.request_log = RequestLog()
-        self._requests = RequestFaults(clock, failures, self.rng)
+        self._requests = RequestFaults(
+            clock, failures, self.rng, source_of=lambda request: self.network.source_of(request)
+        )
+        self.network = Network(links=self._requests.links)
+        self._requests.links.subscribe(self._on_links_changed)
         self._disks: dict[BrokerId, Disk] = {}
         self._ages = RecordAges()
         self._halting: list[threading.Thread] = []
         self.faults = Faults(
             self._requests,
             disk=self._disk,
+            disks=lambda: list(self._disks.values()),
             require_broker=lambda broker_id: self.require(broker_id).id,
         )
         self.state = ClusterState(self.zk, self.all, self.network, self.on_change)
@@ -184,7 +188,17 @@ class Brokers:
             end_thread(thread, self._failures, patience_s=3 * BUSY_S)
 
     def describe(self) -> str:
-        return describe_cluster(self.all(), self.state.find_controller())
+        cluster = describe_cluster(self.all(), self.state.find_controller())
+        return "\n".join([*self._unusual(), cluster])
+
+    def _unusual(self) -> Iterator[str]:
+        """What a test has done to the cluster's clock, network, links, requests and disks."""
+        if (clock := self.clock.describe()) is not None:
+            yield f"clock: {clock}"
+        if sides := self.network.sides:
+            yield f"network: {' | '.join(', '.join(map(str, sorted(side))) for side in sides)}"
+        for fault in self.faults.active:
+            yield f"fault: {fault}"
 
     # -- the network
 
@@ -205,6 +219,16 @@ class Brokers:
             self._link(handle)
         self.on_change()
 
+    def _on_links_changed(self) -> None:
+        self.network.on_links_changed()
+        for handle in self.running():  # followers fetch once more, and notice the link
+            incarnation = handle.incarnation
+            if incarnation is not None:
+                replicas = incarnation.broker.replicas
+                for view in replicas.hosted.views():
+                    replicas.waiters.on_append(view.topic_partition, high_watermark_advanced=False)
+        self.on_change()
+
     def _link(self, handle: BrokerLifecycle) -> None:
         incarnation = handle.incarnation
         if incarnation is None:
@@ -217,8 +241,6 @@ class Brokers:
     def bring_back(self) -> None:
         """Ends every fault: all brokers run, reach each other and have working disks."""
         self.faults.clear()
-        for disk in list(self._disks.values()):
-            disk.heal()
         self.heal()
         for handle in self.all():
             if handle.is_paused:
@@ -315,7 +337,11 @@ class Brokers:
         with self._lock:
             known = self._disks.get(broker_id)
             if known is None:
-                known = self._disks[broker_id] = Disk(lambda: self.log_dirs(broker_id))
+                known = self._disks[broker_id] = Disk(
+                    lambda: self.log_dirs(broker_id),
+                    self._files,
+                    is_running=lambda: self.require(broker_id).is_running,
+                )
             return known
 
     def _halt(self, broker: Broker) -> None:

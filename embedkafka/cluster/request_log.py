@@ -2,9 +2,8 @@
 
 Owner: `_seen`, a deque that any thread may append to and copy.
 Invariants: a request costs a few appends on the broker's thread; nothing is decoded until a test
-asks. At most `_REMEMBERED` requests and about `_MAX_BYTES` of their bodies are kept; a test that
-asks for more than is left is told so, because a request that is missing looks like one that never
-came.
+asks. At most `_REMEMBERED` requests and `_MAX_BYTES` of large ones are kept. Asking for more than
+is left raises, because a request that is missing looks like one that never came.
 Not here: making requests fail (`faults.request_faults`).
 """
 
@@ -14,7 +13,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from embedkafka.faults.contents import Contents, FindTopic, contents_of, errors_in
-from embedkafka.net.request_channel import Request
+from embedkafka.net.request_channel import Outline, Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ProtocolError
@@ -31,6 +30,8 @@ from embedkafka.server.broker import Handle
 
 _REMEMBERED: Final = 10_000
 _MAX_BYTES: Final = 16 * 1024 * 1024
+_SMALL_BYTES: Final = 1024
+"""Frames up to this are kept whatever the others hold."""
 _HEADER_BYTES: Final = 200
 """How much is left of a request whose body is dropped; a longer client id is not shown."""
 
@@ -41,25 +42,30 @@ class Mark(NamedTuple):
     number: int
 
 
-class _Entry:
-    """What is kept of one request."""
+class _Entry(NamedTuple):
+    """What is kept of one request. The broker's thread makes a plain tuple, which is quicker."""
 
-    __slots__ = ("answers", "broker", "find_topic", "frame", "is_whole", "number", "received_ms")
+    number: int
+    broker: BrokerId
+    received_ms: float
+    kept: list[Any]  # Any: the frame, and once it was answered, the answer's outline
+    find_topic: FindTopic
 
-    def __init__(
-        self, number: int, broker: BrokerId, request: Request, find_topic: FindTopic
-    ) -> None:
-        self.number = number
-        self.broker = broker
-        self.received_ms = request.received_ms
-        self.frame: memoryview | bytes = request.frame
-        self.is_whole = True
-        self.answers = request.keep_answer()
-        self.find_topic = find_topic
+    @property
+    def frame(self) -> memoryview | bytes:
+        frame: memoryview | bytes = self.kept[0]
+        return frame
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.frame, memoryview)
+
+    @property
+    def answers(self) -> list[Outline]:
+        return self.kept[1:]
 
     def drop_body(self) -> None:
-        self.frame = bytes(self.frame[:_HEADER_BYTES])
-        self.is_whole = False
+        self.kept[0] = bytes(self.frame[:_HEADER_BYTES])
 
 
 class SeenRequest:
@@ -159,9 +165,11 @@ class RequestLog:
     """The last requests on the brokers' client listeners."""
 
     def __init__(self) -> None:
-        self._seen: deque[_Entry] = deque(maxlen=_REMEMBERED)
+        self._seen: deque[tuple[int, BrokerId, float, list[Any], FindTopic]] = deque(
+            maxlen=_REMEMBERED
+        )
         self._numbers = count(1)
-        self._bytes = 0
+        self._bytes = 0  # of frames that are not small; many threads add, so it is not exact
 
     def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
         """`handle`, with every request to `broker` noted first."""
@@ -169,10 +177,13 @@ class RequestLog:
 
         def note_and_handle(request: Request) -> None:
             if not request.is_control_plane:
-                note(_Entry(next(numbers), broker, request, find_topic))
-                self._bytes += len(request.frame)
-                if self._bytes > _MAX_BYTES:
-                    self._drop_bodies()
+                frame = request.frame
+                request.kept = kept = [frame]
+                note((next(numbers), broker, request.received_ms, kept, find_topic))
+                if len(frame) > _SMALL_BYTES:
+                    self._bytes += len(frame)
+                    if self._bytes > _MAX_BYTES:
+                        self._drop_bodies()
             handle(request)
 
         return note_and_handle
@@ -188,7 +199,7 @@ class RequestLog:
 
         Raises `EmbedKafkaError` if requests that came after `since` are not kept any more.
         """
-        kept = list(self._seen.copy())
+        kept = self._entries()
         if since is not None:
             if len(kept) == _REMEMBERED and kept[0].number > since.number + 1:
                 raise EmbedKafkaError(
@@ -200,17 +211,20 @@ class RequestLog:
 
     def all(self) -> list[SeenRequest]:
         """The requests, oldest first."""
-        return [SeenRequest(entry) for entry in self._seen.copy()]
+        return [SeenRequest(entry) for entry in self._entries()]
+
+    def _entries(self) -> list[_Entry]:
+        return [_Entry(*seen) for seen in self._seen.copy()]
 
     def _drop_bodies(self) -> None:
-        """Drops the oldest bodies. The count is not exact, because many threads add to it."""
-        entries = list(self._seen.copy())
-        kept_bytes = 0
-        for entry in reversed(entries):
-            kept_bytes += len(entry.frame)
-            if kept_bytes > _MAX_BYTES // 2 and entry.is_whole:
+        """Drops the oldest bodies, until half of what is allowed is left."""
+        large = [entry for entry in self._entries() if len(entry.frame) > _SMALL_BYTES]
+        self._bytes = 0
+        for entry in reversed(large):
+            if self._bytes + len(entry.frame) <= _MAX_BYTES // 2:
+                self._bytes += len(entry.frame)
+            else:
                 entry.drop_body()
-        self._bytes = sum(len(entry.frame) for entry in entries)
 
 
 def _read_header(frame: memoryview | bytes) -> RequestHeader:

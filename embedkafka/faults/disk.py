@@ -8,14 +8,21 @@ A fault does not affect what was read before it, nor what the kernel sends strai
 
 import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from embedkafka.runtime.arguments import require_int
+from embedkafka.records.batch import read_batches
+from embedkafka.runtime.arguments import require_int, require_number, require_text
 from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.clock import REAL_TIME
+from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.files import LOCK_FILE, DirectoryLock, File, Files
+from embedkafka.runtime.locks import leaf_condition
+
+_LOG_SUFFIX: Final = ".log"
 
 
 class Disk:
@@ -25,9 +32,19 @@ class Disk:
     last one fails, the broker halts, as in Kafka.
     """
 
-    def __init__(self, directories: Callable[[], Sequence[Path]]) -> None:
+    def __init__(
+        self,
+        directories: Callable[[], Sequence[Path]],
+        files: Files,
+        *,
+        is_running: Callable[[], bool],
+    ) -> None:
         self._directories = directories
+        self._files = files
+        self._is_running = is_running
         self._faults: Mapping[Path, _Fault] = MappingProxyType({})
+        self._write_ms = 0.0
+        self._healed = leaf_condition("slow writes")
 
     def fill(self, directory: int | None = None) -> None:
         """Makes every write fail with "no space left on device".
@@ -62,14 +79,101 @@ class Disk:
         """
         self._break(directory, _Fault(errno.EROFS, _Access.CHANGE))
 
+    def slow(self, write_ms: float) -> None:
+        """Makes every write take longer. The broker's thread waits, as on a slow disk.
+
+        Args:
+            write_ms: the additional time of each write, in milliseconds of real time.
+        """
+        self._write_ms = require_number("write_ms", write_ms)
+
+    def flip_bit(self, topic: str, partition: int = 0, *, offset: int | None = None) -> None:
+        """Flips a bit in a stored batch, so that its checksum is wrong.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            offset: the offset of a record in the batch; by default the last record.
+
+        Raises:
+            InvalidArgument: the disk holds no such record.
+        """
+        path, batch = self._find_batch(topic, partition, offset)
+        self._files.unshare(path)  # a snapshot keeps what it has
+        file = self._files.open(path)
+        last = batch.position + batch.size - 1
+        (byte,) = file.read(last, 1)
+        file.write(bytes([byte ^ 1]), last)
+
+    def tear(self, topic: str, partition: int = 0) -> None:
+        """Leaves half of the last batch, as a write that a crash interrupted.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+
+        Raises:
+            InvalidArgument: the disk holds no record of it, or the broker is running.
+        """
+        if self._is_running():
+            raise InvalidArgument("a write is torn by a crash: kill the broker first")
+        path, batch = self._find_batch(topic, partition, None)
+        self._files.unshare(path)
+        self._files.open(path).truncate(batch.position + batch.size // 2)
+
     def heal(self) -> None:
-        """Makes the disk work again. The broker uses a failed directory after its next start."""
+        """Makes the disk work again. The broker uses a failed directory after its next start.
+
+        Flipped bits and torn batches stay.
+        """
         self._faults = MappingProxyType({})
+        with self._healed:
+            self._write_ms = 0.0
+            self._healed.notify_all()
 
     @property
     def has_faults(self) -> bool:
         """Whether any access would fail."""
         return bool(self._faults)
+
+    def describe(self) -> list[str]:
+        """The faults that are set, one line each."""
+        lines = [
+            f"disk: {directory.name}: {os.strerror(fault.code).lower()}"
+            for directory, fault in self._faults.items()
+        ]
+        if self._write_ms:
+            lines.append(f"disk: {self._directories()[0].name}: writes take {self._write_ms:g} ms")
+        return lines
+
+    def _find_batch(
+        self, topic: str, partition: int, offset: int | None
+    ) -> "tuple[Path, _StoredBatch]":
+        """The file and the place of the batch with a record, or of the last batch."""
+        name = f"{require_text('topic', topic)}-{require_int('partition', partition, least=0)}"
+        if offset is not None:
+            require_int("offset", offset, least=0)
+        found: tuple[Path, _StoredBatch] | None = None
+        for directory in self._directories():
+            if not self._files.exists(directory / name):
+                continue
+            for segment in sorted(self._files.names(directory / name)):
+                if segment.endswith(_LOG_SUFFIX):
+                    path = directory / name / segment
+                    for batch in _stored_batches(self._files.read(path)):
+                        if offset is None or batch.first_offset <= offset <= batch.last_offset:
+                            found = path, batch
+        if found is None:
+            what = "record" if offset is None else f"record {offset}"
+            raise InvalidArgument(f"this disk holds no {what} of {name}")
+        return found
+
+    def _slow_down(self) -> None:
+        """Waits as long as a write takes; ends early when the disk is healed."""
+        deadline_ms = REAL_TIME.monotonic_ms() + self._write_ms
+        with self._healed:
+            while self._write_ms and REAL_TIME.wait_until(self._healed, deadline_ms):
+                pass
 
     def _break(self, directory: int | None, fault: "_Fault") -> None:
         paths = self._directories()
@@ -84,6 +188,21 @@ class Disk:
         for directory, fault in self._faults.items():
             if access >= fault.first and path.is_relative_to(directory):
                 raise OSError(fault.code, os.strerror(fault.code), str(path))
+
+
+class _StoredBatch(NamedTuple):
+    first_offset: int
+    last_offset: int
+    position: int
+    size: int
+
+
+def _stored_batches(data: bytes) -> Iterator[_StoredBatch]:
+    """The complete batches in a segment file."""
+    position = 0
+    for batch in read_batches(data):
+        yield _StoredBatch(batch.base_offset, batch.last_offset, position, batch.size_in_bytes)
+        position += batch.size_in_bytes
 
 
 class _Access(IntEnum):
@@ -193,6 +312,8 @@ class _DiskFile:
         return self._file.read(position, size)
 
     def write(self, data: BytesLike, position: int) -> None:
+        if self._disk._write_ms:
+            self._disk._slow_down()
         try:
             self._disk._check(self._path, _Access.WRITE)
         except OSError as error:

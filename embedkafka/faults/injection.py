@@ -4,18 +4,28 @@ Not here: brokers and networks that fail as a whole; see `BrokerHandle` and
 `EmbeddedKafka.partition`.
 """
 
-from collections.abc import Callable
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Sequence
+from typing import Final, TypedDict, Unpack
 
 from embedkafka.faults.disk import Disk
 from embedkafka.faults.error_responses import can_fail
+from embedkafka.faults.links import CLIENTS, LinkFault, Speed
 from embedkafka.faults.names import parse_apis, parse_error
-from embedkafka.faults.request_faults import Fault, Frequency, Predicate, RequestFaults, Target
+from embedkafka.faults.request_faults import (
+    Fault,
+    Frequency,
+    Predicate,
+    RequestFaults,
+    Target,
+    can_throttle,
+)
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import BrokerId
+
+_MAX_INT: Final = 2**31 - 1
 
 
 class RequestFilter(TypedDict, total=False):
@@ -71,10 +81,12 @@ class Faults:
         requests: RequestFaults,
         *,
         disk: Callable[[BrokerId], Disk],
+        disks: Callable[[], Sequence[Disk]],
         require_broker: Callable[[int], BrokerId],
     ) -> None:
         self._requests = requests
         self._disk = disk
+        self._disks = disks
         self._require_broker = require_broker
 
     def error(
@@ -135,9 +147,112 @@ class Faults:
         target = self._target(parse_apis(api), where)
         return self._requests.disconnect(target, _frequency(where), handled=handled)
 
+    def throttle(self, api: ApiKey | str, ms: int, **where: Unpack[RequestFilter]) -> Fault:
+        """Handles the request, and asks the client in the answer to wait before its next one.
+
+        Args:
+            api: the API, such as "PRODUCE". With `"any"`, requests pass that cannot be throttled.
+            ms: the throttle time in the answer, in milliseconds.
+            **where: the requests to hit.
+
+        Raises:
+            InvalidArgument: also if responses of this API have no throttle time.
+        """
+        key = parse_apis(api)
+        require_int("ms", ms, least=0, most=_MAX_INT)
+        if key is not None and not can_throttle(key):
+            raise InvalidArgument(f"{key.name} responses have no throttle time: use `delay`")
+        return self._requests.throttle(self._target(key, where), ms, _frequency(where))
+
+    def break_reply(
+        self, api: ApiKey | str, *, after_bytes: int, **where: Unpack[RequestFilter]
+    ) -> Fault:
+        """Handles the request, sends the first bytes of the answer, and closes the connection.
+
+        Args:
+            api: the API, such as "FETCH".
+            after_bytes: how many bytes are sent after those that announce the length.
+            **where: the requests to hit.
+        """
+        require_int("after_bytes", after_bytes, least=0)
+        target = self._target(parse_apis(api), where)
+        return self._requests.break_reply(target, after_bytes, _frequency(where))
+
+    def slow_link(
+        self,
+        source: int | str,
+        target: int | None = None,
+        *,
+        latency_ms: float = 0,
+        jitter_ms: float = 0,
+        bytes_per_s: float | None = None,
+    ) -> LinkFault:
+        """Makes a link slow, in both directions.
+
+            kafka.faults.slow_link("clients", latency_ms=50, jitter_ms=20)
+            kafka.faults.slow_link(1, 2, latency_ms=100)  # also replication between them
+
+        Between brokers, `bytes_per_s` holds up requests; replication has Kafka's own throttle,
+        `leader.replication.throttled.rate`.
+
+        Args:
+            source: a broker's id, or `"clients"`.
+            target: a broker's id; all brokers by default.
+            latency_ms: the delay in each direction, in milliseconds of the cluster's clock.
+            jitter_ms: a random addition of at most this; the cluster's `seed` repeats it.
+            bytes_per_s: what all connections of the link share, in each direction.
+        """
+        if bytes_per_s is not None and require_number("bytes_per_s", bytes_per_s) == 0:
+            raise InvalidArgument("bytes_per_s must be more than 0: `stall_link` lets nothing pass")
+        speed = Speed(
+            latency_ms=require_number("latency_ms", latency_ms),
+            jitter_ms=require_number("jitter_ms", jitter_ms),
+            bytes_per_s=bytes_per_s,
+        )
+        if not str(speed):
+            raise InvalidArgument("say how slow: `latency_ms`, `jitter_ms` or `bytes_per_s`")
+        return self._requests.links.slow(*self._link(source, target), speed)
+
+    def cut_link(self, source: int | str, target: int | None = None) -> LinkFault:
+        """Cuts a link in one direction: connections from `source` break and are refused.
+
+        The other way they work. `EmbeddedKafka.partition` cuts both ways, and ZooKeeper too.
+
+        Args:
+            source: a broker's id, or `"clients"`.
+            target: a broker's id; all brokers by default.
+        """
+        return self._requests.links.cut(*self._link(source, target))
+
+    def stall_link(self, source: int | str, target: int | None = None) -> LinkFault:
+        """Lets a link swallow everything, while connections stay open on both ends.
+
+        Requests that were swallowed arrive when the fault is removed. Answers that the broker was
+        about to send when it was set still arrive.
+
+        Args:
+            source: a broker's id, or `"clients"`.
+            target: a broker's id; all brokers by default.
+        """
+        return self._requests.links.stall(*self._link(source, target))
+
+    @property
+    def active(self) -> list[str]:
+        """What is set now, one line for each fault."""
+        return [
+            *map(str, self._requests.active),
+            *map(str, self._requests.links.faults),
+            *(line for disk in self._disks() for line in disk.describe()),
+        ]
+
     def clear(self) -> None:
-        """Removes all request faults. `Disk.heal` ends those of a disk."""
+        """Ends all faults of requests, links and disks.
+
+        What a disk lost stays lost, and a broker that died of it stays dead.
+        """
         self._requests.clear()
+        for disk in self._disks():
+            disk.heal()
 
     def disk(self, broker_id: int) -> Disk:
         """The disk of a broker, to fill, break or write-protect it.
@@ -146,6 +261,17 @@ class Faults:
             broker_id: the broker's id; it need not be running.
         """
         return self._disk(self._require_broker(broker_id))
+
+    def _link(
+        self, source: int | str, target: int | None
+    ) -> tuple[BrokerId | str, BrokerId | None]:
+        if isinstance(source, str) and source != CLIENTS:
+            raise InvalidArgument(f"source must be a broker's id or {CLIENTS!r}, got {source!r}")
+        start = source if isinstance(source, str) else self._require_broker(source)
+        end = None if target is None else self._require_broker(target)
+        if start == end:
+            raise InvalidArgument(f"broker {end} has no link to itself")
+        return start, end
 
     def _target(self, api: ApiKey | None, where: RequestFilter) -> Target:
         for name in where:

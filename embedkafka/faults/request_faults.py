@@ -8,12 +8,14 @@ a whole (`network`, `session_link`, `pausable_clock`).
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
 from embedkafka.faults.contents import FindTopic, contents_of
+from embedkafka.faults.diverted import BrokenOff, OnReply, diverted, joined
 from embedkafka.faults.error_responses import can_fail, error_response
+from embedkafka.faults.links import Links
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
@@ -21,9 +23,11 @@ from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.headers import (
     RequestHeader,
     decode_request_header,
+    decode_response_header,
     encode_response_header,
 )
-from embedkafka.protocol.messages.registry import request_type
+from embedkafka.protocol.message import schema_of
+from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.arguments import require_int, require_number
 from embedkafka.runtime.clock import REAL_TIME, Clock
@@ -34,10 +38,10 @@ from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.values import dataclass
 
 Handle = Callable[[Request], None]
-Answer = Callable[[Iterable[Part]], None]
 Predicate = Callable[[object], object]
 """Looks at a decoded request."""
 
+_THROTTLE_TIME: Final = "throttle_time_ms"
 _NEVER: Final = random.Random(0)
 """For faults that leave nothing to chance."""
 
@@ -248,11 +252,23 @@ class Fault:
 class RequestFaults:
     """The request faults of one cluster."""
 
-    def __init__(self, clock: Clock, failures: Failures, rng: random.Random) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        failures: Failures,
+        rng: random.Random,
+        *,
+        source_of: Callable[[Request], BrokerId | None] = lambda request: None,
+    ) -> None:
+        """`source_of` finds the broker that sent a request; None is a client."""
         self._lock = ranked_lock("request faults", LEAF_RANK)
         self._faults: tuple[Fault, ...] = ()
         self._late = ThreadScheduler("ek-faults", clock, failures)
         self._rng = rng
+        self._source_of = source_of
+        self.links = Links(self._late, clock, rng)
+        self.links.subscribe(self._arm)
+        self._is_armed = False
 
     def refuse(self, target: Target, code: ErrorCode, frequency: Frequency) -> Fault:
         def act(meeting: Meeting) -> None:
@@ -278,7 +294,7 @@ class RequestFaults:
 
     def disconnect(self, target: Target, frequency: Frequency, *, handled: bool) -> Fault:
         def act(meeting: Meeting) -> None:
-            def hang_up(parts: Iterable[Part]) -> None:
+            def hang_up(parts: Sequence[Part]) -> None:
                 meeting.request.close_connection("a fault closes it")
 
             if handled:
@@ -288,22 +304,46 @@ class RequestFaults:
 
         return self._add("disconnect", target, act, frequency)
 
+    def throttle(self, target: Target, ms: int, frequency: Frequency) -> Fault:
+        def act(meeting: Meeting) -> None:
+            def reply(parts: Sequence[Part]) -> None:
+                meeting.request.reply(_throttled(meeting, parts, ms))
+
+            if can_throttle(meeting.api):
+                _handle(meeting, instead_of_reply=reply)
+            else:
+                meeting.handle(meeting.request)
+
+        return self._add(f"throttle {ms} ms", target, act, frequency)
+
+    def break_reply(self, target: Target, after_bytes: int, frequency: Frequency) -> Fault:
+        def act(meeting: Meeting) -> None:
+            def reply(parts: Sequence[Part]) -> None:
+                begun = joined(parts)[:after_bytes]
+                meeting.request.reply([begun, BrokenOff()])  # type: ignore[list-item]  # as a file
+
+            _handle(meeting, instead_of_reply=reply)
+
+        return self._add(f"break reply after {after_bytes} bytes", target, act, frequency)
+
     @property
     def active(self) -> list[Fault]:
         """The faults that may still hit."""
         return [fault for fault in self._faults if not fault.is_over]
 
     def clear(self) -> None:
-        """Removes all faults."""
+        """Removes all faults, those of links too."""
         with self._lock:
             self._faults = ()
+        self.links.clear()
+        self._arm()
 
     def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
         """`handle` with the faults in front, for the requests to `broker`."""
 
         def handle_or_fail(request: Request) -> None:
-            if self._faults:
-                self._meet(broker, request, handle, find_topic)
+            if self._is_armed:
+                self._cross(broker, request, handle, find_topic)
             else:
                 handle(request)
 
@@ -318,11 +358,28 @@ class RequestFaults:
             rng = random.Random(self._rng.getrandbits(64)) if frequency.probability < 1 else _NEVER
             fault = Fault(self, what, target, act, frequency, rng)
             self._faults = (*self._faults, fault)
+        self._arm()
         return fault
 
     def _remove(self, fault: Fault) -> None:
         with self._lock:
             self._faults = tuple(other for other in self._faults if other is not fault)
+        self._arm()
+
+    def _arm(self) -> None:
+        self._is_armed = bool(self._faults or self.links.faults)
+
+    def _cross(
+        self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
+    ) -> None:
+        """Takes a request over its link, and then to the faults of requests."""
+        fault = None
+        if self.links.faults:
+            fault = self.links.find(self._source_of(request), broker)
+        if fault is None:
+            self._meet(broker, request, handle, find_topic)
+        else:
+            fault._carry(request, lambda it: self._meet(broker, it, handle, find_topic))
 
     def _meet(
         self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
@@ -361,35 +418,11 @@ class RequestFaults:
         return None
 
 
-class _Diverted:
-    """`ReplyPort` of a request that is handled and whose reply is lost."""
-
-    def __init__(self, request: Request, instead_of_reply: Answer) -> None:
-        self._request = request
-        self._instead_of_reply = instead_of_reply
-        self.id = request.connection_id
-        self.listener = request.listener
-        self.is_control_plane = request.is_control_plane
-        self.client_address = request.client_address
-        self.principal = request.principal
-
-    def reply(self, parts: Iterable[Part]) -> None:
-        self._instead_of_reply(parts)
-
-    def no_reply(self) -> None:
-        self._request.no_reply()
-
-    def close_for(self, reason: str) -> None:
-        self._request.close_connection(reason)
+def _handle(meeting: Meeting, *, instead_of_reply: OnReply) -> None:
+    meeting.handle(diverted(meeting.request, instead_of_reply))
 
 
-def _handle(meeting: Meeting, *, instead_of_reply: Answer) -> None:
-    request = meeting.request
-    port = _Diverted(request, instead_of_reply)
-    meeting.handle(Request(request.frame, port, request.received_ms))
-
-
-def _no_reply(parts: Iterable[Part]) -> None:
+def _no_reply(parts: Sequence[Part]) -> None:
     """The connection stays muted: the broker reads nothing more until the client hangs up."""
 
 
@@ -400,6 +433,23 @@ def _refuse(meeting: Meeting, code: ErrorCode) -> None:
     response = error_response(meeting.api, meeting.message, code, version=meeting.version)
     header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
     meeting.request.reply([header, *codec.encode_parts(response, meeting.version)])
+
+
+def can_throttle(api_key: ApiKey) -> bool:
+    """Whether responses of this API may ask the client to wait."""
+    fields = schema_of(response_type(api_key)).fields
+    return any(field.name == _THROTTLE_TIME for field in fields)
+
+
+def _throttled(meeting: Meeting, parts: Sequence[Part], ms: int) -> list[Part]:
+    """The reply `parts` with another throttle time; unchanged if its version has none."""
+    _, body = decode_response_header(meeting.api, meeting.version, joined(parts))
+    response = codec.decode(response_type(meeting.api), meeting.version, body)
+    fields = schema_of(type(response)).fields
+    values = {field.name: getattr(response, field.name) for field in fields}
+    changed = type(response)(**{**values, _THROTTLE_TIME: ms})
+    header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
+    return [header, *codec.encode_parts(changed, meeting.version)]
 
 
 def _text(value: object) -> str:

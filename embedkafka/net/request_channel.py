@@ -9,7 +9,7 @@ Not here: the handler threads (`server.handler_pool`), decoding (`server.dispatc
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
@@ -48,7 +48,7 @@ class Request:
     client that has left is harmless.
     """
 
-    __slots__ = ("_answered", "_kept", "_port", "frame", "received_ms")
+    __slots__ = ("_answered", "_port", "frame", "kept", "received_ms")
 
     def __init__(self, frame: memoryview, port: ReplyPort, received_ms: float) -> None:
         self.frame = frame
@@ -57,7 +57,8 @@ class Request:
         """When it was complete, on the clock's monotonic time."""
         self._port = port
         self._answered = False
-        self._kept: list[Outline] | None = None
+        self.kept: list[Any] | None = None  # Any: its owner's, who may put other things first
+        """A list to which `reply` adds the outline of its answer."""
 
     def __repr__(self) -> str:
         return f"Request({len(self.frame)} bytes, {self.connection_id})"
@@ -94,14 +95,9 @@ class Request:
         A part is bytes-like, or a range of a file (`FileRegion`).
         """
         self._answer()
-        if self._kept is not None:
-            self._kept.append(_outline(parts))
+        if self.kept is not None:
+            self.kept.append(outline(parts))
         self._port.reply(parts)
-
-    def keep_answer(self) -> "list[Outline]":
-        """A list to which `reply` will add the outline of its answer."""
-        self._kept = []
-        return self._kept
 
     def no_reply(self) -> None:
         """Completes a request that has no answer (acks=0), so that the next one is read."""
@@ -117,17 +113,17 @@ class Request:
         self._answered = True
 
 
-def _outline(parts: Sequence[Part]) -> Outline:
+def outline(parts: Sequence[Part]) -> Outline:
     """What is worth keeping of a reply: no files, and no large buffers."""
-    outline = [part if isinstance(part, BytesLike) else part.size for part in parts]
-    if len(parts) > _PLAIN_PARTS:
-        return [_small_or_size(part) for part in outline]
-    body = outline[-1]  # without records
-    return outline if isinstance(body, BytesLike) and len(body) <= _KEPT_BYTES else None
+    if len(parts) == _PLAIN_PARTS and isinstance(body := parts[1], bytes):  # without records
+        return parts if len(body) <= _KEPT_BYTES else None  # type: ignore[return-value]  # no file
+    return [_small_or_size(part) for part in parts]
 
 
-def _small_or_size(part: BytesLike | int) -> BytesLike | int:
-    return part if isinstance(part, int) or len(part) <= _KEPT_BYTES else len(part)
+def _small_or_size(part: Part) -> BytesLike | int:
+    if not isinstance(part, BytesLike):
+        return part.size
+    return part if len(part) <= _KEPT_BYTES else len(part)
 
 
 class RequestChannel:

@@ -78,7 +78,8 @@ class LocalLeader:
         source = self._resolve(self._leader_id) if self._open else None
         if source is None:
             raise LeaderUnavailable(f"broker {self._leader_id} is not running")
-        if source is not self._source:  # the first use, or the broker was restarted
+        if source is not self._source:  # the first use, or the broker or the link is another one
+            for topic_partition in list(self._listening):
+                self.forget(topic_partition)
             self._source = source
-            self._listening.clear()
         return source

@@ -490,6 +490,7 @@ class Broker:
             self._failures,
             self.id,
             control_handle=handle,
+            transport=self._transport,
         )
 
     def _make_replicas(self) -> ReplicaManager:

@@ -305,6 +305,38 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.faults.disconnect("fetsh"), r"no Kafka API 'FETSH'"),
         (lambda kafka: kafka.faults.disconnect("FETCH", times=-1), r"times must be"),
     ],
+    Faults.throttle: [
+        (lambda kafka: kafka.faults.throttle("fetsh", 1), r"no Kafka API 'FETSH'"),
+        (lambda kafka: kafka.faults.throttle("FETCH", -1), r"ms must be .* got -1"),
+        (lambda kafka: kafka.faults.throttle("FETCH", 1.5), r"ms must be .* got 1.5"),
+        (lambda kafka: kafka.faults.throttle("SaslHandshake", 1), r"have no throttle time"),
+    ],
+    Faults.break_reply: [
+        (lambda kafka: kafka.faults.break_reply("fetsh", after_bytes=1), r"no Kafka API 'FETSH'"),
+        (lambda kafka: kafka.faults.break_reply("FETCH", after_bytes=-1), r"after_bytes must be"),
+    ],
+    Faults.slow_link: [
+        (lambda kafka: kafka.faults.slow_link("clients"), r"say how slow"),
+        (lambda kafka: kafka.faults.slow_link("client", 1, latency_ms=1), r"or 'clients', got"),
+        (lambda kafka: kafka.faults.slow_link(1, 9, latency_ms=1), r"no broker 9"),
+        (lambda kafka: kafka.faults.slow_link(1, 1, latency_ms=1), r"no link to itself"),
+        (lambda kafka: kafka.faults.slow_link(1, 2, latency_ms=-1), r"latency_ms must be"),
+        (lambda kafka: kafka.faults.slow_link(1, 2, jitter_ms="1"), r"jitter_ms must be"),
+        (lambda kafka: kafka.faults.slow_link(1, 2, bytes_per_s=0), r"more than 0: `stall_link`"),
+    ],
+    Faults.cut_link: [(lambda kafka: kafka.faults.cut_link(9, 1), r"no broker 9")],
+    Faults.stall_link: [(lambda kafka: kafka.faults.stall_link(1, 9), r"no broker 9")],
+    Disk.slow: [(lambda kafka: kafka.faults.disk(1).slow(-1), r"write_ms must be .* got -1")],
+    Disk.flip_bit: [
+        (lambda kafka: kafka.faults.disk(1).flip_bit("nope"), r"holds no record of nope-0"),
+        (
+            lambda kafka: kafka.faults.disk(1).flip_bit("orders", offset=77),
+            r"holds no record 77 of orders-0",
+        ),
+        (lambda kafka: kafka.faults.disk(1).flip_bit(""), r"topic must be text"),
+        (lambda kafka: kafka.faults.disk(1).flip_bit("orders", -1), r"partition must be"),
+    ],
+    Disk.tear: [(lambda kafka: kafka.faults.disk(1).tear("orders"), r"kill the broker first")],
     Faults.disk: [
         (lambda kafka: kafka.faults.disk(9), r"no broker 9; there are 1, 2"),
         (lambda kafka: kafka.faults.disk("1"), r"broker's id must be .* got '1'"),
