@@ -22,6 +22,8 @@ def test_append_moves_the_high_watermark_only_if_enough_replicas_have_it(
 ) -> None:
     cluster = make_cluster(topic_config=LogConfig(min_insync_replicas=min_isr))
     cluster.elect(1, [1, 2], isr=isr)
+    for follower in isr[1:]:
+        cluster[follower].manager.fetchers.run_until_idle()
     _, has_moved, is_replicated = (
         cluster[1]
         .partition()
