@@ -226,8 +226,8 @@ def session_archive(
     """The archive for a session that is about to start."""
     if launch is None and wish == NEW:
         raise ConfigError(
-            "no class archive can be written: it takes Java 13 or newer that has the archive of "
-            "its own classes, lib/server/classes.jsa, and no other archive in the Java options"
+            "no class archive can be written: it takes Java 13 or newer with the archive of Java's "
+            "classes, lib/server/classes.jsa, and no other archive in the Java options"
         )
     if launch is None or wish == NO:
         yield SessionArchive()

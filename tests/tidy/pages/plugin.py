@@ -28,7 +28,7 @@ FIXTURES_FOOT = """
 - After each test, the plugin deletes the topics that the test body created. Topics that a fixture
   created stay until the fixture deletes them.
 - A query that the test body leaves running is stopped, and the test fails with its name;
-  `--spark-leftovers` changes that. Queries that a fixture started stay until the fixture stops them.
+  `--spark-leftovers` changes that. Queries of a fixture stay until the fixture stops them.
 - A test that fails shows the cluster, its queries and the end of Spark's log below its own output;
   see [reading failure reports](../how-to/reports.md).
 
