@@ -13,12 +13,6 @@ from pyspark.sql import SparkSession
 
 from embedkafka import EmbeddedKafka, Topic
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
-
 DAY = "2026-03-01T00:00:00Z"
 NOON = "2026-03-01T12:00:00Z"
 

@@ -1,0 +1,1 @@
+"""A service that takes in orders, exactly once; it knows nothing of embedkafka."""

@@ -1,0 +1,94 @@
+"""Each example is a project that stands alone: it runs from a copy of its folder.
+
+`make spark` runs all their tests, on one Spark session. Here the first test of each is enough.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.sources import ROOT, settings
+
+PROJECTS = [path.parent for path in sorted(ROOT.glob("examples/*/pyproject.toml"))]
+CONTAINERS = ROOT / "tests/doubles/containers"
+"""Has a package `testcontainers`."""
+
+
+def test_every_example_is_a_project() -> None:
+    folders = {path.parent for path in ROOT.glob("examples/*/README.md")}
+    assert folders == set(PROJECTS)
+    assert {"orders", "moved_from_testcontainers"} <= {p.name for p in PROJECTS}
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_an_example_asks_for_extras_that_exist(project: Path) -> None:
+    extras = tomllib.loads((project / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    (embedkafka,) = (word for word in extras["test"] if word.startswith("embedkafka"))
+    named = set(re.findall(r"\w+", embedkafka)[1:])
+    assert "pytest" in named
+    assert named <= set(settings()["project"]["optional-dependencies"])
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_the_readme_of_an_example_fits_a_screen(project: Path) -> None:
+    lines = (project / "README.md").read_text().splitlines()
+    assert len(lines) <= 60
+    assert "$ pip install '.[test]'" in lines
+    assert any(line.startswith("$ pytest") for line in lines)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_an_example_runs_from_a_copy_of_its_folder(project: Path, tmp_path: Path) -> None:
+    copy = copy_of(project, tmp_path)
+    listed = run_pytest(copy, "--collect-only", "-q")
+    tests = re.findall(r"^\S+::\S+$", listed.stdout, re.MULTILINE)
+    assert tests, listed.stdout + listed.stderr
+
+    done = run_pytest(copy, "-q", tests[0])
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "stand_in",
+    ["embedkafka", pytest.param("apache", marks=[pytest.mark.java, pytest.mark.slow])],
+)
+@pytest.mark.timeout(300)
+def test_the_suite_that_moved_still_runs_as_it_was(stand_in: str, tmp_path: Path) -> None:
+    copy = copy_of(ROOT / "examples/moved_from_testcontainers", tmp_path)
+
+    done = run_pytest(copy, "-q", "before", STAND_IN=stand_in, PYTHONPATH=f"{CONTAINERS}:{ROOT}")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+
+
+def copy_of(project: Path, folder: Path) -> Path:
+    ignored = shutil.ignore_patterns("__pycache__", ".pytest_cache")
+    return Path(shutil.copytree(project, folder / project.name, ignore=ignored))
+
+
+def run_pytest(
+    folder: Path, *arguments: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Runs pytest in the folder, with the packages of this environment and its own settings."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
