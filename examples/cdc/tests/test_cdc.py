@@ -17,12 +17,6 @@ from embedkafka.spark import (
     restart,
 )
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
-
 ADA = {"id": 1, "name": "Ada", "city": "London"}
 GRACE = {"id": 2, "name": "Grace", "city": "New York"}
 

@@ -5,7 +5,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from enrichment.job import create_tables, start, store
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,12 +12,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from embedkafka import EmbeddedKafka
 from embedkafka.explore import Input, Options, explore
 from embedkafka.spark import crash_between_write_and_commit, restart
-
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
 
 CUSTOMERS = [(1, "Ada", "GB"), (2, "Grace", "US")]
 ORDERS = [

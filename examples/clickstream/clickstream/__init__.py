@@ -1,0 +1,1 @@
+"""Clicks become sessions: a Structured Streaming job that knows nothing of embedkafka."""
