@@ -66,11 +66,14 @@ class QueryLog:
 
 
 def _query_classes() -> list[Any]:
-    """PySpark's class of queries, and that of Spark Connect if a session uses it."""
+    """PySpark's class of queries, and that of Spark Connect if there is such a session."""
     from pyspark.sql.streaming.query import StreamingQuery
 
-    connect: Any = sys.modules.get("pyspark.sql.connect.streaming.query")
-    return [StreamingQuery] if connect is None else [StreamingQuery, connect.StreamingQuery]
+    if "pyspark.sql.connect.session" not in sys.modules:
+        return [StreamingQuery]
+    from pyspark.sql.connect.streaming.query import StreamingQuery as RemoteQuery
+
+    return [StreamingQuery, RemoteQuery]
 
 
 def _distinct(queries: "list[StreamingQuery]") -> "list[StreamingQuery]":

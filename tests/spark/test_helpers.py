@@ -55,6 +55,7 @@ def test_mistakes_in_a_stream_say_the_way_out(spark: SparkSession, kafka_topic: 
     for mistake, message in (
         ({"format": "jsno"}, "did you mean json"),
         ({"format": "json"}, 'format "json" needs a schema'),
+        ({"format": "avro", "schema": "{}"}, "--spark-package spark-avro"),
         ({"format": "text", "schema": ORDERS}, 'format "text" has no schema'),
         ({"schema": ORDERS, "key": "sku"}, "two columns would have the same name: sku, quantity"),
         ({"key": "a", "timestamp": "a"}, "two columns would have the same name: value, a, a"),
