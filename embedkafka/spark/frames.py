@@ -23,6 +23,10 @@ _BOOTSTRAP: Final = "kafka.bootstrap.servers"
 
 _FORMATS: Final = ("json", "avro", "text", "binary")
 _WITH_SCHEMA: Final = ("json", "avro")
+_NO_AVRO: Final = (
+    'format "avro" needs a module of Spark: `--spark-package spark-avro`, or '
+    '`local_session(packages=["spark-avro"])`'
+)
 
 #: Columns of the connector's sink that are never part of a JSON value.
 _SINK_COLUMNS: Final = frozenset({"key", "value", "topic", "partition", "headers"})
@@ -120,11 +124,7 @@ def stream_columns(
     record_key = F.col("key") if chosen_format == "binary" else F.col("key").cast("string")
     parts = ((key, record_key), (headers, F.col("headers")), (timestamp, F.col("timestamp")))
     named = [column.alias(name) for name, column in parts if name is not None]
-    # Two structs first: a field of the value may have the name of one of the source's columns.
-    halves = frame.select(value.alias("value"), *([F.struct(*named).alias("record")] * bool(named)))
-    columns = halves.select(
-        "value.*" if chosen_format in _WITH_SCHEMA else "value", *(["record.*"] * bool(named))
-    )
+    columns = _flattened(frame, value, named, is_struct=chosen_format in _WITH_SCHEMA)
     if len(set(columns.columns)) < len(columns.columns):
         raise ConfigError(
             f"two columns would have the same name: {', '.join(columns.columns)}; give key, "
@@ -242,6 +242,26 @@ def _parsed_value(format: str, schema: Any) -> "Column":
     return text if format == "text" else F.from_json(text, schema)
 
 
+def _flattened(
+    frame: "DataFrame", value: "Column", named: "list[Column]", *, is_struct: bool
+) -> "DataFrame":
+    """The value, or its fields, and then the named columns.
+
+    There are two structs first: a field may have the name of one of the source's columns.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    record = [F.struct(*named).alias("record")] if named else []
+    try:
+        halves = frame.select(value.alias("value"), *record)
+    except AnalysisException as error:
+        if "AVRO_NOT_LOADED" in str(error):
+            raise ConfigError(_NO_AVRO) from error
+        raise
+    return halves.select("value.*" if is_struct else "value", *(["record.*"] if named else []))
+
+
 def _from_avro(schema: str) -> "Column":
     from pyspark.sql import functions as F
     from pyspark.sql.avro.functions import from_avro
@@ -249,11 +269,8 @@ def _from_avro(schema: str) -> "Column":
     try:
         with redirect_stdout(StringIO()):  # it prints how to submit a job, which a test is not
             return from_avro(F.col("value"), schema)
-    except TypeError as error:  # there is no such class in the JVM
-        raise ConfigError(
-            'format "avro" needs Spark\'s package: `--spark-package spark-avro`, or '
-            '`local_session(packages=["spark-avro"])`'
-        ) from error
+    except TypeError as error:  # Spark 3.5: there is no such class in the JVM
+        raise ConfigError(_NO_AVRO) from error
 
 
 def _connection(topic: KafkaTopic) -> dict[str, str]:
