@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from embedkafka.explore.options import Options
 from embedkafka.explore.plain_rows import plain_row
-from embedkafka.explore.verdict import Items, canonical
+from embedkafka.explore.verdict import NO_KEY, Items, canonical
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark import assertions
@@ -111,7 +111,7 @@ class Rows:
 
     def _key_of(self, row: object) -> str:
         if self.key is None:
-            return ""
+            return NO_KEY
         if not isinstance(row, Mapping) or self.key not in row:
             raise ConfigError(f"an output has a row without the key {self.key!r}: {row!r}")
         return canonical(row[self.key])
@@ -219,4 +219,4 @@ def _require_output(name: str, output: Any) -> Output:
 
 
 def _key(key: str | bytes | None) -> str:
-    return "" if key is None else str(key)
+    return NO_KEY if key is None else str(key)

@@ -17,6 +17,9 @@ from embedkafka.runtime.values import dataclass
 Items = Mapping[str, Sequence[object]]
 """What an output holds for each key, in its order."""
 
+NO_KEY: Final = ""
+"""The key of items without one. They have no order: Kafka spreads them over the partitions."""
+
 _SHOWN_KEYS: Final = 5
 _SHOWN_TEXT: Final = 160
 _DIGITS: Final = 12
@@ -58,7 +61,8 @@ def differences(output: str, plain: Items, here: Items, *, ordered: bool) -> lis
     found = []
     for key in sorted({*plain, *here}):
         before, after = _texts(plain.get(key, ())), _texts(here.get(key, ()))
-        if (refutation := _refuted(before, after, ordered=ordered)) is not None:
+        refutation = _refuted(before, after, ordered=ordered and key != NO_KEY)
+        if refutation is not None:
             found.append(
                 Difference(output=output, key=key, refutation=refutation, plain=before, here=after)
             )

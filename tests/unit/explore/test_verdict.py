@@ -42,6 +42,11 @@ def test_the_order_of_different_keys_does_not_count() -> None:
     assert kinds({"a": [1], "b": [2]}, {"b": [2], "a": [1]}) == []
 
 
+def test_items_without_a_key_have_no_order() -> None:
+    assert kinds({"": [1, 2]}, {"": [2, 1]}) == []
+    assert kinds({"": [1, 2]}, {"": [2, 1, 1]}) == [Refutation.DOUBLED]
+
+
 def test_an_output_without_order_is_a_bag() -> None:
     assert differences("out", {"": [1, 2, 2]}, {"": [2, 1, 2]}, ordered=False) == []
     (found,) = differences("out", {"": [1, 2]}, {"": [2, 1, 2]}, ordered=False)
