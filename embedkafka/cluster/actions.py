@@ -10,6 +10,7 @@ from typing import Final
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.cluster_state import PartitionStatus
+from embedkafka.cluster.description import find_views
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import (
@@ -117,8 +118,24 @@ def compact(brokers: Brokers, topic: str) -> None:
     brokers.state.require_topic(topic)
     if not any(broker.config.log_config(topic).compacts for broker in _running(brokers)):
         raise InvalidArgument(f"{topic} is not compacted: its cleanup.policy has no `compact`")
+    _spread_high_watermarks(brokers, topic)
     for broker in _running(brokers):
         broker.logs.compact(topic)
+
+
+def _spread_high_watermarks(brokers: Brokers, topic: str) -> None:
+    """Gives in-sync followers the leader's high watermark, which their next fetch would bring.
+
+    Only committed records are compacted, and followers hear of the last ones one fetch later.
+    """
+    running = _running(brokers)
+    for view, is_led in find_views(running):
+        if not is_led or view.topic_partition.topic != topic:
+            continue
+        for broker in running:
+            log = broker.logs.find(view.topic_partition)
+            if broker.id in view.isr and log is not None:
+                log.update_high_watermark(max(view.high_watermark, log.high_watermark))
 
 
 def expire(brokers: Brokers, group: str, timeout_s: float) -> None:
