@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from embedkafka.faults.disk import Disk
     from embedkafka.faults.injection import Faults, RequestFilter
     from embedkafka.faults.links import LinkFault
+    from embedkafka.faults.plans import FaultPlan, FaultStep
     from embedkafka.faults.request_faults import Fault
     from embedkafka.protocol.api_keys import ApiKey
     from embedkafka.protocol.errors import ErrorCode
@@ -56,6 +57,8 @@ _HOMES = {
     "EmbeddedKafka": "cluster.embedded",
     "ErrorCode": "protocol.errors",
     "Fault": "faults.request_faults",
+    "FaultPlan": "faults.plans",
+    "FaultStep": "faults.plans",
     "Faults": "faults.injection",
     "Frozen": "runtime.clock",
     "InvalidArgument": "runtime.failures",
@@ -88,6 +91,8 @@ __all__ = [
     "EmbeddedKafka",
     "ErrorCode",
     "Fault",
+    "FaultPlan",
+    "FaultStep",
     "Faults",
     "Frozen",
     "InvalidArgument",

@@ -16,6 +16,7 @@ from embedkafka.cluster.cluster_state import ClusterState
 from embedkafka.cluster.config import ClusterConfig, advertised_listener, broker_settings
 from embedkafka.cluster.description import describe_cluster
 from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
+from embedkafka.cluster.fault_steps import fault_choices
 from embedkafka.cluster.lifecycle import ANY_PORT, BrokerLifecycle, Incarnation
 from embedkafka.cluster.request_log import RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
@@ -81,6 +82,7 @@ class Brokers:
             self._requests,
             disk=self._disk,
             disks=lambda: list(self._disks.values()),
+            choices=lambda: fault_choices(self),
             require_broker=lambda broker_id: self.require(broker_id).id,
         )
         self.state = ClusterState(self.zk, self.all, self.network, self.on_change)

@@ -4,13 +4,14 @@ Not here: brokers and networks that fail as a whole; see `BrokerHandle` and
 `EmbeddedKafka.partition`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypedDict, Unpack
 
 from embedkafka.faults.disk import Disk
 from embedkafka.faults.error_responses import can_fail
 from embedkafka.faults.links import CLIENTS, LinkFault, Speed
 from embedkafka.faults.names import parse_apis, parse_error
+from embedkafka.faults.plans import Choose, FaultPlan, make_plan
 from embedkafka.faults.request_faults import (
     Fault,
     Frequency,
@@ -82,11 +83,13 @@ class Faults:
         *,
         disk: Callable[[BrokerId], Disk],
         disks: Callable[[], Sequence[Disk]],
+        choices: Callable[[], Mapping[str, Choose]],
         require_broker: Callable[[int], BrokerId],
     ) -> None:
         self._requests = requests
         self._disk = disk
         self._disks = disks
+        self._choices = choices
         self._require_broker = require_broker
 
     def error(
@@ -235,6 +238,31 @@ class Faults:
             target: a broker's id; all brokers by default.
         """
         return self._requests.links.stall(*self._link(source, target))
+
+    def plan(
+        self,
+        *,
+        seed: int | None = None,
+        steps: int = 10,
+        allow: Sequence[str] | None = None,
+    ) -> FaultPlan:
+        """Makes a random sequence of faults, and prints it: a failed test shows how to repeat it.
+
+        Args:
+            seed: repeats an earlier plan, on a cluster with as many brokers. By default each plan
+                is another one; the cluster's `seed` repeats them all.
+            steps: how many faults, one after the other.
+            allow: the kinds that may occur: "kill", "restart", "pause", "elect_controller",
+                "partition" (with three brokers or more), "slow_link", "cut_link", "stall_link",
+                "disconnect", "delay", "error", "slow_disk". All by default.
+
+        Raises:
+            InvalidArgument: there is no such kind, or there are no steps.
+        """
+        chosen = self._requests.new_seed() if seed is None else seed
+        plan = make_plan(self._choices(), seed=chosen, steps=steps, allow=allow)
+        print(plan)
+        return plan
 
     @property
     def active(self) -> list[str]:

@@ -326,6 +326,11 @@ class RequestFaults:
 
         return self._add(f"break reply after {after_bytes} bytes", target, act, frequency)
 
+    def new_seed(self) -> int:
+        """The seed of a plan, from the cluster's own."""
+        with self._lock:
+            return self._rng.getrandbits(32)
+
     @property
     def active(self) -> list[Fault]:
         """The faults that may still hit."""

@@ -21,6 +21,7 @@ from embedkafka import (
     EmbeddedKafka,
     EmbedKafkaError,
     Fault,
+    FaultPlan,
     Faults,
     InvalidArgument,
     Message,
@@ -337,6 +338,14 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.faults.disk(1).flip_bit("orders", -1), r"partition must be"),
     ],
     Disk.tear: [(lambda kafka: kafka.faults.disk(1).tear("orders"), r"kill the broker first")],
+    Faults.plan: [
+        (lambda kafka: kafka.faults.plan(allow=["kil"]), r"did you mean kill\?"),
+        (lambda kafka: kafka.faults.plan(allow=["partition"]), r"no fault for a plan 'partition'"),
+        (lambda kafka: kafka.faults.plan(allow="kill"), r"a list of names such as"),
+        (lambda kafka: kafka.faults.plan(allow=[]), r"must name one fault at least"),
+        (lambda kafka: kafka.faults.plan(steps=0), r"steps must be .* got 0"),
+        (lambda kafka: kafka.faults.plan(seed="7"), r"seed must be .* got '7'"),
+    ],
     Faults.disk: [
         (lambda kafka: kafka.faults.disk(9), r"no broker 9; there are 1, 2"),
         (lambda kafka: kafka.faults.disk("1"), r"broker's id must be .* got '1'"),
@@ -363,6 +372,7 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
 }
 
 UNCHECKED: dict[Any, str] = {
+    FaultPlan.run: "takes any function",
     Topic.spark_options: "Spark checks its options",
     SystemClock.wait_until: "for brokers",
     SystemClock.subscribe: "for brokers",
