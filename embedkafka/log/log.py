@@ -218,8 +218,26 @@ class Log:
     def kill(self) -> None:
         """Releases all files without writing, as if the process had died."""
         with self._lock:
-            self._guard.is_closed = True
-            self._contents.local.segments.release()
+            self._kill()
+
+    def _kill(self) -> None:
+        self._guard.is_closed = True
+        self._contents.local.segments.release()
+
+    def retire(self, directory: Path) -> None:
+        """Renames the log's directory and kills the log, in one step.
+
+        In between, the cleaner would find an open log and take the lack of the segment that it has
+        written to the old directory for a disk failure.
+        """
+
+        def retire() -> None:
+            try:
+                self._contents.rename(directory)
+            finally:
+                self._kill()
+
+        self._guard.run(retire)
 
     def copy_to(self, directory: Path) -> CopiedLog | None:
         """Makes a cleanly closed copy in another directory; None if this log is closed."""

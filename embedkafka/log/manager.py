@@ -246,8 +246,7 @@ class LogManager:
             log = self._logs.pop(topic_partition, None)
         self._moves.cancel(topic_partition)
         if log is not None:
-            log.rename_directory(self._path_aside(log, suffix))
-            log.kill()
+            log.retire(self._path_aside(log, suffix))
             self._cleaner.forget(log)  # last, because a pass that just ends notes its result
         return log
 

@@ -3,8 +3,10 @@
 import errno
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,6 +160,44 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(kit: LogKit, managers
     names = [path.name for directory in managers.directories for path in directory.iterdir()]
     assert [name for name in names if name.endswith("-delete")] == []
     assert manager.find(ORDERS) is again
+
+
+class AwaitedLock:
+    """A lock for which another thread waits: it runs as soon as the lock is free, once."""
+
+    def __init__(self, lock: AbstractContextManager[object], other: Callable[[], None]) -> None:
+        self._lock = lock
+        self._other: Callable[[], None] | None = other
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._lock.__exit__(*raised)
+        other, self._other = self._other, None
+        if other is not None:
+            other()
+
+
+def test_a_log_that_is_deleted_during_its_compaction_is_no_broken_disk(
+    kit: LogKit, managers: Managers
+) -> None:
+    """The cleaner comes right after the rename, with a segment in the old directory."""
+    manager = managers.start()
+    log = manager.get_or_create(ORDERS)
+    for value in (b"a", b"b"):
+        kit.append(log, value)
+        log.roll()
+    view, new = log.cleanable.view(), log.cleanable.new_segment(0)
+    old = [part.segment for part in view.segments]
+
+    def finish_compaction() -> None:
+        with pytest.raises(ApiError, match="is closed"):
+            log.cleanable.replace(new, old, truncations=view.truncations)
+
+    log._guard.lock = AwaitedLock(log._guard.lock, finish_compaction)  # type: ignore[assignment]
+    manager.delete_async(ORDERS)
+    assert managers.failed == []
 
 
 def test_deletions_that_were_interrupted_are_finished(kit: LogKit, managers: Managers) -> None:
