@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, EmbedKafkaError
+from embedkafka.spark.execution import NotOnSparkConnect
 from embedkafka.spark.queries import drain
 
 if TYPE_CHECKING:
@@ -113,5 +114,5 @@ def _listed(started: Any) -> list[Any]:
                 f"job must return its StreamingQuery or a list of them, and returned {query!r}"
             )
         if not hasattr(query, "_jsq"):
-            raise ConfigError("explore needs a session in this process, and not of Spark Connect")
+            raise NotOnSparkConnect("explore")
     return queries

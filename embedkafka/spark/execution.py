@@ -134,6 +134,13 @@ class Execution:
         return str(self._stream.trigger().getClass().getSimpleName()).rstrip("$")
 
 
+class NotOnSparkConnect(ConfigError):
+    """A call that needs the driver in a JVM of this process; pytest skips the test."""
+
+    def __init__(self, use: str) -> None:
+        super().__init__(f"`{use}` needs a Spark driver of this process, not of Spark Connect")
+
+
 def find_execution(query: "StreamingQuery") -> Execution | None:
     """The execution behind a query; None if the query is one of Spark Connect."""
     wrapper: Any = getattr(query, "_jsq", None)
@@ -141,10 +148,10 @@ def find_execution(query: "StreamingQuery") -> Execution | None:
 
 
 def require_execution(query: "StreamingQuery", use: str) -> Execution:
-    """The same; raises `ConfigError` for a query of Spark Connect."""
+    """The same; raises `NotOnSparkConnect` for a query of Spark Connect."""
     execution = find_execution(query)
     if execution is None:
-        raise ConfigError(f"`{use}` needs a query of this process's own JVM, not of Spark Connect")
+        raise NotOnSparkConnect(use)
     return execution
 
 

@@ -28,7 +28,7 @@ from pytest_embedkafka.options import (
     shares_spark,
 )
 from pytest_embedkafka.sharing import SharedCluster
-from pytest_embedkafka.skips import summary_line
+from pytest_embedkafka.skips import skipping_on_connect, summary_line
 from pytest_embedkafka.spark_sharing import SharedSpark
 from pytest_embedkafka.targets import check_targets
 
@@ -67,7 +67,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     live.mark_spark_log()
     if live.queries is not None:
         live.queries.mark()
-    with _noting_topics(item, live):
+    with skipping_on_connect(), _noting_topics(item, live):
         result = yield
     if uses_kafka(item):
         for cluster in live.clusters:

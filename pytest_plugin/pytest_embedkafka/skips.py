@@ -1,14 +1,16 @@
-"""Tests that need an embedded cluster, in a run on an external one: skipped, and counted."""
+"""Tests that need what the clusters of the run do not offer: skipped, and counted."""
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import pytest
 
 _REASON = "needs an embedded cluster"
-_SKIPPED = re.compile(rf"`kafka\.(?P<name>\w+)` {_REASON}")
+_SKIPPED = re.compile(rf"`(?P<name>[\w.]+)` ({_REASON}|needs a Spark driver of this process)")
 
 
 def skip_external(name: str, bootstrap_servers: str) -> NoReturn:
@@ -17,13 +19,26 @@ def skip_external(name: str, bootstrap_servers: str) -> NoReturn:
     pytest.skip(f"`kafka.{name}` {_REASON}; this run uses {bootstrap_servers}")
 
 
+@contextmanager
+def skipping_on_connect() -> Iterator[None]:
+    """Skips the test if it calls what Spark Connect cannot do."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except Exception as error:
+        execution = sys.modules.get("embedkafka.spark.execution")
+        if execution is None or not isinstance(error, execution.NotOnSparkConnect):
+            raise
+        raise pytest.skip.Exception(str(error)) from error
+
+
 def summary_line(skipped: Iterable[Any]) -> str | None:
     """How many tests were skipped, and what they used. Any: pytest's reports, also from workers."""
     reasons = (str(report.longrepr) for report in skipped)
     names = Counter(found["name"] for reason in reasons if (found := _SKIPPED.search(reason)))
     if not names:
         return None
-    used = ", ".join(f"kafka.{name} ({count})" for name, count in names.most_common())
+    used = ", ".join(f"{name} ({count})" for name, count in names.most_common())
     total = names.total()
     were = "1 test was" if total == 1 else f"{total} tests were"
-    return f"embedkafka: {were} skipped, because the cluster is external: {used}"
+    return f"embedkafka: {were} skipped, because the clusters of this run do not offer {used}"

@@ -73,9 +73,35 @@ def test_what_needs_an_embedded_cluster_is_skipped_and_counted(
         [
             "SKIPPED * test_*.py:5: `kafka.faults` needs an embedded cluster; this run uses 127.*",
             "SKIPPED * test_*.py:*: `kafka.broker` needs an embedded cluster; this run uses *",
-            "embedkafka: 6 tests were skipped, because the cluster is external: kafka.clock (2), *",
+            "embedkafka: 6 tests were skipped, * do not offer kafka.clock (2), *",
         ]
     )
+
+
+def test_what_spark_connect_cannot_do_is_skipped_and_counted(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from types import SimpleNamespace
+        from embedkafka import ConfigError
+        from embedkafka.spark import restart
+
+        QUERY_OF_CONNECT = SimpleNamespace()
+
+        def test_restart(): restart(QUERY_OF_CONNECT)
+
+        def test_expected():
+            with pytest.raises(ConfigError):
+                restart(QUERY_OF_CONNECT)
+
+        def test_wrong(): raise ConfigError("another")
+        """
+    )
+    result = run("-rs")
+    result.assert_outcomes(passed=1, skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["embedkafka: 1 test was skipped, * do not offer restart (1)"])
 
 
 def test_other_skips_are_not_counted() -> None:
