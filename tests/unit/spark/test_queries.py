@@ -83,5 +83,5 @@ def test_what_spark_connect_does_not_tell_must_be_given() -> None:
     with pytest.raises(ConfigError, match=r"drain\(query, topics=\[orders\]\)"):
         drain(remote(5))
     for use in (restart, crash_between_write_and_commit):
-        with pytest.raises(ConfigError, match=f"`{use.__name__}` needs a query of this process"):
+        with pytest.raises(ConfigError, match=f"`{use.__name__}` needs a Spark driver of this"):
             use(remote(5))
