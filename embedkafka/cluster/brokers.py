@@ -7,7 +7,7 @@ Not here: one broker's lifecycle (`lifecycle`), topics (`admin`), the public met
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -16,7 +16,6 @@ from embedkafka.cluster.cluster_state import ClusterState
 from embedkafka.cluster.config import ClusterConfig, advertised_listener, broker_settings
 from embedkafka.cluster.description import describe_cluster
 from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
-from embedkafka.cluster.fault_steps import fault_choices
 from embedkafka.cluster.lifecycle import ANY_PORT, BrokerLifecycle, Incarnation
 from embedkafka.cluster.request_log import RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
@@ -24,6 +23,7 @@ from embedkafka.faults.disk import Disk, DiskFiles
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
+from embedkafka.faults.plans import Choose
 from embedkafka.faults.request_faults import RequestFaults
 from embedkafka.faults.session_link import Cut, SessionLink
 from embedkafka.log.record_ages import RecordAges
@@ -82,7 +82,7 @@ class Brokers:
             self._requests,
             disk=self._disk,
             disks=lambda: list(self._disks.values()),
-            choices=lambda: fault_choices(self),
+            choices=self._fault_choices,
             require_broker=lambda broker_id: self.require(broker_id).id,
         )
         self.state = ClusterState(self.zk, self.all, self.network, self.on_change)
@@ -345,6 +345,11 @@ class Brokers:
                     is_running=lambda: self.require(broker_id).is_running,
                 )
             return known
+
+    def _fault_choices(self) -> Mapping[str, Choose]:
+        from embedkafka.cluster.fault_steps import fault_choices  # most clusters need none
+
+        return fault_choices(self)
 
     def _halt(self, broker: Broker) -> None:
         """Ends a broker that cannot continue, on a thread that is not the broker's."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from embedkafka.cluster import actions
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
@@ -707,8 +706,10 @@ class EmbeddedKafka:
             InvalidArgument: there is no such partition, or the broker has no replica of it.
             EmbedKafkaError: the replica is not in sync, or the controller refused.
         """
+        from embedkafka.cluster.actions import move_leader  # most clusters need none
+
         require_number("timeout_s", timeout_s)
-        actions.move_leader(self._require_brokers(), topic, partition, to, timeout_s)
+        move_leader(self._require_brokers(), topic, partition, to, timeout_s)
         self.await_leader(topic, partition, timeout_s=timeout_s)
 
     def elect_controller(self, broker_id: int, *, timeout_s: float = PATIENCE_S) -> None:
@@ -722,8 +723,10 @@ class EmbeddedKafka:
             InvalidArgument: there is no broker with this id.
             EmbedKafkaError: it is not running, paused or cut off from ZooKeeper.
         """
+        from embedkafka.cluster.actions import elect_controller  # most clusters need none
+
         require_number("timeout_s", timeout_s)
-        actions.elect_controller(self._require_brokers(), broker_id, timeout_s)
+        elect_controller(self._require_brokers(), broker_id, timeout_s)
 
     def roll(self, topic: str) -> None:
         """Starts a new segment in every replica of a topic.
@@ -734,7 +737,9 @@ class EmbeddedKafka:
         Raises:
             InvalidArgument: there is no such topic.
         """
-        actions.roll(self._require_brokers(), topic)
+        from embedkafka.cluster.actions import roll  # most clusters need none
+
+        roll(self._require_brokers(), topic)
 
     def compact(self, topic: str) -> None:
         """Compacts every replica of a topic now, up to its newest records.
@@ -747,7 +752,9 @@ class EmbeddedKafka:
         Raises:
             InvalidArgument: there is no such topic, or it is not compacted.
         """
-        actions.compact(self._require_brokers(), topic)
+        from embedkafka.cluster.actions import compact  # most clusters need none
+
+        compact(self._require_brokers(), topic)
 
     def expire(self, group: str, *, timeout_s: float = PATIENCE_S) -> None:
         """Lets the offsets of a group expire, as if `offsets.retention.minutes` had passed.
@@ -762,9 +769,11 @@ class EmbeddedKafka:
         Raises:
             EmbedKafkaError: there is no such group, or nothing that may expire.
         """
+        from embedkafka.cluster.actions import expire  # most clusters need none
+
         require_text("group", group)
         require_number("timeout_s", timeout_s)
-        actions.expire(self._require_brokers(), group, timeout_s)
+        expire(self._require_brokers(), group, timeout_s)
 
     # -- topics
 
