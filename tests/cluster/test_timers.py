@@ -2,6 +2,7 @@
 
 import re
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -157,6 +158,9 @@ def replica_lag_time_max_ms(kafka: EmbeddedKafka) -> Iterator[None]:
 def connections_max_idle_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     host, port = kafka.broker(1).address.split(":")
     with socket.create_connection((host, int(port)), timeout=30) as idle:
+        idle.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))  # ApiVersions: it is served
+        (size,) = struct.unpack(">i", idle.recv(4, socket.MSG_WAITALL))
+        idle.recv(size, socket.MSG_WAITALL)
         yield
         assert idle.recv(1) == b""
 
