@@ -266,6 +266,30 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     Topic.write: [
         (lambda kafka: orders(kafka).write([{"a": 1}]), r"df must be a DataFrame, got"),
     ],
+    EmbeddedKafka.await_group: [
+        (lambda kafka: kafka.await_group(""), r"group must be text"),
+        (lambda kafka: kafka.await_group("g", members=-1), r"members must be .* got -1"),
+        (lambda kafka: kafka.await_group("g", state="Stabel"), r"did you mean Stable"),
+        (lambda kafka: kafka.await_group("g", timeout_s="1"), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.await_lag: [
+        (lambda kafka: kafka.await_lag(5), r"group must be text .* got 5"),
+        (lambda kafka: kafka.await_lag("g", -1), r"lag must be .* got -1"),
+        (lambda kafka: kafka.await_lag("g", timeout_s="1"), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.await_offsets: [
+        (lambda kafka: kafka.await_offsets("", 1), r"topic must be text"),
+        (lambda kafka: kafka.await_offsets("orders", -1), r"offsets .* got -1"),
+        (lambda kafka: kafka.await_offsets("orders", {0: "5"}), r"offset.* got '5'"),
+        (lambda kafka: kafka.await_offsets("orders", 1, timeout_s="1"), r"timeout_s must be"),
+    ],
+    EmbeddedKafka.stream: [
+        (lambda kafka: kafka.stream(None, "nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.stream(None, "orders"), r"spark must be a SparkSession, got None"),
+    ],
+    Topic.stream: [
+        (lambda kafka: orders(kafka).stream(None), r"spark must be a SparkSession, got None"),
+    ],
     Topic.to_df: [
         (lambda kafka: orders(kafka).to_df(None), r"spark must be a SparkSession, got None"),
     ],
@@ -374,6 +398,7 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
 UNCHECKED: dict[Any, str] = {
     FaultPlan.run: "takes any function",
     Topic.spark_options: "Spark checks its options",
+    Topic.sink_options: "Spark checks its options",
     SystemClock.wait_until: "for brokers",
     SystemClock.subscribe: "for brokers",
 }
