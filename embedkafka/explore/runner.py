@@ -47,11 +47,6 @@ _PROMPT: Final = {"kafka.fetch.max.wait.ms": "10"}
 every batch by default."""
 _IMPATIENT: Final = {"kafka.request.timeout.ms": "5000", "kafka.default.api.timeout.ms": "20000"}
 """A source that asks a dead leader waits for its answer: a minute by default."""
-_FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
-_QUICK_FILE_MANAGER: Final = (
-    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-)
-"""The default one starts a process for each file that it writes to a local disk (`chmod`)."""
 _NEED_REPLICAS: Final = (MoveLeaders, KillLeader)
 
 
@@ -103,7 +98,7 @@ class Runner:
         if self._reset is not None:
             self._reset()
         replicas = min(_REPLICAS, len(self._kafka.brokers)) if _moves_leaders(schedule) else None
-        with self._topics(replicas) as topics, _quick_checkpoints(self._spark):
+        with self._topics(replicas) as topics:
             options = self._options(topics, schedule)
             driver = Driver(self._spark, self._job, timeout_s=self._timeout_s)
             run = _Run(
@@ -300,19 +295,6 @@ class _Run:
         for name, topic in self._topics.items():
             for partition in range(self._partitions[name]):
                 yield topic.name, partition
-
-
-@contextmanager
-def _quick_checkpoints(spark: "SparkSession") -> Iterator[None]:
-    """Checkpoints at a third less of a batch's CPU, unless the session says how to write them."""
-    if spark.conf.get(_FILE_MANAGER, None) is not None:
-        yield
-        return
-    spark.conf.set(_FILE_MANAGER, _QUICK_FILE_MANAGER)
-    try:
-        yield
-    finally:
-        spark.conf.unset(_FILE_MANAGER)
 
 
 def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from embedkafka.spark import session
-from embedkafka.spark.connector.installed import require_installed_spark
+from embedkafka.spark.connector.installed import InstalledSpark, require_installed_spark
 from tests.unit.spark.conftest import Machine
 
 START = """
@@ -64,6 +64,25 @@ def test_the_callers_settings_have_the_last_word(settings: Any) -> None:
     made = settings(spark_master="local[1]", spark_sql_shuffle_partitions=7)
     assert made["spark.master"] == "local[1]"
     assert made["spark.sql.shuffle.partitions"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("release", "package"),
+    [("3.5.9", "streaming"), ("4.0.0", "streaming"), ("4.1.0", "streaming.checkpointing")],
+)
+def test_local_checkpoints_start_no_processes(tmp_path: Path, release: str, package: str) -> None:
+    """A class of Spark does it, whose package depends on the release."""
+    spark = InstalledSpark(release=release, scala="2.13", jars_dir=tmp_path)
+    made = session._quick_checkpoints(spark, "local[2]")
+    assert made["spark.sql.streaming.checkpointFileManagerClass"] == (
+        f"org.apache.spark.sql.execution.{package}.FileSystemBasedCheckpointFileManager"
+    )
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://host:443"])
+def test_checkpoints_of_a_cluster_are_left_to_spark(settings: Any, master: str) -> None:
+    made = settings(spark_master=master)
+    assert "spark.sql.streaming.checkpointFileManagerClass" not in made
 
 
 def test_java_options_are_added_to_ours(settings: Any) -> None:
