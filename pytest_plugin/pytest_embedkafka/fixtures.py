@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_embedkafka.leftovers import stop_leftovers
 from pytest_embedkafka.live import LIVE
-from pytest_embedkafka.options import read_options
+from pytest_embedkafka.options import leftovers, read_options
 from pytest_embedkafka.reach import warn_of_loopback
 from pytest_embedkafka.sessions import master_of, open_session
 from pytest_embedkafka.sharing import find_shared
@@ -81,6 +82,7 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
         live.queries = QueryLog()
         with live.queries.recording():
             yield session
+        live.complaint = stop_leftovers(live, leftovers(config))
         live.spark_log = live.spark_master = live.queries = None
 
 

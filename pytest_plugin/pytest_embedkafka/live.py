@@ -27,6 +27,8 @@ class Live:
     spark_master: str | None = None
     """Where the executors of the running session are."""
     queries: "QueryLog | None" = None
+    complaint: str | None = None
+    """Of the last test that used Spark, whose queries end with the session."""
     checkpoints: list[Path] = field(default_factory=list)
 
     def mark_spark_log(self) -> None:

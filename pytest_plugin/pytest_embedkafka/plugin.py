@@ -81,7 +81,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     result = yield
     live = item.config.stash[LIVE]
     has_passed = item.stash.get(HAS_PASSED, False)
-    complaint = stop_leftovers(live, leftovers(item.config))
+    complaint = stop_leftovers(live, leftovers(item.config)) or live.complaint
+    live.complaint = None
     remove_checkpoints(live, keep=not has_passed)
     if live.sweeper is not None and uses_kafka(item):
         live.sweeper.sweep()
