@@ -29,6 +29,12 @@ needs_connect = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="session")
+def connector_jars() -> str:
+    """Found before pytester moves the home directory, so that no run has to fetch them."""
+    return os.pathsep.join(str(jar) for jar in require_connector().jars)
+
+
 @pytest.fixture
 def nobody_listens() -> int:
     """A port that was free a moment ago."""
@@ -145,10 +151,9 @@ def test_brokers_out_of_the_executors_reach_are_a_warning() -> None:
 @pytest.mark.timeout(300)
 @needs_connect
 def test_workers_may_share_one_spark_connect_server(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    connector_jars: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jars = os.pathsep.join(str(jar) for jar in require_connector().jars)
-    monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", jars)
+    monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", connector_jars)
     pytester.plugins = []
     pytester.makeini(
         "[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n"
@@ -166,12 +171,12 @@ def test_workers_may_share_one_spark_connect_server(
             (shared / f"{worker_id}.application").write_text(application)
             (shared / f"{worker_id}.session").write_text(spark.session_id)
 
-        def test_wrong(spark):
-            assert spark.range(3).count() == 4
-
         def test_leaves_a_query(spark):
             rows = spark.readStream.format("rate").load()
             rows.writeStream.format("noop").queryName("left").start()
+
+        def test_wrong(spark):
+            assert spark.range(3).count() == 4
         """
     )
     arguments = ["--spark-xdist=shared", "-n", "2", "--dist", "each", "--basetemp", "base"]
