@@ -22,6 +22,7 @@ FROM_ARCHIVE = "org.apache.spark.SparkContext source: shared objects file (top)"
 FROM_JAR = "org.apache.spark.SparkContext source: file:"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(800)  # three JVMs, one of which writes an archive
 def test_the_second_session_starts_from_the_first_ones_classes(tmp_path: Path) -> None:
     java = find_java(os.environ)
