@@ -154,6 +154,14 @@ class Clients:
             self.forget_producer()
         self._partition_counts[topic] = count
 
+    def forget_leaders(self, topic: str) -> None:
+        """The topic goes, and its leaders have changed: a producer that knows them must go too.
+
+        It would hold on to them when there is another topic of that name, whose epochs are lower.
+        """
+        if topic in self._sent_to:
+            self.forget_producer()
+
     def start_over(self) -> None:
         """In a forked child: the lock may be held forever, and the producer has no threads."""
         self._lock = ranked_lock("clients", LEAF_RANK)

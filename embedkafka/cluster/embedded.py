@@ -897,6 +897,8 @@ class EmbeddedKafka:
         """
         require_number("timeout_s", timeout_s)
         self._state.require_topic(name)
+        if any(status.leader_epoch for status in self._state.partitions() if status.topic == name):
+            self._require_clients().forget_leaders(name)
         self._admin.delete_topics(name)
         self.await_topic_gone(name, timeout_s=timeout_s)
 

@@ -168,3 +168,19 @@ def test_a_topic_from_the_configuration_grows_under_its_producer() -> None:
         topic.send("before")
         kafka.add_partitions("configured", 4)
         assert topic.send("x", partition=3).partition == 3
+
+
+def test_a_topic_whose_leader_changed_can_be_made_again(kafka: EmbeddedKafka) -> None:
+    """The handles' producer would prefer the old leader, whose epoch was higher."""
+    orders = kafka.topic("orders", replication=3)
+    kafka.broker(kafka.leader_of("orders")).restart()
+    kafka.await_no_under_replicated()
+    orders.send("old")
+    old_leader = kafka.leader_of("orders")
+    while True:  # about one time in three it is the same
+        kafka.delete_topic("orders")
+        orders = kafka.topic("orders", replication=3)
+        if kafka.leader_of("orders") != old_leader:
+            break
+    orders.send("new")
+    assert [message.text for message in orders.read()] == ["new"]
