@@ -55,6 +55,7 @@ class Clients:
         self._cluster = cluster
         self._partition_counts: dict[str, int] = {}
         self._sent_to: set[str] = set()  # by the present producer
+        self._made_again: set[str] = set()  # of those
         self._lock = ranked_lock("clients", LEAF_RANK)
         self._is_closed = False
         self._producer: Any = None  # Any: confluent-kafka ships no types, and is imported late
@@ -143,6 +144,7 @@ class Clients:
         with self._lock:
             self._producer = None
             self._sent_to.clear()
+            self._made_again.clear()
             self._partition_counts.clear()
 
     def on_partitions(self, topic: str, count: int) -> None:
@@ -152,6 +154,8 @@ class Clients:
         """
         if topic in self._sent_to and self._partition_counts.get(topic) != count:
             self.forget_producer()
+        elif topic in self._sent_to:
+            self._made_again.add(topic)
         self._partition_counts[topic] = count
 
     def forget_leaders(self, topic: str) -> None:
@@ -194,7 +198,12 @@ class Clients:
                 except BufferError:  # the client's queue is full: let it drain
                     producer.poll(_POLL_S)
                 except confluent_kafka.KafkaException as error:
-                    raise EmbedKafkaError(_refusal(record, error)) from error
+                    if topic not in self._made_again:
+                        raise EmbedKafkaError(_refusal(record, error)) from error
+                    # It has heard that the topic was deleted, not that there is another one. It
+                    # refuses the first record or none: no other is under way.
+                    self.forget_producer()
+                    producer = self._require_producer()
         try:
             undelivered = producer.flush(_SEND_TIMEOUT_S)
         except Exception as error:  # the client's own kind; the producer is unusable after it
