@@ -62,7 +62,7 @@ def topic_to_df(
         "subscribe": topic,
         "startingOffsets": "earliest",
         "endingOffsets": "latest",
-        **_texts(options),
+        **option_texts(options),
     }
     frame = spark.read.format("kafka").options(**chosen).load()
     return _decoded(frame, schema=schema, binary=binary)
@@ -77,7 +77,7 @@ def write_df(
     options: Mapping[str, object] | None = None,
 ) -> None:
     """Appends the rows to the topic; `to_records` defines how a row becomes a record."""
-    chosen = {_BOOTSTRAP: bootstrap_servers, "topic": topic, **_texts(options)}
+    chosen = {_BOOTSTRAP: bootstrap_servers, "topic": topic, **option_texts(options)}
     to_records(df, key=key).write.format("kafka").options(**chosen).save()
 
 
@@ -90,7 +90,7 @@ def stream(
     options: Mapping[str, object] | None = None,
 ) -> "DataFrame":
     """The topic as a streaming DataFrame from its first record, decoded like `topic_to_df`."""
-    chosen = {**topic.spark_options(), "startingOffsets": "earliest", **_texts(options)}
+    chosen = {**topic.spark_options(), "startingOffsets": "earliest", **option_texts(options)}
     frame = spark.readStream.format("kafka").options(**chosen).load()
     return _decoded(frame, schema=schema, binary=binary)
 
@@ -119,7 +119,7 @@ def stream_columns(
     chosen: dict[str, object] = {**topic.spark_options(), **(options or {})}
     if headers is not None:
         chosen["includeHeaders"] = True
-    frame = spark.readStream.format("kafka").options(**_texts(chosen)).load()
+    frame = spark.readStream.format("kafka").options(**option_texts(chosen)).load()
     value = _parsed_value(chosen_format, schema)
     record_key = F.col("key") if chosen_format == "binary" else F.col("key").cast("string")
     parts = ((key, record_key), (headers, F.col("headers")), (timestamp, F.col("timestamp")))
@@ -152,7 +152,7 @@ def run_available_now(
         **_connection(sink),
         "topic": sink.name,
         "checkpointLocation": str(checkpoint),
-        **_texts(options),
+        **option_texts(options),
     }
     writer = to_records(df, key=key).writeStream.format("kafka").options(**chosen)
     query = writer.outputMode(output_mode).trigger(availableNow=True).start()
@@ -279,7 +279,7 @@ def _connection(topic: KafkaTopic) -> dict[str, str]:
     return {name: value for name, value in options.items() if name.startswith("kafka.")}
 
 
-def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
+def option_texts(options: Mapping[str, object] | None) -> dict[str, str]:
     """Options as Java reads them: `true`, not `True`."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)

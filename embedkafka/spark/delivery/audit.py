@@ -16,7 +16,7 @@ from embedkafka.spark.delivery.offsets import offset_ranges
 from embedkafka.spark.delivery.origins import FrameOrigin, Origin, TopicOrigin
 from embedkafka.spark.delivery.result import Delivery, Kind
 from embedkafka.spark.delivery.tally import SIDES, SINK, SOURCE, Tally, read_tally
-from embedkafka.spark.frames import KafkaTopic
+from embedkafka.spark.frames import KafkaTopic, option_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +81,7 @@ def audit(
     require_known("isolation level", isolation, _ISOLATIONS)
     require_int("examples", examples, least=1)
     session = spark or _session(source, sink)
-    reading = {"kafka.isolation.level": isolation, **_texts(options)}
+    reading = {"kafka.isolation.level": isolation, **option_texts(options)}
     if bootstrap_servers is not None:
         reading[_BOOTSTRAP] = bootstrap_servers
     written = Look(
@@ -221,11 +221,3 @@ def _require_records(found: Sequence[Tally], looks: Mapping[int, Look]) -> None:
                     f"no record of {look.origin.name} has {describe(selector)}, which is to be its "
                     f"{what}: neither as a column nor as a field of a JSON value"
                 )
-
-
-def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
-    """Options as Java reads them: `true`, not `True`."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in (options or {}).items()
-    }
