@@ -15,11 +15,11 @@ help: ## list the targets
 
 setup: $(STAMP) ## create the virtual environment
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml pytest_plugin/pyproject.toml
 	@echo "setting up $(VENV) (once, about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade 'pip>=25.1'
-	@$(PIP) --editable '.[spark,zookeeper,pytest]' --group test --group check
+	@$(PIP) --editable '.[spark,zookeeper,pytest]' --editable pytest_plugin --group test --group check
 	@touch $@
 
 # A dependency group that only one target needs, installed when that target first runs.
@@ -79,7 +79,7 @@ matrix: $(VENV)/.ready-matrix ## run the tests on every supported Python and PyS
 coverage: $(VENV)/.ready-coverage ## measure branch coverage of unit, sim, wire and cluster tests; html in build/coverage
 	@ci/coverage.sh
 
-release-check: $(VENV)/.ready-release ## build sdist and wheel, install each in a fresh environment, run the demo; TAG=v0.1.0
+release-check: $(VENV)/.ready-release ## build sdists and wheels, install them in fresh environments, run the demo; TAG=v0.1.0
 	@ci/release-check.sh $(TAG)
 
 docs: setup ## write the generated pages of docs/ from the code

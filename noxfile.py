@@ -58,7 +58,8 @@ def spark(session: nox.Session, pyspark: str) -> None:
 
 
 def _install(session: nox.Session, group: str, *packages: str) -> None:
-    session.install("--editable", ".[spark,zookeeper,pytest]", "--group", group, *packages)
+    ours = ("--editable", ".[spark,zookeeper,pytest]", "--editable", "pytest_plugin")
+    session.install(*ours, "--group", group, *packages)
 
 
 def _pytest(session: nox.Session, *arguments: str) -> None:

@@ -12,20 +12,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from embedkafka.cluster.access.acls import Acls
+    from embedkafka.cluster.access.logins import Logins
+    from embedkafka.cluster.access.security import Security
     from embedkafka.cluster.broker_handle import BrokerHandle
+    from embedkafka.cluster.clients.group_status import GroupMember, GroupStatus
+    from embedkafka.cluster.clients.message import Message
+    from embedkafka.cluster.clients.topic import Topic
     from embedkafka.cluster.cluster_state import PartitionStatus
     from embedkafka.cluster.config import ClusterConfig, TopicSpec
     from embedkafka.cluster.embedded import EmbeddedKafka
-    from embedkafka.cluster.lifecycle import BrokerState
-    from embedkafka.cluster.message import Message
+    from embedkafka.cluster.lifecycle.lifecycle import BrokerState
+    from embedkafka.cluster.reports.metrics import Metric, Metrics
     from embedkafka.cluster.request_log import Mark, SeenRequest
-    from embedkafka.cluster.snapshot import Snapshot
-    from embedkafka.cluster.topic import Topic
+    from embedkafka.cluster.restoring.snapshot import Snapshot
+    from embedkafka.cluster.test_case import EmbeddedKafkaTestCase
     from embedkafka.faults.disk import Disk
     from embedkafka.faults.injection import Faults, RequestFilter
     from embedkafka.faults.links import LinkFault
     from embedkafka.faults.plans import FaultPlan, FaultStep
     from embedkafka.faults.request_faults import Fault
+    from embedkafka.page.server import PageServer
     from embedkafka.protocol.api_keys import ApiKey
     from embedkafka.protocol.errors import ErrorCode
     from embedkafka.runtime.clock import Frozen, SystemClock
@@ -40,13 +47,20 @@ if TYPE_CHECKING:
         InvalidArgument,
         UndecodableMessage,
     )
+    from embedkafka.runtime.ids import TopicPartition
+    from embedkafka.security.acl.acls import Acl, PatternType, PermissionType, ResourcePattern
+    from embedkafka.security.acl.authorizer import Refusal
+    from embedkafka.security.acl.operations import AclOperation, ResourceType
 
 _HOMES = {
+    "Acl": "security.acl.acls",
+    "AclOperation": "security.acl.operations",
+    "Acls": "cluster.access.acls",
     "ApiKey": "protocol.api_keys",
     "AwaitTimeout": "runtime.failures",
     "BackgroundFailure": "runtime.failures",
     "BrokerHandle": "cluster.broker_handle",
-    "BrokerState": "cluster.lifecycle",
+    "BrokerState": "cluster.lifecycle.lifecycle",
     "ClusterClosed": "runtime.failures",
     "ClusterConfig": "cluster.config",
     "ConfigError": "runtime.failures",
@@ -55,27 +69,44 @@ _HOMES = {
     "Disk": "faults.disk",
     "EmbedKafkaError": "runtime.failures",
     "EmbeddedKafka": "cluster.embedded",
+    "EmbeddedKafkaTestCase": "cluster.test_case",
     "ErrorCode": "protocol.errors",
     "Fault": "faults.request_faults",
     "FaultPlan": "faults.plans",
     "FaultStep": "faults.plans",
     "Faults": "faults.injection",
     "Frozen": "runtime.clock",
+    "GroupMember": "cluster.clients.group_status",
+    "GroupStatus": "cluster.clients.group_status",
     "InvalidArgument": "runtime.failures",
     "LinkFault": "faults.links",
+    "Logins": "cluster.access.logins",
     "Mark": "cluster.request_log",
-    "Message": "cluster.message",
+    "Metric": "cluster.reports.metrics",
+    "Metrics": "cluster.reports.metrics",
+    "Message": "cluster.clients.message",
+    "PageServer": "page.server",
     "PartitionStatus": "cluster.cluster_state",
+    "PatternType": "security.acl.acls",
+    "PermissionType": "security.acl.acls",
+    "Refusal": "security.acl.authorizer",
     "RequestFilter": "faults.injection",
+    "ResourcePattern": "security.acl.acls",
+    "ResourceType": "security.acl.operations",
+    "Security": "cluster.access.security",
     "SeenRequest": "cluster.request_log",
-    "Snapshot": "cluster.snapshot",
+    "Snapshot": "cluster.restoring.snapshot",
     "SystemClock": "runtime.clock",
-    "Topic": "cluster.topic",
+    "Topic": "cluster.clients.topic",
+    "TopicPartition": "runtime.ids",
     "TopicSpec": "cluster.config",
     "UndecodableMessage": "runtime.failures",
 }
 
 __all__ = [
+    "Acl",
+    "AclOperation",
+    "Acls",
     "ApiKey",
     "AwaitTimeout",
     "BackgroundFailure",
@@ -89,22 +120,36 @@ __all__ = [
     "Disk",
     "EmbedKafkaError",
     "EmbeddedKafka",
+    "EmbeddedKafkaTestCase",
     "ErrorCode",
     "Fault",
     "FaultPlan",
     "FaultStep",
     "Faults",
     "Frozen",
+    "GroupMember",
+    "GroupStatus",
     "InvalidArgument",
     "LinkFault",
+    "Logins",
     "Mark",
     "Message",
+    "Metric",
+    "Metrics",
+    "PageServer",
     "PartitionStatus",
+    "PatternType",
+    "PermissionType",
+    "Refusal",
     "RequestFilter",
+    "ResourcePattern",
+    "ResourceType",
+    "Security",
     "SeenRequest",
     "Snapshot",
     "SystemClock",
     "Topic",
+    "TopicPartition",
     "TopicSpec",
     "UndecodableMessage",
 ]

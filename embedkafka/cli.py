@@ -1,4 +1,4 @@
-"""`embedkafka serve | up | broker | dump-log | spark-jars | audit`: a cluster for any program.
+"""`embedkafka serve | up | broker | ...`: a cluster for any program, and tools around it.
 
 Exit codes: 0 for success, 1 if the cluster failed, did not end or a log is damaged, 2 for misuse.
 `up` exits with the code of its command, or 128 + n if signal n ended it.
@@ -14,23 +14,23 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 from embedkafka.runtime.failures import ConfigError, ConfigWarning, EmbedKafkaError
 from embedkafka.runtime.properties import parse_properties
+from embedkafka.terminal.commands import add_terminal_commands
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka
+    from embedkafka import EmbeddedKafka, Security, TopicSpec
 
 _LOG = logging.getLogger(__name__)
 
 _STDIN: Final = 0
 _STDERR: Final = 2
 _LONGEST_END_S: Final = 120
-_SUBCOMMANDS: Final = "serve | up | broker | dump-log | spark-jars | audit"
 _ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _FORWARDED_SIGNALS: Final = (
     signal.SIGINT,
@@ -96,11 +96,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="embedkafka", description="A real multi-broker Kafka cluster inside one process."
     )
-    subcommands = parser.add_subparsers(required=True, metavar=_SUBCOMMANDS)
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    subcommands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     serve = subcommands.add_parser(
         "serve",
         help="run a cluster until stdin closes or a signal arrives",
-        description="Prints one line, `BOOTSTRAP host:port,...`, once the cluster is ready. "
+        description="Prints `BOOTSTRAP host:port,...` once the cluster is ready, and a line "
+        "`BOOTSTRAP.<LISTENER NAME> host:port,...` for each further listener. With --security, a "
+        "line `CLIENT.<USER> file` for each user follows, whose file is for Kafka's own tools, and "
+        "`CERTIFICATES directory` if the cluster made some. "
         "Ends on SIGINT, on SIGTERM, or when stdin closes.",
     )
     serve.set_defaults(run=_serve)
@@ -115,11 +119,19 @@ def _parser() -> argparse.ArgumentParser:
     broker = subcommands.add_parser(
         "broker",
         help="run one broker of a cluster that uses a real ZooKeeper",
-        description="Prints one line, `BOOTSTRAP host:port`, once the broker has joined. On "
+        description="Prints `BOOTSTRAP host:port` once the broker has joined, and a line "
+        "`BOOTSTRAP.<LISTENER NAME> host:port` for each further listener. On "
         "SIGINT, on SIGTERM, or when stdin closes, it moves its leaders away and ends.",
     )
     _add_broker_options(broker)
     broker.set_defaults(run=_broker)
+    serve.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="P",
+        help="serve metrics for Prometheus at http://127.0.0.1:P/metrics; 0 takes a free port "
+        "(default: serve none)",
+    )
     for subcommand in (serve, up):
         _add_cluster_options(subcommand)
     for subcommand in (serve, broker):
@@ -128,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     for subcommand in (serve, up, broker):
         _add_common_options(subcommand)
+    add_terminal_commands(subcommands)
     dump = subcommands.add_parser(
         "dump-log",
         help="print the contents of log files",
@@ -173,6 +186,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **given: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **given)
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> NoReturn:
+        from embedkafka.terminal.doctor import version_of
+
+        print(f"embedkafka {version_of('embedkafka') or 'from its sources'}")
+        parser.exit()
+
+
 def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--brokers", type=int, default=1, metavar="N", help="how many brokers to run (default: 1)"
@@ -191,6 +217,65 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME[:PARTITIONS[:REPLICATION]]",
         help="create this topic; may be repeated",
+    )
+    parser.add_argument(
+        "--topic-config",
+        type=_topic_setting,
+        action="append",
+        default=[],
+        metavar="NAME:KEY=VALUE",
+        help="a setting of a topic that --topic creates; may be repeated",
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="H",
+        help="the address to listen on (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--racks",
+        type=_names,
+        metavar="R1,R2,...",
+        help="the rack of each broker (default: none)",
+    )
+    parser.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[/CHROOT]",
+        help="the real ZooKeeper to use (default: a tree in this process)",
+    )
+    parser.add_argument(
+        "--log-dirs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many log directories each broker has (default: 1)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="repeat the cluster's random choices (default: others each time)",
+    )
+    parser.add_argument(
+        "--security",
+        type=str.upper,
+        metavar="PROTOCOL",
+        help="what clients must speak: sasl_ssl, sasl_plaintext or ssl (default: plain text)",
+    )
+    parser.add_argument(
+        "--mechanism",
+        type=str.upper,
+        metavar="NAME",
+        help="with SASL, how they log in: scram-sha-512, scram-sha-256, plain or oauthbearer "
+        "(default: scram-sha-512)",
+    )
+    parser.add_argument(
+        "--user",
+        type=_user,
+        action="append",
+        default=[],
+        metavar="NAME[:PASSWORD]",
+        help="a user who may log in; may be repeated",
     )
 
 
@@ -306,10 +391,45 @@ def _add_audit_options(parser: argparse.ArgumentParser) -> None:
 
 def _serve(parsed: argparse.Namespace) -> int:
     with _signals_in_a_pipe() as signals, _cluster(parsed) as kafka:
-        print(f"BOOTSTRAP {kafka.bootstrap_servers}", flush=True)
-        _await_end(signals, stay=parsed.stay)
+        with _metrics_page(kafka, parsed.metrics_port):
+            _print_addresses(kafka.listeners)
+            _print_client_files(kafka, [name for name, _ in parsed.user])
+            _await_end(signals, stay=parsed.stay)
         _end_in_any_case()
     return 0
+
+
+@contextmanager
+def _metrics_page(kafka: "EmbeddedKafka", port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    from embedkafka.cluster.metrics_page import MetricsPage
+
+    page = MetricsPage(kafka, port=port)
+    try:
+        print(f"METRICS {page.url}")
+        yield
+    finally:
+        page.close()
+
+
+def _print_client_files(kafka: "EmbeddedKafka", users: Sequence[str]) -> None:
+    """A line with a user's properties file for each of them, and one with the certificates."""
+    if kafka.certificates_dir is not None:
+        print(f"CERTIFICATES {kafka.certificates_dir}")
+    for user in users:
+        print(f"CLIENT.{user} {kafka.java_properties(user)}")
+    sys.stdout.flush()
+
+
+def _print_addresses(listeners: Mapping[str, str]) -> None:
+    """A line for the first listener, and one with its name for each further one."""
+    first, *others = listeners
+    print(f"BOOTSTRAP {listeners[first]}")
+    for name in others:
+        print(f"BOOTSTRAP.{name} {listeners[name]}")
+    sys.stdout.flush()
 
 
 def _up(parsed: argparse.Namespace) -> int:
@@ -340,7 +460,7 @@ def _broker(parsed: argparse.Namespace) -> int:
         data_dir=parsed.data_dir,
     )
     with _signals_in_a_pipe() as signals, broker:
-        print(f"BOOTSTRAP {broker.address}", flush=True)
+        _print_addresses(broker.listeners)
         _await_end(signals, stay=parsed.stay)
         _end_in_any_case()
     return 0
@@ -405,18 +525,47 @@ def _audit(parsed: argparse.Namespace) -> int:
 
 def _cluster(parsed: argparse.Namespace) -> "EmbeddedKafka":
     from embedkafka import EmbeddedKafka
-    from embedkafka.cluster.config import TopicSpec
 
     return EmbeddedKafka(
         brokers=parsed.brokers,
-        port=parsed.port,
         config=_settings(parsed),
-        topics={
-            name: TopicSpec(partitions=partitions, replication=replication)
-            for name, partitions, replication in parsed.topic
-        },
+        topics=_topics(parsed),
         data_dir=parsed.data_dir,
+        host=parsed.host,
+        port=parsed.port,
+        racks=parsed.racks,
+        zookeeper=parsed.zookeeper,
+        log_dirs=parsed.log_dirs,
+        seed=parsed.seed,
+        security=_security(parsed),
     )
+
+
+def _topics(parsed: argparse.Namespace) -> "dict[str, TopicSpec]":
+    from embedkafka.cluster.config import TopicSpec
+
+    settings: dict[str, dict[str, str]] = {name: {} for name, _, _ in parsed.topic}
+    for name, (key, value) in parsed.topic_config:
+        if name not in settings:
+            raise ConfigError(
+                f"--topic-config {name}:{key}={value}: give --topic {name} too, which creates it"
+            )
+        settings[name][key] = value
+    return {
+        name: TopicSpec(partitions=partitions, replication=replication, config=settings[name])
+        for name, partitions, replication in parsed.topic
+    }
+
+
+def _security(parsed: argparse.Namespace) -> "Security | None":
+    if parsed.security is None:
+        if parsed.user or parsed.mechanism:
+            raise ConfigError("--user and --mechanism need --security, such as sasl_ssl")
+        return None
+    from embedkafka import Security
+
+    mechanism = {} if parsed.mechanism is None else {"mechanism": parsed.mechanism}
+    return Security(protocol=parsed.security, users=dict(parsed.user), **mechanism)
 
 
 def _settings(parsed: argparse.Namespace) -> dict[str, str]:
@@ -458,12 +607,28 @@ def _setting(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
+def _user(text: str) -> tuple[str, str]:
+    name, _, password = text.partition(":")
+    return name, password
+
+
 def _topic(text: str) -> tuple[str, int, int | None]:
     name, *numbers = text.split(":")
     if not name or len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME[:PARTITIONS[:REPLICATION]]")
     partitions = int(numbers[0]) if numbers else 1
     return name, partitions, int(numbers[1]) if len(numbers) == 2 else None
+
+
+def _topic_setting(text: str) -> tuple[str, tuple[str, str]]:
+    name, colon, setting = text.partition(":")
+    if not name or not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:KEY=VALUE")
+    return name, _setting(setting)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _await_end(signals: int, *, stay: bool) -> None:
@@ -530,9 +695,15 @@ def _exit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs the command, forwards signals to it, and returns its exit code."""
+    """Runs the command, forwards signals to it, and returns its exit code.
+
+    Without a terminal, as in CI, the command and all that it starts are a process group. The group
+    gets the signals, and none of it outlives `up`, however that ends. On a terminal the group is
+    ours, as for any shell command, so that a debugger can read from it.
+    """
+    group = hasattr(os, "killpg") and not os.isatty(_STDIN)
     try:
-        child = subprocess.Popen(command, env=environment)
+        child = subprocess.Popen(command, env=environment, process_group=0 if group else None)
     except OSError as error:
         print(f"embedkafka: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
         return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
@@ -540,15 +711,51 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
     def forward(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and _terminal_interrupts_both():
             return
-        child.send_signal(number)
+        if group:
+            _signal_group(child.pid, number)
+        else:
+            child.send_signal(number)
+        forwarded.append(number)
 
+    forwarded: list[int] = []
     before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS}
     try:
-        code = child.wait()
+        with _watched(child.pid) if group else nullcontext():
+            code = child.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if group and forwarded:
+            _signal_group(child.pid, signal.SIGKILL)  # what did not end with the command
     return code if code >= 0 else 128 - code
+
+
+def _signal_group(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # all of it has ended
+        os.killpg(group, number)
+
+
+@contextmanager
+def _watched(group: int) -> Iterator[None]:
+    """Kills the group if this process ends first, even by SIGKILL.
+
+    A shell waits for the end of a pipe that only this process holds open.
+    """
+    reader, writer = os.pipe()
+    watcher = subprocess.Popen(
+        ["/bin/sh", "-c", f"read -r line; kill -KILL -{group}"],
+        stdin=reader,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    os.close(reader)
+    try:
+        yield
+    finally:
+        watcher.kill()
+        watcher.wait()
+        os.close(writer)
 
 
 def _terminal_interrupts_both() -> bool:

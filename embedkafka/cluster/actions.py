@@ -10,15 +10,13 @@ from typing import Final
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.cluster_state import PartitionStatus
-from embedkafka.cluster.description import find_views
+from embedkafka.cluster.reports.description import find_views
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
 )
-from embedkafka.runtime.addresses import parse_address
-from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 from embedkafka.server.broker import Broker
@@ -123,10 +121,19 @@ def compact(brokers: Brokers, topic: str) -> None:
         broker.logs.compact(topic)
 
 
+def apply_retention(brokers: Brokers, topic: str) -> None:
+    """Lets retention look at every replica of a topic."""
+    brokers.state.require_topic(topic)
+    _spread_high_watermarks(brokers, topic)
+    for broker in _running(brokers):
+        broker.logs.apply_retention(topic)
+
+
 def _spread_high_watermarks(brokers: Brokers, topic: str) -> None:
     """Gives in-sync followers the leader's high watermark, which their next fetch would bring.
 
-    Only committed records are compacted, and followers hear of the last ones one fetch later.
+    Only committed records are compacted or deleted, and followers hear of the last ones a fetch
+    later.
     """
     running = _running(brokers)
     for view, is_led in find_views(running):
@@ -178,8 +185,7 @@ def _controller_client(brokers: Brokers) -> BrokerClient:
     found = brokers.state.find_controller()
     if found is None:
         raise EmbedKafkaError("there is no controller now: `await_controller` waits for one")
-    host, port = parse_address(brokers.require(found).address)
-    return BrokerClient(host, port, SystemClock(), _CLIENT_ID)
+    return brokers.require(found).require_broker().make_client(_CLIENT_ID)
 
 
 def _check(what: str, code: int) -> None:

@@ -1,6 +1,6 @@
 """Creates, grows and deletes topics through real requests to a broker that answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from embedkafka.cluster.config import TopicSpec
@@ -12,8 +12,6 @@ from embedkafka.protocol.messages.topics import (
     DeleteTopicsRequest,
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.runtime.addresses import parse_address
-from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
 from embedkafka.server.config.definition import format_value
 
@@ -26,10 +24,10 @@ R = TypeVar("R")
 
 
 class Admin:
-    """Sends requests to the first broker of `addresses` that can be reached."""
+    """Sends requests to the first broker that answers, with one of `new_clients()`."""
 
-    def __init__(self, addresses: Callable[[], Sequence[str]]) -> None:
-        self._addresses = addresses
+    def __init__(self, new_clients: Callable[[], Iterable[BrokerClient]]) -> None:
+        self._new_clients = new_clients
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Creates all of `topics`; raises the first refusal."""
@@ -68,9 +66,7 @@ class Admin:
         """The answer, and whether an earlier broker may have done it and not answered."""
         failure: OSError | None = None
         may_be_done = False
-        for address in self._addresses():
-            host, port = parse_address(address)
-            client = BrokerClient(host, port, SystemClock(), "embedkafka-admin")
+        for client in self._new_clients():
             try:
                 return ask(client), may_be_done
             except OSError as error:

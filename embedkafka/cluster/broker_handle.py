@@ -3,7 +3,7 @@
 Not here: what each call does to the broker (`lifecycle`).
 """
 
-from embedkafka.cluster.lifecycle import BrokerLifecycle, BrokerState
+from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, BrokerState
 from embedkafka.cluster.waiting import PATIENCE_S
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from embedkafka.cluster.config import REMOTE_DEFAULTS, TEST_DEFAULTS, warn_of_idle_settings
-from embedkafka.cluster.start_errors import start_error
+from embedkafka.cluster.lifecycle.start_errors import start_error
 from embedkafka.runtime.addresses import is_loopback
 from embedkafka.runtime.arguments import require_int, require_text
 from embedkafka.runtime.clock import SystemClock
@@ -46,7 +46,6 @@ PATIENCE_MS = 30_000
 _DECIDED_HERE: Final = {
     "broker.id": "use `broker_id`, or --id",
     "node.id": "use `broker_id`, or --id",
-    "listeners": "use `host` and `port`",
     "zookeeper.connect": "use `zookeeper`",
 }
 
@@ -100,6 +99,13 @@ class BrokerProcess:
         if self._broker is None:
             raise ClusterClosed(f"broker {self._id} is not running")
         return self._broker.address
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """The `host:port` of each listener for clients; `address` is that of the first."""
+        if self._broker is None:
+            raise ClusterClosed(f"broker {self._id} is not running")
+        return self._broker.addresses
 
     def start(self) -> Self:
         """Joins the cluster, after an earlier session of this broker has expired."""

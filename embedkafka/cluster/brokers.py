@@ -7,17 +7,19 @@ Not here: one broker's lifecycle (`lifecycle`), topics (`admin`), the public met
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+from embedkafka.cluster.broker_warnings import BrokerWarnings
+from embedkafka.cluster.clients.groupless_reads import refuse_readers
 from embedkafka.cluster.cluster_state import ClusterState
-from embedkafka.cluster.config import ClusterConfig, advertised_listener, broker_settings
-from embedkafka.cluster.description import describe_cluster
-from embedkafka.cluster.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
-from embedkafka.cluster.lifecycle import ANY_PORT, BrokerLifecycle, Incarnation
-from embedkafka.cluster.request_log import RequestLog
+from embedkafka.cluster.config import ClusterConfig, broker_settings
+from embedkafka.cluster.lifecycle.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
+from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, Incarnation
+from embedkafka.cluster.request_log import OWN_CLIENTS, RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
 from embedkafka.faults.disk import Disk, DiskFiles
 from embedkafka.faults.injection import Faults
@@ -25,8 +27,8 @@ from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.plans import Choose
 from embedkafka.faults.request_faults import RequestFaults
-from embedkafka.faults.session_link import Cut, SessionLink
-from embedkafka.log.record_ages import RecordAges
+from embedkafka.faults.session_link import Cut, Session, SessionLink
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.arguments import require_int
 from embedkafka.runtime.clock import SystemClock
@@ -38,10 +40,14 @@ from embedkafka.runtime.threads import PATIENCE_S as BUSY_S
 from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.server.broker import Broker, BrokerSpec, Handle
 from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.listeners import count_up
 from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
+
+if TYPE_CHECKING:
+    from embedkafka.server.meter import Meter
 
 
 class Brokers:
@@ -55,7 +61,10 @@ class Brokers:
         clock: SystemClock,
         failures: Failures,
         rng: random.Random,
+        secured: Mapping[str, object] | None = None,
     ) -> None:
+        """`secured` are the settings that security adds to the user's."""
+        self._secured = secured or {}
         self.waiting = Waiting(self.describe)
         self._config = config
         self._directory = directory
@@ -65,11 +74,14 @@ class Brokers:
         self._lock = ranked_lock("brokers of a cluster", LEAF_RANK)
         self._handles: dict[BrokerId, BrokerLifecycle] = {}
         self._closed = False
+        self._at_close: list[Callable[[], None]] = []
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self.ensemble = self._make_ensemble()
         self.zk = KafkaZk(self.ensemble.observe(), clock)
         self.rng = self._continued(rng)
         self.request_log = RequestLog()
+        self.warnings = BrokerWarnings(lambda: self.request_log.mark().number)
+        self.warnings.start()
         self._requests = RequestFaults(
             clock, failures, self.rng, source_of=lambda request: self.network.source_of(request)
         )
@@ -78,6 +90,8 @@ class Brokers:
         self._disks: dict[BrokerId, Disk] = {}
         self._ages = RecordAges()
         self._halting: list[threading.Thread] = []
+        self.incarnation_count = 0
+        self._meters: dict[BrokerId, Meter] = {}
         self.faults = Faults(
             self._requests,
             disk=self._disk,
@@ -159,6 +173,8 @@ class Brokers:
             handle.hush()
             handle.stand_down()
 
+        for end in self._at_close:
+            end()
         self.give_up()
         self.at_once(rest)
         self._requests.close()
@@ -171,6 +187,11 @@ class Brokers:
             end_thread(thread, self._failures)
         self.zk.store.close()
         self.ensemble.close()
+        self.warnings.stop()
+
+    def at_close(self, end: Callable[[], None]) -> None:
+        """Ends something that looks at the cluster, while the brokers still run."""
+        self._at_close.append(end)
 
     def give_up(self) -> None:
         """Ends all waiting, and refuses to start brokers."""
@@ -190,17 +211,16 @@ class Brokers:
             end_thread(thread, self._failures, patience_s=3 * BUSY_S)
 
     def describe(self) -> str:
-        cluster = describe_cluster(self.all(), self.state.find_controller())
-        return "\n".join([*self._unusual(), cluster])
+        """What is wrong, the brokers and all partitions; sends no request."""
+        from embedkafka.cluster.reports import description, troubles  # most clusters need none
 
-    def _unusual(self) -> Iterator[str]:
-        """What a test has done to the cluster's clock, network, links, requests and disks."""
-        if (clock := self.clock.describe()) is not None:
-            yield f"clock: {clock}"
-        if sides := self.network.sides:
-            yield f"network: {' | '.join(', '.join(map(str, sorted(side))) for side in sides)}"
-        for fault in self.faults.active:
-            yield f"fault: {fault}"
+        statuses = self.state.partitions()
+        lines = [
+            *troubles.trouble_lines(troubles.find_troubles(self, statuses)),
+            *description.describe_brokers(self.all(), self.state.find_controller()),
+            *description.describe_partitions(statuses, description.views_by_partition(self.all())),
+        ]
+        return "\n".join(lines)
 
     # -- the network
 
@@ -244,18 +264,47 @@ class Brokers:
         """Ends every fault: all brokers run, reach each other and have working disks."""
         self.faults.clear()
         self.heal()
-        for handle in self.all():
+        self.revive([handle.id for handle in self.all()])
+
+    def bury(self, broker_ids: Collection[BrokerId], topics: Collection[str]) -> None:
+        """Ends the sessions of dead brokers, and removes what they have of `topics`."""
+        for handle in [self.require(each) for each in broker_ids if each in self._handles]:
+            if handle.is_running:
+                continue
+            handle.bury()
+            for log_dir in self.log_dirs(handle.id):
+                for name in self._files.names(log_dir):
+                    if name.rpartition("-")[0] in topics:
+                        self._files.remove_tree(log_dir / name)
+
+    def revive(self, broker_ids: Collection[BrokerId]) -> None:
+        """Makes brokers work again: paused, dead or removed ones, and those that lost a disk."""
+        dead = [each for each in broker_ids if each not in self._handles]
+        for handle in [self.require(each) for each in broker_ids if each in self._handles]:
             if handle.is_paused:
                 handle.resume()
             elif not handle.is_running:
-                handle.start(timeout_s=PATIENCE_S)
+                handle.bury()
+                dead.append(handle.id)
             elif not handle.has_all_disks:
                 handle.restart(timeout_s=PATIENCE_S)
+        self.boot(sorted(dead))
         self.waiting.await_state("all brokers to know each other", self.state.membership())
+
+    def meters(self) -> "Mapping[BrokerId, Meter]":
+        """Each broker's meter, which outlives it; the first call switches them on."""
+        from embedkafka.server.meter import Meter  # most clusters need none
+
+        for handle in self.all():
+            if handle.id not in self._meters:
+                self._meters[handle.id] = Meter(self.clock, ignored=OWN_CLIENTS)
+        for handle in self.running():
+            handle.require_broker().meter = self._meters[handle.id]
+        return self._meters
 
     # -- `lifecycle.Host`
 
-    def make_incarnation(self, broker_id: BrokerId, port: int) -> Incarnation:
+    def make_incarnation(self, broker_id: BrokerId, ports: Mapping[str, int]) -> Incarnation:
         if self._closed:
             raise ClusterClosed("the cluster is closed: its brokers cannot be started")
         if broker_id in self._without_zookeeper:
@@ -263,7 +312,8 @@ class Brokers:
                 f"broker {broker_id} cannot start: a network partition keeps it from ZooKeeper. "
                 "End the partition first with `kafka.heal()`"
             )
-        spec = self._spec(broker_id, port)
+        self.incarnation_count += 1
+        spec = self._spec(broker_id, ports)
         session = self.ensemble.connect(
             broker_id, spec.config.integer("zookeeper.session.timeout.ms")
         )
@@ -281,8 +331,12 @@ class Brokers:
             on_halt=lambda: self._halt(broker),
             ages=self._ages,
         )
+        broker.meter = self._meters.get(broker_id)
         broker.metadata.subscribe(self.on_change)
         return Incarnation(broker=broker, session=SessionLink(session), clock=clock)
+
+    def end_session(self, session: Session) -> None:
+        self.ensemble.expire(session)
 
     def await_unregistered(self, broker_id: BrokerId, timeout_s: float) -> None:
         what = f"the last session of broker {broker_id} to expire"
@@ -301,32 +355,33 @@ class Brokers:
     # -- internals
 
     def _add(self, broker_id: BrokerId) -> BrokerLifecycle:
-        handle = BrokerLifecycle(broker_id, self, self.network, port=self._port(broker_id))
+        handle = BrokerLifecycle(broker_id, self, self.network)
         with self._lock:
             self._handles[broker_id] = handle
         return handle
-
-    def _port(self, broker_id: BrokerId) -> int:
-        return self._config.port + self._place(broker_id) if self._config.port else ANY_PORT
 
     def _place(self, broker_id: BrokerId) -> int:
         """How many configured brokers come before this one."""
         return broker_id - self._config.first_id
 
-    def _spec(self, broker_id: BrokerId, port: int) -> BrokerSpec:
-        settings = broker_settings(self._config)
+    def _spec(self, broker_id: BrokerId, ports: Mapping[str, int]) -> BrokerSpec:
+        settings = broker_settings(self._config, self._secured)
         racks = self._config.racks
         place = self._place(broker_id)
         if racks and place < len(racks):
             settings["broker.rack"] = racks[place]
         settings["broker.id"] = broker_id
-        if "advertised.listeners" in settings:
-            settings["advertised.listeners"] = str(advertised_listener(self._config, broker_id))
+        port = self._config.port
+        settings |= count_up(settings, place, port=port)
         settings["log.dirs"] = ",".join(map(str, self.log_dirs(broker_id)))
         settings["zookeeper.connect"] = self._config.zookeeper
         settings.pop("log.dir", None)
         return BrokerSpec(
-            id=broker_id, host=self._config.host, port=port, config=BrokerConfig(settings)
+            id=broker_id,
+            host=self._config.host,
+            port=port + place if port else 0,
+            ports=ports,
+            config=BrokerConfig(settings),
         )
 
     def log_dirs(self, broker_id: BrokerId) -> list[Path]:
@@ -365,7 +420,7 @@ class Brokers:
         def find_topic(topic_id: UUID) -> str | None:
             return metadata.snapshot.topic_names.get(topic_id)
 
-        failing = self._requests.around(broker_id, handle, find_topic)
+        failing = self._requests.around(broker_id, refuse_readers(handle), find_topic)
         return self.request_log.around(broker_id, failing, find_topic)
 
     def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:

@@ -10,7 +10,7 @@ Not here: waiting for a state (`waiting`).
 
 from collections.abc import Callable, Collection, Iterable
 
-from embedkafka.cluster.lifecycle import BrokerLifecycle
+from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.cluster.waiting import Probe
 from embedkafka.faults.network import Network
 from embedkafka.replica.strays import find_strays
@@ -184,6 +184,18 @@ class ClusterState:
             untold = (self._find_unaware(status) for status in statuses)
             reason = next((reason for reason in untold if reason is not None), None)
             return reason or self._find_zombie()
+
+        return probe
+
+    def preferred_lead(self) -> Probe:
+        """Every partition is led by its preferred replica, and all brokers know it."""
+
+        def probe() -> str | None:
+            statuses = self.partitions()
+            displaced = [status for status in statuses if status.leader != status.replicas[0]]
+            if displaced:
+                return str(displaced[0])
+            return next(filter(None, map(self._find_unaware, statuses)), None)
 
         return probe
 

@@ -1,10 +1,11 @@
 """`ClusterConfig` and `TopicSpec`: a user's settings, checked at once, with defaults for tests."""
 
+import itertools
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.runtime.arguments import (
     Refusal,
@@ -16,10 +17,17 @@ from embedkafka.runtime.arguments import (
 from embedkafka.runtime.failures import ConfigError, ConfigWarning, InvalidArgument
 from embedkafka.runtime.topic_names import name_fault
 from embedkafka.runtime.values import dataclass, field
-from embedkafka.server.config.broker import holds_here, idle_settings, parse_broker_settings
+from embedkafka.server.config.broker import (
+    holds_here,
+    idle_settings,
+    parse_broker_settings,
+)
 from embedkafka.server.config.definition import ConfigValue
-from embedkafka.server.config.listeners import Advertised, parse_advertised
+from embedkafka.server.config.listeners import MAX_PORT, plan_listeners
 from embedkafka.server.config.topic import parse_topic_settings
+
+if TYPE_CHECKING:
+    from embedkafka.cluster.access.security import Security
 
 _PACKAGE: Final = __name__.partition(".")[0]
 
@@ -55,7 +63,6 @@ _NO_REQUEST: Final = "followers in one process read from their leader without a 
 
 DECIDED_HERE: Final[Mapping[str, str]] = {
     # The properties files of Kafka and of Spark's own tests set all of these.
-    "listeners": "use `host` and `port`",
     "log.dir": "use `data_dir`",
     "log.dirs": "use `data_dir` and `log_dirs`",
     "replica.fetch.min.bytes": _NO_REQUEST,
@@ -101,16 +108,17 @@ class ClusterConfig:
     brokers: int = 1
     """How many brokers to start. Their ids count from `broker.id` or `node.id`, else from 1."""
     config: Mapping[str, object] = field(default_factory=dict)
-    """Broker settings by Kafka's names; every broker gets them. `advertised.listeners` is the
-    address that clients learn; if `port` is given, its port counts up in the same way."""
+    """Broker settings by Kafka's names; every broker gets them. Fixed ports in `listeners` and
+    `advertised.listeners` count up from broker to broker."""
     topics: Mapping[str, "int | TopicSpec"] = field(default_factory=dict)
     """Topics to create at the start, by name: the number of partitions, or a `TopicSpec`."""
     data_dir: Path | None = None
     """The directory that keeps the data. None uses a temporary one, which `close()` removes."""
     host: str = "127.0.0.1"
-    """The address that brokers listen on."""
+    """The address that brokers listen on, unless `listeners` gives another."""
     port: int = 0
-    """The first broker's port; the others take the following ones. 0 takes free ports."""
+    """The first broker's port for clients; the others take the following ones. 0 takes those of
+    `listeners`, or else free ports."""
     racks: Sequence[str] | None = None
     """The rack of each broker, Kafka's `broker.rack`: one entry per broker."""
     zookeeper: str | None = None
@@ -118,6 +126,8 @@ class ClusterConfig:
     tree in this process."""
     log_dirs: int = 1
     """How many log directories each broker has."""
+    security: "Security | None" = None
+    """How clients log in and what they may do. None leaves that to the settings."""
 
     def __post_init__(self) -> None:
         require_int("brokers", self.brokers, least=1, refusal=ConfigError)
@@ -131,8 +141,7 @@ class ClusterConfig:
             raise ConfigError(f"data_dir must be a path, got {self.data_dir!r}")
         self._require_racks()
         _require_settings(self.config, '{"num.partitions": 3}')
-        parse_broker_settings(self.config)
-        advertised_listener(self, self.first_id)
+        self._require_listeners()
         warn_of_idle_settings(self.config, decided=DECIDED_HERE)
         self._require_topics()
 
@@ -146,6 +155,38 @@ class ClusterConfig:
         """The entry `name` of `topics`, as a `TopicSpec`."""
         spec = self.topics[require_known("topic", name, self.topics)]
         return spec if isinstance(spec, TopicSpec) else TopicSpec(partitions=spec)
+
+    def _security_settings(self) -> dict[str, object]:
+        if self.security is None:
+            return {}
+        # Most clusters need none.
+        from embedkafka.cluster.access.security import Security, listener_settings
+
+        if not isinstance(self.security, Security):
+            raise ConfigError(
+                f'security must be Security(users={{"alice": "a-secret"}}), got {self.security!r}'
+            )
+        return listener_settings(self.security, self.config)
+
+    def _require_listeners(self) -> None:
+        """Refuses fixed ports that two brokers would both take as they count up."""
+        planned = plan_listeners(
+            parse_broker_settings({**self._security_settings(), **self.config}),
+            host=self.host,
+            control_host=self.host,
+            port=self.port,
+        )
+        fixed = sorted(one.port for one in planned.all if one.port)
+        for port, following in itertools.pairwise(fixed):
+            if following < port + self.brokers:
+                raise ConfigError(
+                    f"listeners: the brokers' ports count up, so {self.brokers} brokers on ports "
+                    f"{port} and {following} would meet: use port 0, or leave more room"
+                )
+        if fixed and fixed[-1] + self.brokers - 1 > MAX_PORT:
+            raise ConfigError(
+                f"listeners: {self.brokers} brokers from port {fixed[-1]} on are too many"
+            )
 
     def _require_racks(self) -> None:
         if self.racks is None:
@@ -167,18 +208,19 @@ class ClusterConfig:
                 require_int(f"topics[{name!r}]", spec, least=1, refusal=ConfigError)
 
 
-def advertised_listener(cluster: ClusterConfig, broker_id: int) -> Advertised:
-    """The address that one broker tells clients; port 0 where it will be a free port."""
-    given = parse_advertised(str(cluster.config.get("advertised.listeners") or ""))
-    port = given.port + broker_id - cluster.first_id if given.port and cluster.port else 0
-    return given._replace(port=port)
-
-
-def broker_settings(cluster: ClusterConfig) -> dict[str, ConfigValue]:
-    """Typed settings for every broker: the user's, over the defaults for tests."""
+def broker_settings(
+    cluster: ClusterConfig, secured: Mapping[str, object] | None = None
+) -> dict[str, ConfigValue]:
+    """Typed settings for every broker: the user's, over those of security, over those for tests."""
     remote = {} if cluster.zookeeper is None else REMOTE_DEFAULTS
     return parse_broker_settings(
-        {**TEST_DEFAULTS, **remote, **_sized(cluster.brokers), **cluster.config}
+        {
+            **TEST_DEFAULTS,
+            **remote,
+            **_sized(cluster.brokers),
+            **(secured or {}),
+            **cluster.config,
+        }
     )
 
 

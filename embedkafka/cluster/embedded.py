@@ -10,7 +10,8 @@ Not here: the brokers (`brokers`, `lifecycle`), closing a cluster that was never
 
 import random
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -18,18 +19,18 @@ from typing import TYPE_CHECKING, Self
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.clients import Clients
+from embedkafka.cluster.clients.clients import Clients
+from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import ClusterConfig, TopicSpec, require_topic_name
+from embedkafka.cluster.lifecycle.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.request_log import Mark, SeenRequest
-from embedkafka.cluster.reset import reset_cluster
-from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
-from embedkafka.cluster.snapshot import Snapshot, Snapshots
-from embedkafka.cluster.topic import Topic
+from embedkafka.cluster.restoring.reset import reset_cluster
+from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.names import parse_api, parse_error
-from embedkafka.runtime.addresses import format_address
+from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.arguments import require_int, require_number, require_text
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
@@ -39,15 +40,28 @@ from embedkafka.runtime.failures import (
     Failures,
     InvalidArgument,
 )
+from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.locks import outermost_lock
+from embedkafka.runtime.properties import format_properties
 from embedkafka.runtime.threads import run_whole
+from embedkafka.server.broker import Broker
 from embedkafka.spark.producers import close_producers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from embedkafka.cluster.client_waits import ClientWaits
+    from embedkafka.cluster.access.acls import Acls
+    from embedkafka.cluster.access.logins import Logins
+    from embedkafka.cluster.access.security import PreparedSecurity, Security
+    from embedkafka.cluster.clients.client_view import ClientView
+    from embedkafka.cluster.clients.client_waits import ClientWaits
+    from embedkafka.cluster.clients.group_status import GroupStatus
+    from embedkafka.cluster.reports.metrics import Metrics
+    from embedkafka.cluster.restoring.isolation import Isolation
+    from embedkafka.page.server import PageServer
+    from embedkafka.runtime.ids import TopicPartition
+    from embedkafka.spark.client_settings import ClientSettings
 
 
 class EmbeddedKafka:
@@ -77,13 +91,16 @@ class EmbeddedKafka:
         topics: topics to create at the start, by name: a number of partitions, or a `TopicSpec`.
         data_dir: the directory that keeps the data; by default a temporary one, which `close`
             removes.
-        host: the address that brokers listen on.
-        port: the first broker's port; the others take the following ones. 0 takes free ports.
+        host: the address that brokers listen on, unless the setting `listeners` gives another.
+        port: the first broker's port for clients; the others take the following ones. 0 takes those
+            of the setting `listeners`, or else free ports.
         racks: the rack of each broker, Kafka's `broker.rack`.
         zookeeper: a real ZooKeeper at `host:port,...[/chroot]`, which no other cluster uses.
         log_dirs: how many log directories each broker has.
         seed: repeats the cluster's random choices: cluster and topic ids, generated topic names,
             the placement of replicas. By default every cluster chooses differently.
+        security: how clients log in and what they may do; by default what the settings say, and
+            otherwise nothing: clients are anonymous and may do everything.
 
     Raises:
         ConfigError: a setting does not exist, or has a value that cannot be.
@@ -102,6 +119,7 @@ class EmbeddedKafka:
         zookeeper: str | None = None,
         log_dirs: int = 1,
         seed: int | None = None,
+        security: "Security | None" = None,
     ) -> None:
         self._config = ClusterConfig(
             brokers=brokers,
@@ -113,6 +131,7 @@ class EmbeddedKafka:
             racks=racks,
             zookeeper=zookeeper,
             log_dirs=log_dirs,
+            security=security,
         )
         if seed is not None:
             require_int("seed", seed, refusal=ConfigError)
@@ -122,8 +141,9 @@ class EmbeddedKafka:
         self._changing = outermost_lock()
         self._resources: ClusterResources | None = None
         self._snapshots: Snapshots | None = None
+        self._prepared: PreparedSecurity | None = None
         self._clients: Clients | None = None
-        self._admin = Admin(self._reachable_addresses)
+        self._admin = Admin(self._admin_clients)
 
     # -- lifecycle
 
@@ -162,19 +182,40 @@ class EmbeddedKafka:
         self._resources = resources = ClusterResources(keep=keep, failures=self._failures)
         weakref.finalize(self, resources.abandon).atexit = False
         directory = resources.directory.path
+        prepared = self._prepare_security(directory / "security")
         brokers = resources.brokers = Brokers(
             self._config,
             self._config.data_dir or directory / "data",
             clock=self._clock,
             failures=self._failures,
             rng=self._rng,
+            secured=None if prepared is None else prepared.settings,
         )
         self._snapshots = Snapshots(brokers, directory / "snapshots")
+        if prepared is not None:
+            prepared.store_users(brokers.zk, self._rng)
         brokers.boot_all()
+        if self._config.security is not None and self._config.security.acls is not None:
+            self.acls.replace(self._config.security.acls)
         self._await_leaders()
         kept = {status.topic for status in self._state.partitions()}
         new = [name for name in self._config.topics if name not in kept]
         self._create({name: self._config.topic_spec(name) for name in new})
+
+    def _prepare_security(self, directory: Path) -> "PreparedSecurity | None":
+        security = self._config.security
+        if security is not None:
+            from embedkafka.cluster.access.security import prepare  # most clusters need none
+
+            self._prepared = prepare(
+                security,
+                self._config.config,
+                directory,
+                host=self._config.host,
+                files=SystemFiles(),
+                rng=self._rng,
+            )
+        return self._prepared
 
     def _hurry(self) -> None:
         if self._is_running:
@@ -192,8 +233,8 @@ class EmbeddedKafka:
                 self._clients.close()
                 self._clients = None
             if self._resources is not None and self._resources.brokers is not None:
-                ports = [handle.last_port for handle in self._resources.brokers.all()]
-                close_producers([format_address(self._config.host, port) for port in ports])
+                handles = self._resources.brokers.all()
+                close_producers([one for it in handles for one in it.last_addresses.values()])
             if self._resources is not None:
                 run_whole("ek-close", self._resources.close, hurry=self._hurry)
 
@@ -222,6 +263,16 @@ class EmbeddedKafka:
 
     # -- the cluster
 
+    def __repr__(self) -> str:
+        """Where it is and how it fares."""
+        if not self._is_running or self._is_forked:
+            return "<EmbeddedKafka, not running>"
+        from embedkafka.cluster.reports.troubles import fares  # most clusters need none
+
+        brokers = self._require_brokers()
+        addresses = ",".join(handle.address for handle in brokers.running()) or "no address"
+        return f"<EmbeddedKafka at {addresses}: {fares(brokers)}>"
+
     @property
     def config(self) -> ClusterConfig:
         """The settings that the cluster was made with."""
@@ -241,13 +292,25 @@ class EmbeddedKafka:
         Raises:
             ClusterClosed: no broker is running.
         """
+        return next(iter(self.listeners.values()))
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """The addresses of the running brokers by listener, in the order of `listeners`.
+
+        The first one's are `bootstrap_servers`. A cluster has one listener for clients, unless its
+        settings name more.
+
+        Raises:
+            ClusterClosed: no broker is running.
+        """
         brokers = None if self._resources is None else self._resources.brokers
         if brokers is None:
             raise ClusterClosed(NOT_RUNNING)
-        running = brokers.running()
+        running = [handle.require_broker().addresses for handle in brokers.running()]
         if not running:
             raise ClusterClosed(_NO_BROKER)
-        return ",".join(handle.address for handle in running)
+        return {name: ",".join(one[name] for one in running) for name in running[0]}
 
     @property
     def cluster_id(self) -> str:
@@ -256,26 +319,49 @@ class EmbeddedKafka:
         Raises:
             ClusterClosed: no broker is running.
         """
-        running = self._require_brokers().running()
-        if not running:
-            raise ClusterClosed(_NO_BROKER)
-        return running[0].require_broker().cluster_id
+        return self._running_broker().cluster_id
 
     def describe(self) -> str:
-        """A table of brokers and partitions with leaders, in-sync replicas and offsets.
+        """What is wrong now, then a table of brokers and partitions with leaders and offsets.
 
-        Returns a sentence instead if the cluster is not running.
+        Lines that begin with `!` say what is wrong: partitions without a leader or with too few
+        replicas, brokers that are down, faults, a clock that was moved, open transactions, groups
+        that lag. Returns a sentence instead if the cluster is not running.
         """
-        return self._require_brokers().describe() if self._is_running else _DOWN
+        from embedkafka.cluster.reports.report import describe  # most clusters need none
 
-    def report(self) -> str:
-        """`describe`, plus groups and their lag, open transactions, the last records and requests.
+        return describe(self._require_brokers()) if self._is_running else _DOWN
+
+    def report(self, *, since: Mark | None = None) -> str:
+        """`describe`, plus groups, transactions, the last records, errors, requests and warnings.
 
         pytest shows this below a failed test. It sends a few requests to the brokers.
-        """
-        from embedkafka.cluster.report import report  # most clusters need none
 
-        return report(self._require_brokers()) if self._is_running else _DOWN
+        Args:
+            since: shows only requests after this mark, and only the topics that they name.
+        """
+        from embedkafka.cluster.reports.report import report  # most clusters need none
+
+        if not self._is_running:
+            return _DOWN
+        return report(self._require_brokers(), _require_mark(since))
+
+    def open_ui(self, *, port: int = 0, browser: bool = True) -> "PageServer":
+        """Serves a live page of the cluster on this machine, and shows it in a browser.
+
+        It has topics, records as they come, groups, requests and a timeline, and buttons that kill,
+        pause and cut off brokers and move the clock. The server ends with the cluster, or with
+        `close()` of what this returns.
+
+        Args:
+            port: the port on 127.0.0.1; a free one by default.
+            browser: whether to open a browser; the address is `url` of what this returns.
+        """
+        from embedkafka.page.ui import open_page  # most clusters need none
+
+        return open_page(
+            self, port=require_int("port", port, least=0, most=65_535), browser=browser
+        )
 
     def requests(
         self,
@@ -315,8 +401,6 @@ class EmbeddedKafka:
                 require_text(name, value)
         if broker is not None:
             brokers.require(broker)
-        if since is not None and not isinstance(since, Mark):
-            raise InvalidArgument(f"since must be what `kafka.mark()` returned, got {since!r}")
         return brokers.request_log.find(
             lambda seen: (
                 wanted in (None, seen.api)
@@ -326,12 +410,101 @@ class EmbeddedKafka:
                 and (group is None or group in seen.groups)
                 and (code is None or code in seen.errors)
             ),
-            since,
+            _require_mark(since),
         )
+
+    def metrics(self) -> "Metrics":
+        """Numbers about brokers, topics, requests, groups and transactions, by Kafka's names.
+
+            before = kafka.metrics()
+            run_the_job()
+            assert kafka.metrics().total("MessagesInPerSec", topic="orders") == 3
+
+        The first call switches on the counters of requests, records and bytes: they count from then
+        on, and cost nothing before. It sends a few requests to the brokers.
+
+        Raises:
+            ClusterClosed: the cluster is not running.
+        """
+        from embedkafka.cluster.reports.metrics import collect  # most clusters need none
+
+        return collect(self._require_brokers())
 
     def mark(self) -> Mark:
         """The present moment, for `requests(since=mark)`."""
         return self._require_brokers().request_log.mark()
+
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """Settings for a client of librdkafka, such as those of confluent-kafka.
+
+            Consumer({**kafka.client_config("job"), "group.id": "readers"})
+
+        Args:
+            user: whom to log in as. Default: as the cluster itself does, with all rights.
+
+        Raises:
+            ClusterClosed: no broker is running.
+            InvalidArgument: the credentials of this user are not known.
+        """
+        settings, servers = self._settings_for(user)
+        return {**settings.librdkafka, "bootstrap.servers": servers}
+
+    @property
+    def certificates_dir(self) -> str | None:
+        """The directory of the certificates that the cluster made for itself; None if it made none.
+
+        `ca.pem` is what clients trust. With `Security(protocol="SSL")` each user has a key and its
+        certificate in `<user>.pem`. `close` removes the directory.
+        """
+        prepared = self._prepared
+        made = prepared is not None and prepared.certificates is not None
+        return str(prepared.directory) if prepared is not None and made else None
+
+    def java_properties(self, user: str | None = None) -> str:
+        """Writes a properties file for Kafka's own tools and Java clients; returns its path.
+
+            kafka-topics.sh --command-config FILE --bootstrap-server ...
+
+        `close` removes it.
+
+        Args:
+            user: whom to log in as. Default: as the cluster itself does, with all rights.
+
+        Raises:
+            ClusterClosed: no broker is running.
+            InvalidArgument: the credentials of this user are not known.
+        """
+        settings, servers = self._settings_for(user)
+        options = settings.spark_options.items()
+        properties = {name.removeprefix("kafka."): value for name, value in options}
+        file = Path(self.scratch_dir("client-properties")) / f"{user or 'cluster'}.properties"
+        file.write_text(format_properties({"bootstrap.servers": servers, **properties}))
+        return str(file)
+
+    def _settings_for(self, user: str | None) -> "tuple[ClientSettings, str]":
+        """What a user's clients need, and the addresses they connect to."""
+        from embedkafka.spark.client_settings import ClientSettings, translate_properties
+
+        broker = self._running_broker()
+        if user is None and not broker.is_secured:
+            return ClientSettings(), self.bootstrap_servers
+        from embedkafka.cluster.access.client_access import ClientAccess
+
+        assert self._resources is not None
+        directory = self._resources.directory.path / "security"
+        access = ClientAccess(self._prepared, directory, SystemFiles())
+        if user is None:
+            listener, properties = broker.listeners.inter_broker, access.own(broker)
+        else:
+            require_text("user", user)
+            listener, properties = access.users_listener(broker), access.of_user(user, broker)
+        return translate_properties(properties), self.listeners[listener]
+
+    def _running_broker(self) -> Broker:
+        running = self._require_brokers().running()
+        if not running:
+            raise ClusterClosed(_NO_BROKER)
+        return running[0].require_broker()
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory for a test's own files, such as checkpoints; `close` removes it.
@@ -347,7 +520,7 @@ class EmbeddedKafka:
         relative = Path(require_text("name", name))
         if relative.is_absolute() or ".." in relative.parts:
             raise InvalidArgument(f"name must be a path below the scratch directory, got {name!r}")
-        path = resources.directory.path / "scratch" / relative
+        path = resources.directory.path / _SCRATCH / relative
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
@@ -419,30 +592,55 @@ class EmbeddedKafka:
         """Makes requests and disks fail."""
         return self._require_brokers().faults
 
+    @property
+    def acls(self) -> "Acls":
+        """Adds and removes ACLs, for a cluster with an authorizer."""
+        from embedkafka.cluster.access.acls import Acls  # only a secured cluster needs it
+
+        return Acls(self._require_brokers())
+
+    @property
+    def logins(self) -> "Logins":
+        """Takes credentials, tokens and valid certificates from clients of a secured cluster."""
+        from embedkafka.cluster.access.logins import Logins  # only a secured cluster needs it
+
+        certificates = None if self._prepared is None else self._prepared.certificates
+        return Logins(self._require_brokers(), self._rng, certificates)
+
     # -- earlier states
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, name: str | None = None) -> Snapshot:
         """Remembers the whole cluster: topics, records, offsets, transactions, settings.
 
         Clients notice a short pause at most. Files that cannot change are linked, not copied, so
         this takes milliseconds and little space. `close` removes snapshots.
 
+        Args:
+            name: a name for `restore`, and for `@pytest.mark.kafka(snapshot=name)`.
+
         Raises:
             EmbedKafkaError: the cluster runs on a real ZooKeeper, or does not come to rest.
         """
-        return self._require_snapshots().take()
+        if name is not None:
+            require_text("name", name)
+        return self._require_snapshots().take(name)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot | str) -> None:
         """Puts the cluster back to a snapshot. One snapshot can be restored many times.
 
         The brokers that ran then run again, on the same ports; brokers added since are gone, and a
         `partition` ends. Clients reconnect; whatever they wrote or committed since is gone. The
         clock does not go back, and producer ids are not given out twice.
 
+        Args:
+            snapshot: what `snapshot` returned, or its name.
+
         Raises:
             InvalidArgument: `snapshot` is not a snapshot of this cluster.
         """
         snapshots = self._require_snapshots()
+        if isinstance(snapshot, str):
+            snapshot = snapshots.find(snapshot)
         if not isinstance(snapshot, Snapshot):
             raise InvalidArgument(
                 f"snapshot must be what `kafka.snapshot()` returned, got {snapshot!r}"
@@ -455,18 +653,52 @@ class EmbeddedKafka:
     def reset(self) -> None:
         """Empties the cluster, without restarting it: much faster than a new one.
 
-        Topics, groups, offsets, transactions and changed settings are gone, and the `topics` that
-        the cluster was made with are there again, empty. Brokers keep running on their ports and
-        clients stay connected. Brokers that were down are started, and all faults end. The clock
-        does not go back.
+        Topics, groups, offsets, transactions, changed settings, credentials and ACLs are gone. The
+        `topics`, users and ACLs that the cluster was made with are there again, the topics empty.
+        Brokers keep running on their ports and clients stay connected. Brokers that were down are
+        started, and all faults end. The clock does not go back.
 
         Raises:
             EmbedKafkaError: topics cannot be deleted because of `delete.topic.enable=false`.
         """
-        reset_cluster(self._require_brokers())
+        brokers = self._require_brokers()
+        prepared = self._prepared
+        reset_cluster(brokers, kept=() if prepared is None else prepared.stored_settings())
+        if prepared is not None:
+            prepared.store_users(brokers.zk, self._rng)
+        if brokers.running()[0].require_broker().authorizer is not None:
+            security = self._config.security
+            self.acls.replace((security.acls if security is not None else None) or ())
         if self._clients is not None:
             self._clients.forget_producer()  # it remembers topics that are gone
-        self._create({name: self._config.topic_spec(name) for name in self._config.topics})
+        self._create_again(self._config.topics)
+
+    def isolated(self) -> AbstractContextManager[object]:
+        """Undoes what the block does to the cluster; the pytest fixtures do this for each test.
+
+            with kafka.isolated():
+                kafka.topic("orders")
+                kafka.broker(2).kill()
+
+        Afterwards the topics, groups, transactions and settings of the block are gone, its faults
+        are over, and the brokers, the network and the clock are as they were. What was there before
+        stays, with the records that the block has added to it; the `topics` that the cluster was
+        made with are empty again, if they were.
+        """
+        return self._isolation()
+
+    def _isolation(self) -> "Isolation":
+        from embedkafka.cluster.restoring.isolation import Isolation  # most clusters need none
+
+        brokers, resources = self._require_brokers(), self._resources
+        assert resources is not None
+        return Isolation(
+            brokers,
+            own_topics=self._config.topics,
+            create=self._create_again,
+            forget=self._forget_leaders,
+            scratch=resources.directory.path / _SCRATCH,
+        )
 
     # -- leaders and replicas
 
@@ -665,6 +897,71 @@ class EmbeddedKafka:
             AwaitTimeout: it did not happen in that time; the message shows the lag.
         """
         self._client_waits().await_lag(group, lag, topic=topic, timeout_s=timeout_s)
+
+    def await_group_stable(self, group: str, *, timeout_s: float = PATIENCE_S) -> "GroupStatus":
+        """Waits until a group has members and none of them awaits a rebalance.
+
+        Args:
+            group: the group's id.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Returns:
+            The group, with its members and what each of them has.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the group.
+        """
+        self.await_group(group, timeout_s=timeout_s)
+        return self._client_view().group(group)
+
+    def groups(self) -> "list[GroupStatus]":
+        """All consumer groups with their members, committed offsets and lag, by name."""
+        return self._client_view().groups()
+
+    def lag(self, group: str, topic: str | None = None) -> "dict[TopicPartition, int]":
+        """How many offsets a group is behind, for each partition.
+
+            assert sum(kafka.lag("billing").values()) == 0
+
+        Args:
+            group: the group's id.
+            topic: a topic whose partitions count, also where the group has committed nothing yet.
+                By default the partitions that it has committed offsets for.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+        """
+        return self._client_view().lag(group, topic)
+
+    def await_retention(self, topic: str) -> None:
+        """Waits until retention has deleted what it may, and lets it look now, not in minutes.
+
+            kafka.clock.advance(days=8)
+            kafka.await_retention("orders")
+
+        Segments that are too old, too many or below the log's start are then gone from every
+        reachable replica.
+
+        Args:
+            topic: the topic's name.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+        """
+        from embedkafka.cluster.actions import apply_retention  # most clusters need none
+
+        apply_retention(self._require_brokers(), topic)
+
+    def await_compaction(self, topic: str) -> None:
+        """Waits until a topic is compacted up to its newest records, which it asks for: `compact`.
+
+        Args:
+            topic: the name of a topic whose `cleanup.policy` has `compact`.
+
+        Raises:
+            InvalidArgument: there is no such topic, or it is not compacted.
+        """
+        self.compact(topic)
 
     def await_offsets(
         self,
@@ -897,8 +1194,7 @@ class EmbeddedKafka:
         """
         require_number("timeout_s", timeout_s)
         self._state.require_topic(name)
-        if any(status.leader_epoch for status in self._state.partitions() if status.topic == name):
-            self._require_clients().forget_leaders(name)
+        self._forget_leaders(name)
         self._admin.delete_topics(name)
         self.await_topic_gone(name, timeout_s=timeout_s)
 
@@ -922,18 +1218,57 @@ class EmbeddedKafka:
 
     def _require_clients(self) -> Clients:
         if self._clients is None:
-            self._clients = Clients(self.bootstrap_servers, cluster=self)
+            settings, servers = self._settings_for(None)
+            self._clients = Clients(
+                servers,
+                cluster=self,
+                settings=settings,
+                for_user=self._settings_for,
+                explain=self._explain,
+                exists=self._has_topic,
+            )
         return self._clients
 
-    def _client_waits(self) -> "ClientWaits":
-        from embedkafka.cluster.client_waits import ClientWaits  # most clusters need none
+    def _has_topic(self, name: str) -> bool:
+        """Whether there is such a topic; a forked child takes it for granted."""
+        return self._is_forked or self._require_brokers().zk.topic_exists(name)
 
-        return ClientWaits(self.bootstrap_servers)
+    def _explain(self, seconds: float) -> str:
+        """What is wrong now, and the errors that clients got in the last seconds."""
+        if self._is_forked or not self._is_running:
+            return ""
+        from embedkafka.cluster.reports.report import explain  # most clusters need none
+
+        return explain(self._require_brokers(), seconds)
+
+    def _client_view(self) -> "ClientView":
+        return self._require_clients().view()
+
+    def _client_waits(self) -> "ClientWaits":
+        from embedkafka.cluster.clients.client_waits import ClientWaits  # most clusters need none
+
+        settings, servers = self._settings_for(None)
+        return ClientWaits(servers, settings)
 
     def _create(self, topics: Mapping[str, TopicSpec]) -> None:
         if topics:
             self._admin.create_topics(topics)
             self._await_topics({name: spec.partitions for name, spec in topics.items()})
+
+    def _create_again(self, names: Collection[str]) -> None:
+        """Creates topics that the cluster was made with."""
+        specs = {name: self._config.topic_spec(name) for name in names}
+        self._create(specs)
+        if self._clients is not None:
+            for name, spec in specs.items():
+                self._clients.on_partitions(name, spec.partitions)
+
+    def _forget_leaders(self, topic: str) -> None:
+        """The topic is about to go: a producer that knows its later leaders must go too."""
+        if self._clients is None:
+            return
+        if any(status.leader_epoch for status in self._state.partitions() if status.topic == topic):
+            self._clients.forget_leaders(topic)
 
     def _await_topics(self, counts: Mapping[str, int]) -> None:
         known = self._state.everywhere(
@@ -967,8 +1302,10 @@ class EmbeddedKafka:
         require_number("timeout_s", timeout_s)
         self._require_brokers().waiting.await_state(what, probe, timeout_s)
 
-    def _reachable_addresses(self) -> list[str]:
-        return [handle.address for handle in self._require_brokers().all() if handle.is_reachable]
+    def _admin_clients(self) -> Iterator[BrokerClient]:
+        for handle in self._require_brokers().all():
+            if handle.is_reachable:
+                yield handle.require_broker().make_client("embedkafka-admin")
 
     @property
     def _state(self) -> ClusterState:
@@ -989,8 +1326,15 @@ class EmbeddedKafka:
         return self._resources.require_brokers()
 
 
+_SCRATCH = "scratch"
 _DOWN = "the cluster is not running"
 _NO_BROKER = "no broker is running: start one with `kafka.broker(id).start()`"
+
+
+def _require_mark(since: Mark | None) -> Mark | None:
+    if since is not None and not isinstance(since, Mark):
+        raise InvalidArgument(f"since must be what `kafka.mark()` returned, got {since!r}")
+    return since
 
 
 def _require_ids(name: str, ids: Collection[int], brokers: Brokers) -> frozenset[int]:

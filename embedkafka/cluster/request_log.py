@@ -8,11 +8,17 @@ Not here: making requests fail (`faults.request_faults`).
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from embedkafka.faults.contents import Contents, FindTopic, contents_of, errors_in
+from embedkafka.faults.contents import (
+    Contents,
+    FindTopic,
+    contents_of,
+    errors_in,
+    placed_errors,
+)
 from embedkafka.net.request_channel import Outline, Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
@@ -30,10 +36,13 @@ from embedkafka.server.broker import Handle
 
 _REMEMBERED: Final = 10_000
 _MAX_BYTES: Final = 16 * 1024 * 1024
+_API_KEY_BYTES: Final = 2
 _SMALL_BYTES: Final = 1024
 """Frames up to this are kept whatever the others hold."""
 _HEADER_BYTES: Final = 200
 """How much is left of a request whose body is dropped; a longer client id is not shown."""
+OWN_CLIENTS: Final = frozenset({"embedkafka-admin", "embedkafka-await", "embedkafka-report"})
+"""Client ids of embedkafka's own requests, which are not what a test is about."""
 
 
 class Mark(NamedTuple):
@@ -147,6 +156,12 @@ class SeenRequest:
         return [] if answer is None else sorted(errors_in(answer))
 
     @property
+    def placed_errors(self) -> list[tuple[str, str]]:
+        """The errors in the answer, each with the topic or partition it is about, or ""."""
+        answer = self.answer
+        return [] if answer is None else sorted(placed_errors(answer, self._entry.find_topic))
+
+    @property
     def topics(self) -> frozenset[str]:
         """The topics that the request names."""
         return self._contents.topics
@@ -155,6 +170,12 @@ class SeenRequest:
     def groups(self) -> frozenset[str]:
         """The consumer groups that the request names."""
         return self._contents.groups
+
+    @property
+    def is_own(self) -> bool:
+        """Whether embedkafka itself sent it, to look at the cluster, or a broker to another."""
+        client = self.client_id
+        return client is not None and (client in OWN_CLIENTS or client.startswith("ek-b"))
 
     @property
     def _contents(self) -> Contents:
@@ -169,6 +190,7 @@ class RequestLog:
             maxlen=_REMEMBERED
         )
         self._numbers = count(1)
+        self._first = 0
         self._bytes = 0  # of frames that are not small; many threads add, so it is not exact
 
     def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
@@ -201,6 +223,11 @@ class RequestLog:
         """
         kept = self._entries()
         if since is not None:
+            if since.number < self._first:
+                raise EmbedKafkaError(
+                    "the mark is older than this test, and earlier requests are not kept: set it "
+                    "in the test, or give the test `@pytest.mark.kafka(keep=True)`"
+                )
             if len(kept) == _REMEMBERED and kept[0].number > since.number + 1:
                 raise EmbedKafkaError(
                     f"only the last {_REMEMBERED} requests are kept, and more have come since the "
@@ -209,9 +236,22 @@ class RequestLog:
             kept = [entry for entry in kept if entry.number > since.number]
         return [seen for seen in map(SeenRequest, kept) if is_wanted(seen)]
 
-    def all(self) -> list[SeenRequest]:
-        """The requests, oldest first."""
-        return [SeenRequest(entry) for entry in self._entries()]
+    def since(self, number: int) -> list[SeenRequest]:
+        """The requests after this number that are still kept, oldest first."""
+        return [SeenRequest(entry) for entry in self._entries() if entry.number > number]
+
+    def has_only(self, apis: Collection[int]) -> bool:
+        """Whether all requests since `forget` are of these APIs; false if that is not known."""
+        seen = self._seen.copy()
+        return len(seen) < _REMEMBERED and all(
+            int.from_bytes(kept[0][:_API_KEY_BYTES]) in apis for _, _, _, kept, _ in seen
+        )
+
+    def forget(self) -> None:
+        """Drops all requests so far: they belong to an earlier test."""
+        self._first = next(self._numbers)
+        self._seen.clear()
+        self._bytes = 0
 
     def _entries(self) -> list[_Entry]:
         return [_Entry(*seen) for seen in self._seen.copy()]

@@ -48,12 +48,18 @@ class Waiting:
             last_seen = probe()
             if last_seen is None:
                 return
-            if not self._await_change(seen_changes, deadline_ms):
+            if not self.await_change(seen_changes, deadline_ms):
                 raise AwaitTimeout(
                     f"waited {timeout_s:g} s for {what}; last seen: {last_seen}\n{self._describe()}"
                 )
 
-    def _await_change(self, seen_changes: int, deadline_ms: float) -> bool:
+    @property
+    def changes(self) -> int:
+        """How many changes there have been."""
+        return self._changes
+
+    def await_change(self, seen_changes: int, deadline_ms: float) -> bool:
+        """Returns whether there were more changes, at the latest at the deadline, in real time."""
         with self._changed:
             while self._changes == seen_changes:
                 if not REAL_TIME.wait_until(self._changed, deadline_ms):

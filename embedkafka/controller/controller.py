@@ -140,9 +140,14 @@ class Controller:
         self,
         wanted: Mapping[TopicPartition, Sequence[int] | None],
         reply: ReassignmentReply,
+        *,
+        may_resize: bool = True,
     ) -> None:
-        """Starts reassignments; a target of None cancels the one in progress."""
-        self._submit(events.ApiPartitionReassignment(wanted, reply))
+        """Starts reassignments; a target of None cancels the one in progress.
+
+        Without `may_resize`, the replication factor must stay as it is.
+        """
+        self._submit(events.ApiPartitionReassignment(wanted, reply, may_resize))
 
     def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None, reply: ListReply

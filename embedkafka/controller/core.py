@@ -447,7 +447,7 @@ class ControllerCore:
 
     def _on_api_partition_reassignment(self, event: events.ApiPartitionReassignment) -> None:
         if self.is_active:
-            event.reply(self._reassignments.submit(event.wanted))
+            event.reply(self._reassignments.submit(event.wanted, may_resize=event.may_resize))
         else:
             events.refuse(event)
 

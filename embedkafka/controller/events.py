@@ -153,6 +153,7 @@ class ApiPartitionReassignment:
 
     wanted: Mapping[TopicPartition, Sequence[int] | None]
     reply: ReassignmentReply
+    may_resize: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from embedkafka.controller.context import ControllerContext, PartitionAndReplica
 from embedkafka.controller.election_strategies import Strategy
+from embedkafka.controller.manual_assignment import check_replicas
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.sender import RequestSender
@@ -43,26 +44,39 @@ _REMOVAL_STEPS = (
 
 
 def validate(
-    current: ReplicaAssignment, target: Sequence[int], live: Collection[int]
+    current: ReplicaAssignment,
+    target: Sequence[int],
+    live: Collection[int],
+    *,
+    may_resize: bool = True,
 ) -> ApiError | None:
-    """The reason why a partition cannot be reassigned to `target`, if any."""
-    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if not target:
-        return ApiError(code, "Empty replica list specified in partition reassignment.")
-    if len(set(target)) != len(target):
+    """The reason why a partition cannot be reassigned to `target`, if any.
+
+    A dead replica may stay. Without `may_resize`, the replication factor must.
+    """
+    try:
+        check_replicas(target, {*live, *current.replicas})
+    except ApiError as error:
+        return error
+    before, after = len(current.target), len(target)
+    if not may_resize and before != after:
         return ApiError(
-            code, f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
-        )
-    if min(target) < 0:
-        return ApiError(code, f"Invalid broker id in replica list: {list(target)}")
-    adding = current.reassign_to(target).adding
-    if not set(adding) <= set(live):
-        return ApiError(
-            code,
-            "Replica assignment has brokers that are not alive. "
-            f"Replica list: {list(adding)}, live broker list: {sorted(live)}",
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {before} to {after}",
         )
     return None
+
+
+def _missing(context: ControllerContext, partition: TopicPartition) -> ApiError | None:
+    """UNKNOWN_TOPIC_OR_PARTITION unless the partition exists and will go on existing."""
+    topic, index = partition
+    if topic not in context.assignments or context.is_queued_for_deletion(topic):
+        reason = f"Unable to find a topic named {topic}."
+    elif not context.assignment(partition).replicas:
+        reason = f"Unable to find partition {topic}:{index}."
+    else:
+        return None
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
 
 
 def plan(current: ReplicaAssignment, target: Sequence[int] | None) -> ReplicaAssignment | None:
@@ -111,7 +125,7 @@ class Reassignments:
         self._watch = watch
 
     def submit(
-        self, wanted: Mapping[TopicPartition, Sequence[int] | None]
+        self, wanted: Mapping[TopicPartition, Sequence[int] | None], *, may_resize: bool = True
     ) -> dict[TopicPartition, ApiError | None]:
         """Starts reassignments from the API, which override those from the znode."""
         answers: dict[TopicPartition, ApiError | None] = {}
@@ -119,13 +133,15 @@ class Reassignments:
         states = self._zk.partition_states(wanted)
         for partition, target in wanted.items():
             current = self._context.assignment(partition)
-            error = None if target is None else validate(current, target, self._context.live)
+            error = _missing(self._context, partition)
+            if error is None and target is not None:
+                error = validate(current, target, self._context.live, may_resize=may_resize)
             assignment = plan(current, target)
             if error is None and assignment is None:
                 error = ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
             elif error is None and assignment is not None:
                 error = keep_in_sync(assignment, states.get(partition))
-            if error is None and assignment is not None:
+            if error is None and assignment is not None and assignment != current:
                 planned[partition] = assignment
             else:
                 answers[partition] = error
@@ -184,13 +200,9 @@ class Reassignments:
         self, planned: Mapping[TopicPartition, ReplicaAssignment]
     ) -> dict[TopicPartition, ApiError | None]:
         answers: dict[TopicPartition, ApiError | None] = {}
-        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
         for partition, assignment in planned.items():
-            exists = bool(self._context.assignment(partition).replicas)
-            if not exists or self._context.is_queued_for_deletion(partition.topic):
-                answers[partition] = unknown
-                continue
-            answers[partition] = self._try_to_advance(partition, assignment)
+            error = _missing(self._context, partition)
+            answers[partition] = error or self._try_to_advance(partition, assignment)
         return answers
 
     def _try_to_advance(

@@ -75,7 +75,9 @@ class RequestedElections:
         context = self._context
         assignment = context.assignment(partition)
         if not assignment.replicas:
-            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+            known = partition.topic in context.assignments
+            reason = f"partition as {partition}" if known else f"topic as {partition.topic}"
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {reason}")
         if context.is_queued_for_deletion(partition.topic):
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
         state = context.leadership.get(partition)

@@ -7,7 +7,7 @@ it. So a checkpoint without its last commit is that of a driver that died in bet
 import json
 from pathlib import Path
 
-_COMMITS = "commits"
+_OFFSETS, _COMMITS = "offsets", "commits"
 
 
 def find_checkpoints(directory: str) -> list[Path]:
@@ -17,7 +17,7 @@ def find_checkpoints(directory: str) -> list[Path]:
 
 def uncommit(checkpoint: Path) -> int | None:
     """Takes back the commit of the last batch; returns the batch, or None if there was none."""
-    committed = _batches(checkpoint)
+    committed = _batches(checkpoint, _COMMITS)
     if not committed:
         return None
     last = max(committed)
@@ -26,17 +26,25 @@ def uncommit(checkpoint: Path) -> int | None:
     return last
 
 
+def planned_batches(checkpoint: Path) -> list[int]:
+    """The batches that were begun, committed or not."""
+    return _batches(checkpoint, _OFFSETS)
+
+
+def uncommitted_batches(checkpoint: Path) -> list[int]:
+    """The batches that were begun and not committed: the next driver runs them again."""
+    return sorted({*planned_batches(checkpoint)} - {*_batches(checkpoint, _COMMITS)})
+
+
 def has_watermark(checkpoint: Path) -> bool:
     """Whether the query has seen event times: a commit says the next batch's watermark."""
     return any(
         json.loads(line).get("nextBatchWatermarkMs", 0) > 0
-        for batch in _batches(checkpoint)
+        for batch in _batches(checkpoint, _COMMITS)
         for line in (checkpoint / _COMMITS / str(batch)).read_text().splitlines()
         if line.startswith("{")
     )
 
 
-def _batches(checkpoint: Path) -> list[int]:
-    return [
-        int(entry.name) for entry in (checkpoint / _COMMITS).iterdir() if entry.name.isdecimal()
-    ]
+def _batches(checkpoint: Path, log: str) -> list[int]:
+    return [int(entry.name) for entry in (checkpoint / log).glob("*") if entry.name.isdecimal()]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cluster.embedded import EmbeddedKafka
 from embedkafka.explore.driver import Job
+from embedkafka.explore.driver_process import PackedJob
 from embedkafka.explore.generation import generate
 from embedkafka.explore.inputs import Feed, given_records, read_inputs
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.outputs import Output, require_outputs
 from embedkafka.explore.runner import Ran, Runner
-from embedkafka.explore.schedule import Schedule, plain
-from embedkafka.explore.shrink import shrink
+from embedkafka.explore.schedule import Arrival, Schedule, plain
+from embedkafka.explore.shrink import Shrunk, shrink
 from embedkafka.explore.terms import StepKind, terms_of
 from embedkafka.explore.verdict import canonical, differences, summary
 from embedkafka.runtime.arguments import require_int, require_known, require_number
@@ -34,6 +35,7 @@ SEED_VARIABLE: Final = "EMBEDKAFKA_EXPLORE_SEED"
 """The environment variable in which the pytest plugin passes `--explore-seed`."""
 
 _SHOWN: Final = 1000
+_SHOWN_RECORDS: Final = 10
 
 
 class Refuted(AssertionError):
@@ -61,6 +63,7 @@ def explore(
     schedules: int = 20,
     seed: int | str | None = None,
     without: Collection[str] = (),
+    kill_jvm: bool = False,
     reset: Callable[[], object] | None = None,
     timeout_s: float = 60.0,
     shrink_runs: int = 30,
@@ -77,7 +80,7 @@ def explore(
     The first schedule is plain: all records arrive, then the job takes them in one batch. The
     others cut batches elsewhere, mix the inputs, restart the job, crash it between a sink's write
     and the commit, and more. All send every record, and keep the order of each key. A schedule that
-    refutes the job is made as short as possible.
+    refutes the job is made as short as possible, and then left with as few records as possible.
 
     Args:
         kafka: the cluster. Every schedule has its own topics, which are deleted after it.
@@ -97,9 +100,12 @@ def explore(
             `--explore-seed` overrides it.
         without: kinds of steps to leave out: "batches", "crash", "order", "restart", "limit",
             "resend", "reply", "grow", "move", "kill".
+        kill_jvm: adds a kind of step, "jvm": the job runs in a separate process and JVM, which are
+            killed in the middle of a batch, and goes on in `spark`. It takes a session's start
+            each time, and a job that can be pickled and keeps its results outside the process.
         reset: is called before each schedule, to empty what the outputs read.
         timeout_s: how long a query may take for what is there, in seconds of real time.
-        shrink_runs: how many runs the search for a shorter schedule may take.
+        shrink_runs: how many runs the search for a shorter schedule and fewer records may take.
 
     Returns:
         The seed, and how many different schedules ran.
@@ -117,6 +123,8 @@ def explore(
     chosen = _Seed.parse(os.environ.get(SEED_VARIABLE) or seed)
     feeds = read_inputs(inputs, seed=chosen.base)
     readers = require_outputs(outputs)
+    if kill_jvm:
+        PackedJob(spark, job)  # says now what is wrong with it
     runner = Runner(
         kafka,
         spark,
@@ -135,6 +143,7 @@ def explore(
         has_checkpoint=first.has_checkpoint,
         has_watermark=first.has_watermark,
         brokers=len(kafka.brokers) if isinstance(kafka, EmbeddedKafka) else 0,
+        kill_jvm=kill_jvm,
     )
     seen = {judge.plain}
     numbers = range(1, schedules) if chosen.number is None else [chosen.number]
@@ -176,7 +185,7 @@ class _Judge:
         self._feeds = feeds
         self._outputs = outputs
         self._invariant = invariant
-        self._reference: Ran | None = None
+        self._references: dict[frozenset[Arrival], Ran | None] = {}
 
     def require_plain(self) -> Ran:
         """Runs the plain schedule; raises `Refuted` if it is wrong already."""
@@ -187,33 +196,38 @@ class _Judge:
                 f"the job fails under the plain schedule already, so this is no matter of "
                 f"schedules:\n\n{_indented(str(failure))}"
             ) from None
-        is_right, said = self._holds(ran)
+        is_right, said = self._holds(self.plain, ran)
         if not is_right:
             raise Refuted(
                 "the invariant does not hold under the plain schedule, so this is no matter of "
                 "schedules: all records arrive, and the job takes them in one batch.\n\n"
                 + _indented("\n".join([*([said] if said else []), *_shown(ran)]))
             )
-        self._reference = ran
+        self._references[frozenset(self.plain.arrivals)] = ran
         return ran
 
     def find_problem(self, schedule: Schedule) -> _Problem | None:
-        """What is wrong under a schedule; None if nothing is."""
+        """What is wrong under a schedule; None if nothing is.
+
+        With fewer records, a job that is wrong under their plain schedule is none to explain this.
+        """
+        reference = self._find_reference(schedule)
+        if reference is None:
+            return None
         try:
             ran = self._runner.run(schedule)
         except JobFailed as failure:
             return _Problem(headline="the job fails", text=str(failure), is_failure=True)
         except AwaitTimeout as stalled:
             return _Problem(headline="the job stalls", text=str(stalled), is_slow=True)
-        assert self._reference is not None, "the plain schedule comes first"
         found = [
             difference
             for name, output in self._outputs.items()
             for difference in differences(
-                name, self._reference.items[name], ran.items[name], ordered=output.ordered
+                name, reference.items[name], ran.items[name], ordered=output.ordered
             )
         ]
-        is_right, said = (not found, "") if self._invariant is None else self._holds(ran)
+        is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
         if is_right:
             return None
         kinds = ", ".join(dict.fromkeys(difference.refutation.value for difference in found))
@@ -226,12 +240,32 @@ class _Judge:
             notes=ran.notes,
         )
 
-    def _holds(self, ran: Ran) -> tuple[bool, str]:
+    def left(self, schedule: Schedule) -> str:
+        """The records of a schedule, if they are few and not all."""
+        if not len(schedule.arrivals) < min(len(self.plain.arrivals), _SHOWN_RECORDS + 1):
+            return ""
+        given = ((each, self._feeds[each.source].given[each.nth]) for each in schedule.arrivals)
+        lines = [f"{each.source} {each.nth + 1}: {canonical(what)}" for each, what in given]
+        return f"The records that are left:\n{_indented(chr(10).join(lines))}\n\n"
+
+    def _find_reference(self, schedule: Schedule) -> Ran | None:
+        """What the plain schedule of the same records gave; None if that was wrong already."""
+        records = frozenset(schedule.arrivals)
+        if records not in self._references:
+            same = self.plain.keeping(records)
+            try:
+                ran = self._runner.run(same)
+                self._references[records] = ran if self._holds(same, ran)[0] else None
+            except (JobFailed, AwaitTimeout):
+                self._references[records] = None
+        return self._references[records]
+
+    def _holds(self, schedule: Schedule, ran: Ran) -> tuple[bool, str]:
         """Whether the invariant holds, and what it says if it asserts."""
         if self._invariant is None:
             return True, ""
         try:
-            result = self._invariant(ran.found, given_records(self._feeds))
+            result = self._invariant(ran.found, given_records(self._feeds, schedule.arrivals))
         except AssertionError as error:
             return False, str(error)
         return result is None or bool(result), ""
@@ -243,7 +277,10 @@ def _refuted(
     problems = {schedule: problem}
 
     def fails(candidate: Schedule) -> bool:
-        found = judge.find_problem(candidate)
+        try:
+            found = judge.find_problem(candidate)
+        except Exception:  # an invariant that was written for all records, not for fewer
+            return False
         if found is None or found.is_failure != problem.is_failure:
             return False
         problems[candidate] = found
@@ -254,33 +291,36 @@ def _refuted(
     flaky = ""
     if shrunk.schedule == schedule and shrunk.runs and not fails(schedule):
         flaky = "\nIt did not happen again in a second run of the same schedule: it is a race.\n"
-    return Refuted(_message(schedule, shrunk.schedule, problems, shrunk.runs, repeat, flaky))
+    message = _message(schedule, shrunk, problems[shrunk.schedule], judge, repeat, flaky)
+    return Refuted(message)
 
 
 def _message(
-    original: Schedule,
-    shortest: Schedule,
-    problems: Mapping[Schedule, _Problem],
-    runs: int,
-    repeat: str,
-    flaky: str,
+    original: Schedule, shrunk: Shrunk, problem: _Problem, judge: _Judge, repeat: str, flaky: str
 ) -> str:
-    problem = problems[shortest]
+    shortest = shrunk.schedule
     steps = [
         f"{index + 1}. {step}" + (f" [{problem.notes[index]}]" if index in problem.notes else "")
         for index, step in enumerate(shortest.steps())
     ]
     shorter = (
-        f" (found with {len(original.steps())} steps, shortened in {runs} runs)"
+        f" (found with {len(original.steps())} steps{_records(original, shortest)}, shortened in "
+        f"{shrunk.runs} runs)"
         if shortest != original
         else ""
     )
     return (
         f"{problem.headline}: the result of the job depends on the schedule\n\n"
-        f"The schedule{shorter}:\n{_indented(chr(10).join(steps))}\n\n"
+        f"The schedule{shorter}:\n{_indented(chr(10).join(steps))}\n\n{judge.left(shortest)}"
         f"The difference:\n{_indented(problem.text)}\n{flaky}\n"
         f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
     )
+
+
+def _records(original: Schedule, shortest: Schedule) -> str:
+    """How many records there were, if they are fewer now."""
+    count = len(original.arrivals)
+    return f" and {count} records" if len(shortest.arrivals) < count else ""
 
 
 def _require_kind(name: str) -> StepKind:

@@ -13,6 +13,7 @@ from embedkafka.explore.schedule import (
     Crash,
     Event,
     Grow,
+    KillJvm,
     KillLeader,
     Limit,
     LoseReply,
@@ -29,6 +30,8 @@ from embedkafka.explore.terms import Lane, StepKind, Terms
 _MOST_CUTS: Final = 4
 _MOST_OTHERS: Final = 2
 _MOST_LIMITED_BATCHES: Final = 5
+_LONGEST_BATCH_MS: Final = 2000
+"""A first batch, in a JVM that has just started."""
 
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
@@ -62,7 +65,7 @@ def _cuts(rng: Random, kinds: Sequence[StepKind], total: int) -> list[int]:
 
 def _company(rng: Random, terms: Terms, leader: StepKind) -> list[StepKind]:
     """The leading kind and some others; cuts and a new order go with most of them."""
-    others = [kind for kind in terms.kinds if kind is not leader]
+    others = [kind for kind in terms.kinds if kind not in (leader, StepKind.JVM)]
     if leader in _BROKERS:
         others = [kind for kind in others if kind not in _BROKERS]
     chosen = rng.sample(others, min(len(others), rng.randint(0, _MOST_OTHERS)))
@@ -119,6 +122,10 @@ def _crash(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
     return _somewhere(rng, arrivals, Crash())
 
 
+def _jvm(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
+    return _somewhere(rng, arrivals, KillJvm(after_ms=rng.randrange(_LONGEST_BATCH_MS)))
+
+
 def _restart(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
     return _somewhere(rng, arrivals, Restart())
 
@@ -167,4 +174,5 @@ _DRAWS: Final[Mapping[StepKind, Draw]] = {
     StepKind.MOVE: _move,
     StepKind.KILL: _kill,
     StepKind.GROW: _grow,
+    StepKind.JVM: _jvm,
 }

@@ -5,12 +5,13 @@ in order. Records without a key keep their order as if they had one key.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from embedkafka.explore.plain_rows import plain_row
+from embedkafka.explore.schedule import Arrival
 from embedkafka.runtime.arguments import require_int, require_number
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
@@ -196,6 +197,11 @@ def _seconds(name: str, value: object) -> float:
     raise ConfigError(f"{name} has an event time that is no time: {value!r}")
 
 
-def given_records(feeds: Mapping[str, Feed]) -> dict[str, list[object]]:
-    """What an invariant compares with: each input's records as the test wrote them."""
-    return {name: list(feed.given) for name, feed in feeds.items()}
+def given_records(
+    feeds: Mapping[str, Feed], arrivals: Collection[Arrival]
+) -> dict[str, list[object]]:
+    """What an invariant compares with: the records that arrive, in the order of each input."""
+    return {
+        name: [feed.given[arrival.nth] for arrival in sorted(arrivals) if arrival.source == name]
+        for name, feed in feeds.items()
+    }

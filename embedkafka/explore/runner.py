@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from embedkafka.explore.checkpoints import find_checkpoints, has_watermark, uncommit
 from embedkafka.explore.driver import Driver, Job
+from embedkafka.explore.driver_process import DriverProcess, PackedJob
 from embedkafka.explore.inputs import Feed
 from embedkafka.explore.options import Options
 from embedkafka.explore.outputs import Output
@@ -19,6 +20,7 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     Grow,
+    KillJvm,
     KillLeader,
     Limit,
     LoseReply,
@@ -32,19 +34,17 @@ from embedkafka.explore.schedule import (
 )
 from embedkafka.explore.verdict import Items
 from embedkafka.runtime.values import dataclass
+from embedkafka.spark.frames import PROMPT_READS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from embedkafka.cluster.topic import Topic
+    from embedkafka.cluster.clients.topic import Topic
     from embedkafka.faults.request_faults import Fault
 
 _REPLICAS: Final = 3
 _KEEP_FOREVER: Final = {"retention.ms": -1}
 """Records carry their event times, which may be long ago."""
-_PROMPT: Final = {"kafka.fetch.max.wait.ms": "10"}
-"""Spark asks for a partition's ends behind a fetch that waits for more records: half a second of
-every batch by default."""
 _IMPATIENT: Final = {"kafka.request.timeout.ms": "5000", "kafka.default.api.timeout.ms": "20000"}
 """A source that asks a dead leader waits for its answer: a minute by default."""
 _NEED_REPLICAS: Final = (MoveLeaders, KillLeader)
@@ -106,6 +106,7 @@ class Runner:
                 self._feeds,
                 topics,
                 driver,
+                self._process,
                 options,
                 partitions=self._partitions(),
                 replicas=replicas,
@@ -117,6 +118,10 @@ class Runner:
             finally:
                 driver.stop()
                 run.mend()
+
+    def _process(self, options: Options) -> DriverProcess:
+        job = PackedJob(self._spark, self._job)
+        return DriverProcess(job, options, timeout_s=self._timeout_s)
 
     @contextmanager
     def _topics(self, replicas: int | None) -> "Iterator[dict[str, Topic]]":
@@ -148,7 +153,7 @@ class Runner:
             bootstrap_servers=self._kafka.bootstrap_servers,
             directory=self._kafka.scratch_dir(),
             topics={name: topic.name for name, topic in topics.items()},
-            source={**_PROMPT, **(_IMPATIENT if _moves_leaders(schedule) else {})},
+            source={**PROMPT_READS, **(_IMPATIENT if _moves_leaders(schedule) else {})},
             suffix=f"_{self._names.getrandbits(32):08x}",
         )
 
@@ -176,6 +181,7 @@ class _Run:
         feeds: Mapping[str, Feed],
         topics: "Mapping[str, Topic]",
         driver: Driver,
+        process: Callable[[Options], DriverProcess],
         options: Options,
         *,
         partitions: dict[str, int],
@@ -186,6 +192,7 @@ class _Run:
         self._feeds = feeds
         self._topics = topics
         self._driver = driver
+        self._process = process
         self._options = options
         self._replicas = replicas
         self._partitions = partitions
@@ -224,6 +231,9 @@ class _Run:
                 self._options = self._options.limited(step.records)
             case Crash():
                 return self._crash()
+            case KillJvm():
+                self._driver.stop()
+                return self._process(self._options).kill_in_batch(step.after_ms)
             case Grow():
                 return self._grow(step.source)
             case LoseReply():
@@ -310,8 +320,10 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
             ordered.insert(since_take, (index, step))
             since_take += 1
             continue
+        if isinstance(step, KillJvm):  # what waits is for the driver that dies
+            ordered.insert(since_take, (index, Restart()))
         ordered.append((index, step))
-        if isinstance(step, Take | Crash | Grow):
+        if isinstance(step, Take | Crash | KillJvm | Grow):
             since_take = len(ordered)
     return ordered
 

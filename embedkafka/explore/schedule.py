@@ -2,14 +2,14 @@
 
 A schedule is an order of arrivals and a list of events, each at a position: after so many arrivals.
 The plain schedule has no events: all records arrive, then the queries take them. Everything that a
-run does follows from the schedule, and every schedule sends every record, so two schedules differ
-only in what a correct job must not depend on.
+run does follows from the schedule. Two schedules of the same records differ only in what a correct
+job must not depend on.
 
 Not here: how a schedule is chosen (`generation`), shortened (`shrink`) and carried out (`runner`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate, compress, groupby
 from typing import NamedTuple
 
 from embedkafka.runtime.values import dataclass, replace
@@ -56,6 +56,20 @@ class Crash:
         return (
             "the queries take what is there; the driver dies after the sink's write and before the "
             "commit of the last batch, and starts again"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillJvm:
+    """The job runs in a separate process, which is killed in the middle of a batch."""
+
+    after_ms: int
+    """How long after the batch was planned."""
+
+    def __str__(self) -> str:
+        return (
+            "a driver in a separate process takes what is there, and is killed "
+            f"{self.after_ms} ms after it has planned a batch"
         )
 
 
@@ -114,7 +128,9 @@ class Grow:
         return f"the queries take what is there; {self.source} gets one more partition"
 
 
-Event = Take | Limit | Restart | Crash | Resend | LoseReply | MoveLeaders | KillLeader | Grow
+Event = (
+    Take | Limit | Restart | Crash | KillJvm | Resend | LoseReply | MoveLeaders | KillLeader | Grow
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +156,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """An order of all records, and events in the order of their positions."""
+    """An order of records, and events in the order of their positions."""
 
     arrivals: tuple[Arrival, ...]
     events: tuple[Placed, ...] = ()
@@ -164,6 +180,17 @@ class Schedule:
     def having(self, events: Sequence[Placed]) -> "Schedule":
         """The same arrivals with other events."""
         return replace(self, events=tuple(sorted(events, key=lambda placed: placed.position)))
+
+    def keeping(self, arrivals: Collection[Arrival]) -> "Schedule":
+        """The same with fewer records; events stay between the records that are left."""
+        is_kept = [arrival in arrivals for arrival in self.arrivals]
+        positions = list(accumulate(is_kept, initial=0))
+        events = [
+            replace(placed, position=positions[placed.position])
+            for placed in self.events
+            if not isinstance(placed.event, Resend) or placed.event.arrival in arrivals
+        ]
+        return Schedule(arrivals=tuple(compress(self.arrivals, is_kept)), events=tuple(events))
 
     def uses(self, *kinds: type[Event]) -> bool:
         """Whether an event of one of these kinds occurs."""

@@ -1,15 +1,18 @@
 """Makes a schedule that refutes a job as short as it can be, within a number of runs.
 
-Delta debugging (Zeller) over the events, then simpler arrivals and positions. Pure: `fails` runs a
-schedule and says whether it still refutes the job; the same answers give the same result.
+Delta debugging (Zeller) over the events, then simpler arrivals and positions, then fewer records.
+Pure: `fails` runs a schedule and says whether it still refutes the job; the same answers give the
+same result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
-from embedkafka.explore.schedule import Arrival, Placed, Resend, Schedule
+from embedkafka.explore.schedule import Arrival, Resend, Schedule
 from embedkafka.runtime.values import dataclass, replace
 
 Fails = Callable[[Schedule], bool]
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,57 +24,79 @@ class Shrunk:
 
 
 def shrink(schedule: Schedule, plain: Schedule, fails: Fails, *, most_runs: int) -> Shrunk:
-    """The schedule with as few steps as `most_runs` runs of `fails` allow.
+    """The schedule with as few steps and records as `most_runs` runs allow.
 
-    `schedule` is known to fail, and `plain` to pass. Without the bound, no single event could be
-    left out of the result.
+    `schedule` is known to fail, and `plain` to pass. Without the bound, no single event or record
+    could be left out of the result.
     """
     attempts = _Attempts(fails, most_runs, passed=plain)
     found = _fewer_events(schedule, attempts)
-    for simpler in (_plainer_arrivals, _moved_events):
-        found = simpler(found, plain, attempts)
+    found = _plainer_arrivals(found, plain, attempts)
+    found = _moved_events(found, attempts)
     found = _fewer_events(found, attempts)
+    found = _fewer_records(found, attempts)
     return Shrunk(schedule=found, runs=attempts.runs)
 
 
 class _Attempts:
-    """Runs schedules, each once, until the bound is reached; then nothing fails any more."""
+    """Runs schedules, each once, until the bound is reached; then nothing fails any more.
+
+    A schedule of fewer records takes two runs: what it gives is compared with what their plain
+    schedule gives.
+    """
 
     def __init__(self, fails: Fails, most: int, *, passed: Schedule) -> None:
         self.runs = 0
         self._fails = fails
         self._most = most
+        self._whole = len(passed.arrivals)
         self._known = {passed: False}
 
     def fails(self, schedule: Schedule) -> bool:
         if schedule not in self._known:
-            if self.runs == self._most:
+            runs = 1 if len(schedule.arrivals) == self._whole else 2
+            if self.runs + runs > self._most:
                 return False
-            self.runs += 1
+            self.runs += runs
             self._known[schedule] = self._fails(schedule)
         return self._known[schedule]
 
 
 def _fewer_events(schedule: Schedule, attempts: _Attempts) -> Schedule:
-    """Leaves out ever smaller parts of the events, down to single ones, as long as it fails."""
-    parts = 2
-    while schedule.events:
-        size = max(1, len(schedule.events) // parts)
-        for rest in _without_one_part(schedule.events, size):
-            shorter = schedule.having(rest)
-            if attempts.fails(shorter):
-                schedule, parts = shorter, max(2, parts - 1)
+    return _fewer(schedule, attempts, lambda each: each.events, Schedule.having)
+
+
+def _fewer_records(schedule: Schedule, attempts: _Attempts) -> Schedule:
+    return _fewer(schedule, attempts, lambda each: each.arrivals, Schedule.keeping, least=1)
+
+
+def _fewer(
+    schedule: Schedule,
+    attempts: _Attempts,
+    parts_of: Callable[[Schedule], Sequence[Part]],
+    having: Callable[[Schedule, Sequence[Part]], Schedule],
+    *,
+    least: int = 0,
+) -> Schedule:
+    """Leaves out ever smaller groups of parts, down to single ones, as long as it fails."""
+    groups = 2
+    while len(parts := parts_of(schedule)) > least:
+        size = max(1, len(parts) // groups)
+        for rest in _without_one_group(parts, size):
+            shorter = having(schedule, rest)
+            if len(rest) >= least and attempts.fails(shorter):
+                schedule, groups = shorter, max(2, groups - 1)
                 break
         else:
             if size == 1:
                 break
-            parts *= 2
+            groups *= 2
     return schedule
 
 
-def _without_one_part(events: Sequence[Placed], size: int) -> Iterator[list[Placed]]:
-    for start in range(0, len(events), size):
-        yield [*events[:start], *events[start + size :]]
+def _without_one_group(parts: Sequence[Part], size: int) -> Iterator[list[Part]]:
+    for start in range(0, len(parts), size):
+        yield [*parts[:start], *parts[start + size :]]
 
 
 def _plainer_arrivals(schedule: Schedule, plain: Schedule, attempts: _Attempts) -> Schedule:
@@ -93,16 +118,16 @@ def _restored(arrivals: Sequence[Arrival], source: str) -> tuple[Arrival, ...]:
     return tuple(next(in_order) if arrival.source == source else arrival for arrival in arrivals)
 
 
-def _moved_events(schedule: Schedule, plain: Schedule, attempts: _Attempts) -> Schedule:
+def _moved_events(schedule: Schedule, attempts: _Attempts) -> Schedule:
     """Moves events to the end or to the place of another, where that saves a step."""
     for number, placed in enumerate(schedule.events):
         others = [*schedule.events[:number], *schedule.events[number + 1 :]]
-        places = {len(plain.arrivals), *(other.position for other in others)} - {placed.position}
+        places = {len(schedule.arrivals), *(other.position for other in others)} - {placed.position}
         for position in sorted(places, reverse=True):
             moved = schedule.having([*others, replace(placed, position=position)])
             is_shorter = len(moved.steps()) < len(schedule.steps())
             if is_shorter and _is_possible(moved) and attempts.fails(moved):
-                return _moved_events(moved, plain, attempts)
+                return _moved_events(moved, attempts)
     return schedule
 
 

@@ -25,6 +25,7 @@ class StepKind(Enum):
     GROW = "grow"
     MOVE = "move"
     KILL = "kill"
+    JVM = "jvm"
 
 
 _RESTARTS: Final = frozenset({StepKind.RESTART, StepKind.CRASH})
@@ -61,6 +62,7 @@ def terms_of(
     has_checkpoint: bool,
     has_watermark: bool,
     brokers: int,
+    kill_jvm: bool = False,
 ) -> Terms:
     """What schedules may do to a job whose plain run had a checkpoint or a watermark, or had none.
 
@@ -90,6 +92,7 @@ def terms_of(
         StepKind.GROW: total > 1,
         StepKind.MOVE: brokers > 1,
         StepKind.KILL: brokers > 1,
+        StepKind.JVM: kill_jvm and can_restart and has_checkpoint,
     }
     timed = {name: feed for name, feed in feeds.items() if feed.lateness_s is not None}
     return Terms(

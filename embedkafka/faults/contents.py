@@ -52,10 +52,37 @@ def contents_of(request: object, find_topic: FindTopic) -> Contents:
 def errors_in(response: object) -> Counter[str]:
     """The names of the errors in `response`, and how often each is there."""
     return Counter(
-        _CODES[item].name if item in _CODES else f"error {item}"
+        _error_name(item)
         for field, item in _leaves(response)
         if field.name.endswith(_ERROR_CODE) and isinstance(item, int) and item != ErrorCode.NONE
     )
+
+
+def placed_errors(response: object, find_topic: FindTopic) -> Counter[tuple[str, str]]:
+    """The errors in `response`, each with the topic or partition that it is about, if any."""
+    return Counter(_placed_errors(response, "", find_topic))
+
+
+def _placed_errors(message: object, topic: str, find_topic: FindTopic) -> Iterator[tuple[str, str]]:
+    values = {field.name: getattr(message, field.name) for field in schema_of(type(message)).fields}
+    partition = ""
+    for name, value in values.items():
+        if isinstance(value, UUID):
+            topic = find_topic(value) or topic
+        elif name in _TOPIC_NAMES and isinstance(value, str):
+            topic = value or topic
+        elif name in _PARTITION_NAMES and isinstance(value, int):
+            partition = f"-{value}"
+    for name, value in values.items():
+        if name.endswith(_ERROR_CODE) and isinstance(value, int) and value != ErrorCode.NONE:
+            yield topic + partition if topic else "", _error_name(value)
+        for item in _items(value):
+            if isinstance(getattr(type(item), "__schema__", None), Schema):
+                yield from _placed_errors(item, topic, find_topic)
+
+
+def _error_name(code: int) -> str:
+    return _CODES[code].name if code in _CODES else f"error {code}"
 
 
 def _leaves(message: object) -> Iterator[tuple[Field, object]]:

@@ -1,7 +1,7 @@
 """Requests whose replies go another way than straight to the client."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol.wire_types import Part
@@ -28,7 +28,22 @@ class _Diverted:
         self.listener = request.listener
         self.is_control_plane = request.is_control_plane
         self.client_address = request.client_address
-        self.principal = request.principal
+
+    @property
+    def throttle_ms(self) -> float:
+        return 0.0
+
+    @throttle_ms.setter
+    def throttle_ms(self, delay_ms: float) -> None:
+        self._request.mute(delay_ms)
+
+    @property
+    def principal(self) -> Any:  # Any: as in `ReplyPort`
+        return self._request.principal
+
+    @principal.setter
+    def principal(self, principal: Any) -> None:  # Any: as in `ReplyPort`
+        self._request.principal = principal
 
     def reply(self, parts: Sequence[Part]) -> None:
         self._on_reply(parts)

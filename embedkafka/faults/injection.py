@@ -273,12 +273,26 @@ class Faults:
             *(line for disk in self._disks() for line in disk.describe()),
         ]
 
+    @property
+    def standing(self) -> list[Fault | LinkFault]:
+        """The faults of requests and links that were set and not removed."""
+        return [*self._requests.all, *self._requests.links.faults]
+
+    @property
+    def has_disk_faults(self) -> bool:
+        """Whether any disk fails or is slow."""
+        return any(disk.describe() for disk in self._disks())
+
     def clear(self) -> None:
         """Ends all faults of requests, links and disks.
 
         What a disk lost stays lost, and a broker that died of it stays dead.
         """
         self._requests.clear()
+        self.heal_disks()
+
+    def heal_disks(self) -> None:
+        """Ends all faults of disks."""
         for disk in self._disks():
             disk.heal()
 

@@ -332,6 +332,11 @@ class RequestFaults:
             return self._rng.getrandbits(32)
 
     @property
+    def all(self) -> Sequence[Fault]:
+        """The faults that were set and not removed."""
+        return self._faults
+
+    @property
     def active(self) -> list[Fault]:
         """The faults that may still hit."""
         return [fault for fault in self._faults if not fault.is_over]

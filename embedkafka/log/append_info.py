@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from embedkafka.log.producer_entry import BatchMetadata
+from embedkafka.log.producers.entry import BatchMetadata
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 

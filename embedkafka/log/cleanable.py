@@ -11,12 +11,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from embedkafka.log.contents import MAX_OFFSET, LogContents
+from embedkafka.log.files.record_ages import PartitionAges
+from embedkafka.log.files.segment import Segment
+from embedkafka.log.files.txn_index import AbortedTransaction
 from embedkafka.log.guard import LogGuard
 from embedkafka.log.local_log import CLEANED_SUFFIX
-from embedkafka.log.producer_state import LastRecord
-from embedkafka.log.record_ages import PartitionAges
-from embedkafka.log.segment import Segment
-from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.log.producers.state import LastRecord
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.values import dataclass
 

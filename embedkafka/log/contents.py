@@ -13,18 +13,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from embedkafka.log import checkpoints
 from embedkafka.log.append_info import AppendInfo, UnexpectedAppendOffset, duplicate_of
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochCache
+from embedkafka.log.files import checkpoints
+from embedkafka.log.files.record_ages import PartitionAges
+from embedkafka.log.files.segment import Segment
 from embedkafka.log.loader import Loader, rebuild_producers
 from embedkafka.log.local_log import LocalLog
-from embedkafka.log.producer_entry import AppendOrigin
-from embedkafka.log.producer_state import ProducerState, ProducerStateConfig
-from embedkafka.log.record_ages import PartitionAges
+from embedkafka.log.producers.entry import AppendOrigin
+from embedkafka.log.producers.state import ProducerState, ProducerStateConfig
 from embedkafka.log.retention import find_expired
-from embedkafka.log.segment import Segment
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.records.batch import Batch

@@ -11,12 +11,17 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from embedkafka.log import checkpoints
-from embedkafka.log.index_file import CorruptIndex
-from embedkafka.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from embedkafka.log.producer_snapshot import CorruptSnapshot, read_snapshot
-from embedkafka.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from embedkafka.log.txn_index import TransactionIndex
+from embedkafka.log.files import checkpoints
+from embedkafka.log.files.index_file import CorruptIndex
+from embedkafka.log.files.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
+from embedkafka.log.files.txn_index import TransactionIndex
+from embedkafka.log.producers.snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from embedkafka.log.producers.snapshot import CorruptSnapshot, read_snapshot
 from embedkafka.protocol.errors import ApiError
 from embedkafka.records.batch import Batch, next_batch_size, read_batches
 from embedkafka.records.control import find_control_type, read_end_transaction_marker

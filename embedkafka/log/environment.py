@@ -2,7 +2,7 @@
 
 from random import Random
 
-from embedkafka.log.record_ages import RecordAges
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.scheduler import Scheduler

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from embedkafka.log.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
+from embedkafka.log.files.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET
 

@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from embedkafka.log.epoch_cache import EpochCache
-from embedkafka.log.index_file import CorruptIndex
-from embedkafka.log.local_log import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
-from embedkafka.log.producer_entry import AppendOrigin
-from embedkafka.log.producer_state import ProducerState
-from embedkafka.log.segment import (
+from embedkafka.log.files.index_file import CorruptIndex
+from embedkafka.log.files.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SUFFIXES,
@@ -26,6 +23,9 @@ from embedkafka.log.segment import (
     TXN_INDEX_SUFFIX,
     Segment,
 )
+from embedkafka.log.local_log import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from embedkafka.log.producers.entry import AppendOrigin
+from embedkafka.log.producers.state import ProducerState
 from embedkafka.protocol.errors import ApiError
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.files import Files

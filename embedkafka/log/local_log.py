@@ -13,10 +13,10 @@ from typing import Final
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
-from embedkafka.log.record_ages import PartitionAges
+from embedkafka.log.files.record_ages import PartitionAges
+from embedkafka.log.files.segment import Segment
+from embedkafka.log.files.segments import Segments
 from embedkafka.log.retention import SegmentView
-from embedkafka.log.segment import Segment
-from embedkafka.log.segments import Segments
 
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"

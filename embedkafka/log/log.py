@@ -19,12 +19,14 @@ from embedkafka.log.append_info import (
 from embedkafka.log.cleanable import CleanableLog
 from embedkafka.log.config import LogConfig
 from embedkafka.log.contents import LogContents
-from embedkafka.log.copies import CopiedLog, copy_log
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochEndOffset
+from embedkafka.log.files.copies import CopiedLog, copy_log
+from embedkafka.log.files.txn_index import AbortedTransaction
 from embedkafka.log.guard import LogGuard
-from embedkafka.log.producer_entry import AppendOrigin
-from embedkafka.log.producer_state import ActiveProducer, ProducerStateConfig
+from embedkafka.log.producers.entry import AppendOrigin
+from embedkafka.log.producers.state import ActiveProducer, ProducerStateConfig
+from embedkafka.log.producers.verification import Verification
 from embedkafka.log.reads import (
     FetchDataInfo,
     FetchIsolation,
@@ -37,7 +39,6 @@ from embedkafka.log.reads import (
     read_segments,
 )
 from embedkafka.log.timestamp_search import TimestampSearch
-from embedkafka.log.txn_index import AbortedTransaction
 from embedkafka.log.validation import (
     RecordError,
     RecordsRejected,
@@ -45,7 +46,6 @@ from embedkafka.log.validation import (
     check_fits_segment,
     read_valid_batches,
 )
-from embedkafka.log.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.buffers import BytesLike

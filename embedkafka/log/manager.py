@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from embedkafka.log import checkpoints
-from embedkafka.log.checkpoints import CorruptCheckpoint, MetaProperties
-from embedkafka.log.cleaner import Cleaner, CleanerConfig
-from embedkafka.log.cleaner_threads import CleanerThreads
+from embedkafka.log.cleaning.cleaner import Cleaner, CleanerConfig
+from embedkafka.log.cleaning.threads import CleanerThreads
 from embedkafka.log.config import LogConfig
-from embedkafka.log.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.files import checkpoints
+from embedkafka.log.files.checkpoints import CorruptCheckpoint, MetaProperties
+from embedkafka.log.files.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import Log
 from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
-from embedkafka.log.producer_state import ProducerStateConfig
+from embedkafka.log.producers.state import ProducerStateConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.failures import ConfigError
@@ -337,9 +337,13 @@ class LogManager:
             if log.topic_partition.topic == topic and log.config.compacts:
                 self._cleaner.clean_now(log)
 
-    def apply_retention(self) -> None:
-        """Deletes segments that are too old, too many or below the log start."""
-        self._for_each_log(lambda log: log.delete_old_segments())
+    def apply_retention(self, topic: str | None = None) -> None:
+        """Deletes segments, of one topic or of all, too old, too many or below the log start."""
+        self._for_each_log(
+            lambda log: (
+                log.delete_old_segments() if topic in (None, log.topic_partition.topic) else None
+            )
+        )
 
     def flush_due_logs(self) -> None:
         """Syncs the logs whose last sync is more than `flush.ms` ago."""

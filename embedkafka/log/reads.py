@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from embedkafka.log.offset_index import OffsetPosition
-from embedkafka.log.segment import BatchPosition, Segment
-from embedkafka.log.segments import Segments
-from embedkafka.log.txn_index import AbortedTransaction
+from embedkafka.log.files.offset_index import OffsetPosition
+from embedkafka.log.files.segment import BatchPosition, Segment
+from embedkafka.log.files.segments import Segments
+from embedkafka.log.files.txn_index import AbortedTransaction
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.files import FileRegion
 

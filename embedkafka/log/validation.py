@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.producer_entry import AppendOrigin
+from embedkafka.log.producers.entry import AppendOrigin
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.records.batch import (
@@ -252,7 +252,7 @@ def _record_errors(
             )
             errors.append((ErrorCode.INVALID_RECORD, RecordError(index, message)))
         elif _has_invalid_timestamp(batch, record, config, allowed):
-            earliest, latest = max(allowed[0], 0), min(allowed[1], MAX_LONG)
+            earliest, latest = allowed[0], min(allowed[1], MAX_LONG)
             message = (
                 f"Timestamp {record.timestamp} of message with offset {record.offset} is out of "
                 f"range. The timestamp should be within [{earliest}, {latest}]"

@@ -9,15 +9,20 @@ Not here: reading and writing (`processor.py`).
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from embedkafka.net.limits import ConnectionQuota
-from embedkafka.net.transport import Listener, OutOfDescriptors, Stream
+from embedkafka.net.transport import Encrypt, Listener, OutOfDescriptors, Stream
 
 _LOG = logging.getLogger(__name__)
 
 # Accept at most this many per turn of the selector, so that open connections get their turn.
 _BATCH: Final = 64
+
+
+Later = Callable[[float, Callable[[], None]], None]
+"""Runs a function after so many milliseconds."""
 
 
 class ConnectionOwner(Protocol):
@@ -35,18 +40,22 @@ class Acceptor:
         listener: Listener,
         owners: Sequence[ConnectionOwner],
         quota: ConnectionQuota,
+        encrypt: Encrypt | None = None,
     ) -> None:
         self.name = name
         self.listener = listener
         self.owners = owners
         self._quota = quota
+        self._encrypt = encrypt
         self._numbers = itertools.count()
+        self._held: set[Stream] = set()
 
-    def accept(self, now_ms: float, when_room: Callable[[], None]) -> float | None:
+    def accept(self, now_ms: float, when_room: Callable[[], None], later: Later) -> float | None:
         """Accepts waiting connections; returns the milliseconds to pause before accepting more.
 
-        None means that the broker is full: pause until `when_room` is called. Raises
-        `OutOfDescriptors` if no descriptor is free.
+        None means that the broker is full: pause until `when_room` is called. A connection of an
+        address that makes too many is held, and closed `later`. Raises `OutOfDescriptors` if no
+        descriptor is free.
         """
         for _ in range(_BATCH):
             if not self._quota.has_room(when_room):
@@ -60,14 +69,31 @@ class Acceptor:
             except OSError as error:  # the client has already gone, or was turned away
                 _LOG.warning("%s could not accept a connection: %s", self.name, error)
                 return 0.0
-            self._hand_over(stream)
+            hold_ms = self._quota.note_arrival_from(stream.peer_host, now_ms)
+            if hold_ms:
+                self._held.add(stream)
+                later(hold_ms, partial(self._drop, stream))
+            else:
+                self._hand_over(stream)
             pause_ms = self._quota.note_arrival(now_ms)
             if pause_ms:
                 return pause_ms
         return 0.0
 
+    def close_held(self) -> None:
+        """Closes the connections that were to be closed later."""
+        for stream in list(self._held):
+            self._drop(stream)
+
+    def _drop(self, stream: Stream) -> None:
+        if stream in self._held:
+            self._held.discard(stream)
+            stream.close()
+
     def _hand_over(self, stream: Stream) -> None:
         if self._quota.admit(stream.peer_host):
+            if self._encrypt is not None:
+                stream = self._encrypt(stream)
             number, owners = next(self._numbers), self.owners
             owners[number % len(owners)].adopt(stream, listener=self.name, number=number)
             return

@@ -7,14 +7,13 @@ Not here: when to read and write, and what to do about errors (`processor.py`).
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from embedkafka.net.authentication import Authenticator
 from embedkafka.net.connection import BadFrame, FrameReader, FrameWriter, Gather
 from embedkafka.net.transport import Stream
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
-
-ANONYMOUS: Final = "User:ANONYMOUS"
 
 # A smaller file region is read and sent along with its neighbours: fewer calls, fewer packets.
 _SMALL_REGION_BYTES: Final = 16 * 1024
@@ -38,6 +37,7 @@ class Channel:
     __slots__ = (
         "_owner",
         "_writer",
+        "authenticator",
         "client_address",
         "closed",
         "id",
@@ -50,6 +50,7 @@ class Channel:
         "principal",
         "reader",
         "stream",
+        "throttle_ms",
     )
 
     def __init__(
@@ -61,21 +62,27 @@ class Channel:
         *,
         max_request_bytes: int,
         now_ms: float,
+        authenticator: Authenticator | None = None,
     ) -> None:
         self._owner = owner
         self._writer = FrameWriter()
-        self.reader = FrameReader(max_request_bytes)
+        self.authenticator = authenticator
+        self.reader = FrameReader(
+            max_request_bytes if authenticator is None else authenticator.max_frame_bytes
+        )
         self.stream = stream
         self.id = f"{stream.local}-{stream.peer}-{number}"
         self.peer = stream.peer
         self.client_address = stream.peer_host
         self.listener = listener
         self.is_control_plane = owner.is_control_plane
-        self.principal = ANONYMOUS
+        self.principal: Any = None  # Any: as in `ReplyPort`
         self.last_active_ms = now_ms
         self.interest = 0
         self.muted = False
         self.closed = False
+        self.throttle_ms = 0.0
+        """How long it stays muted after its reply."""
 
     def reply(self, parts: Sequence[Part]) -> None:
         self._owner.reply(self, parts)
@@ -89,7 +96,12 @@ class Channel:
     @property
     def is_writing(self) -> bool:
         """Whether the socket has not yet taken the whole reply."""
-        return bool(self._writer)
+        return bool(self._writer) or self.stream.holds_output
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more of the client's data is here than the requests so far."""
+        return self.reader.has_begun or self.stream.holds_input
 
     @property
     def awaits_reply(self) -> bool:
@@ -97,19 +109,32 @@ class Channel:
         return self.muted and not self._writer
 
     def receive(self, scratch: memoryview) -> memoryview | None:
-        """Reads once; returns the frame this completed, if any. Raises `EOFError` at the end."""
+        """Reads once, and on while the stream holds data; returns the first frame it completes.
+
+        Raises `EOFError` at the end.
+        """
         reader = self.reader
-        target = reader.target()
-        buffer = scratch if target is None else target
-        try:
-            count = self.stream.recv_into(buffer)
-        except BlockingIOError:
-            return None
-        if count == 0:
-            if reader.has_begun:
-                raise BadFrame("the client closed it in the middle of a request")
-            raise EOFError("the client closed it")
-        return reader.feed(scratch[:count]) if target is None else reader.filled(count)
+        while True:
+            target = reader.target()
+            buffer = scratch if target is None else target
+            try:
+                count = self.stream.recv_into(buffer)
+            except BlockingIOError:
+                return None
+            if count == 0:
+                if reader.has_begun:
+                    raise BadFrame("the client closed it in the middle of a request")
+                raise EOFError("the client closed it")
+            frame = reader.feed(scratch[:count]) if target is None else reader.filled(count)
+            if frame is not None or not self.stream.holds_input:
+                return frame
+
+    def next_frame(self, scratch: memoryview) -> memoryview | None:
+        """The next frame that needs no waiting for the client."""
+        frame = self.reader.next_frame()
+        if frame is None and self.stream.holds_input:
+            return self.receive(scratch)
+        return frame
 
     def queue(self, parts: Sequence[Part]) -> None:
         """Makes `parts` the reply that `write` sends."""
@@ -131,7 +156,7 @@ class Channel:
             except BlockingIOError:
                 return False
             writer.sent(count)
-        return True
+        return not stream.holds_output or stream.flush()
 
     def forget_reply(self) -> None:
         """Drops the unwritten rest of the reply."""

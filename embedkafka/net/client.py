@@ -7,10 +7,12 @@ disconnect or a wrong id the client stays closed, because later responses would 
 Not here: reconnecting, retrying and choosing versions; the caller knows what it lost.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from embedkafka.net.authentication import LoginRefused, NewLogin
 from embedkafka.net.connection import CHUNK_BYTES, BadFrame, FrameReader, FrameWriter, Gather
 from embedkafka.net.transport import Stream, TcpTransport, Transport
 from embedkafka.protocol.codec import decode, encode_parts
@@ -23,7 +25,11 @@ from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
+_LOG = logging.getLogger(__name__)
+
 REQUEST_TIMEOUT_MS: Final = 30_000
+# A client logs in again when this much of its session has passed, as Kafka's do.
+_SESSION_SHARE: Final = 0.85
 _MAX_RESPONSE_BYTES: Final = MAX_INT
 
 
@@ -47,7 +53,9 @@ class BrokerClient:
         *,
         request_timeout_ms: float = REQUEST_TIMEOUT_MS,
         transport: Transport | None = None,
+        new_login: NewLogin | None = None,
     ) -> None:
+        """Logs in with `new_login`, and again before a session ends."""
         self.address = format_address(host, port)
         self._host = host
         self._port = port
@@ -64,6 +72,8 @@ class BrokerClient:
         self._deadline_ms: float | None = None
         self._closed_by: OSError | None = None
         self._unsubscribe: Callable[[], None] = _nothing
+        self._new_login = new_login
+        self._log_in_at_ms: float | None = None if new_login is None else 0
 
     @property
     def is_closed(self) -> bool:
@@ -75,6 +85,11 @@ class BrokerClient:
 
         Raises `BrokerDisconnected` or `CallTimedOut`, and closes the client.
         """
+        if self._log_in_at_ms is not None and self._clock.monotonic_ms() >= self._log_in_at_ms:
+            self._log_in(timeout_ms)
+        return self._call(request, version, timeout_ms)
+
+    def _call(self, request: object, version: int, timeout_ms: float | None) -> Any:
         api_key = schema_of(type(request)).api
         assert api_key is not None, f"{type(request).__qualname__} is no request"
         self._correlation_id = expected_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -87,6 +102,19 @@ class BrokerClient:
             return decode(response_type(api_key), version, body)
         except ProtocolError as error:
             raise self._failed(f"sent no valid {api_key.name} response: {error}") from error
+
+    def _log_in(self, timeout_ms: float | None) -> None:
+        from embedkafka.net.login import log_in  # only a secured cluster needs its messages
+
+        assert self._new_login is not None
+        try:
+            lifetime_ms = log_in(self._new_login(), partial(self._call, timeout_ms=timeout_ms))
+        except LoginRefused as error:
+            _LOG.warning("%s refuses the login of %s: %s", self.address, self._client_id, error)
+            raise self._failed(f"refused the login: {error}") from error
+        self._log_in_at_ms = None
+        if lifetime_ms:
+            self._log_in_at_ms = self._clock.monotonic_ms() + lifetime_ms * _SESSION_SHARE
 
     def close(self) -> None:
         """Ends the connection; the call in progress and later ones raise `BrokerDisconnected`."""

@@ -57,10 +57,10 @@ class FrameReader:
     known) and reports with `filled`; otherwise it receives into a scratch buffer and `feed`s that.
     """
 
-    __slots__ = ("_body", "_filled", "_max_bytes", "_rest", "_size")
+    __slots__ = ("_body", "_filled", "_rest", "_size", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._body: memoryview | None = None
         self._filled = 0
         self._size = 0
@@ -117,9 +117,9 @@ class FrameReader:
         if received < 0:
             return None, 0
         (size,) = _LENGTH.unpack_from(data)
-        if not 0 <= size <= self._max_bytes:
+        if not 0 <= size <= self.max_bytes:
             _refuse_foreign(data)
-            raise BadFrame(f"a frame of {size} bytes, where 0 to {self._max_bytes} are allowed")
+            raise BadFrame(f"a frame of {size} bytes, where 0 to {self.max_bytes} are allowed")
         if received >= size:
             end = LENGTH_BYTES + size
             return memoryview(bytearray(data[LENGTH_BYTES:end])), end

@@ -44,7 +44,9 @@ class ConnectionQuota:
         self._lock = ranked_lock("connection quota", LEAF_RANK)
         self._total = 0
         self._by_host: Counter[str] = Counter()
-        self._arrivals: deque[tuple[float, int]] = deque(maxlen=limits.rate_windows)
+        self._arrivals = _Arrivals(limits.rate_windows)
+        self._address_rates: Mapping[str | None, int] = MappingProxyType({})
+        self._by_address: dict[str, _Arrivals] = {}
         self._waiting_for_room: list[Callable[[], None]] = []
 
     @property
@@ -87,27 +89,37 @@ class ConnectionQuota:
             return True
 
     def note_arrival(self, now_ms: float) -> float:
-        """Counts a new connection; returns the milliseconds to wait before the next one.
-
-        As in Kafka, the rate is taken over the last windows, even if all but one were empty, and no
-        wait is longer than a window.
-        """
+        """Counts a new connection; returns the milliseconds to wait before the next one."""
         limits = self._limits
         if limits.max_connection_creation_rate >= UNLIMITED:
             return 0.0
-        arrivals, window_ms = self._arrivals, limits.rate_window_ms
         with self._lock:
-            while arrivals and arrivals[0][0] <= now_ms - limits.rate_windows * window_ms:
-                arrivals.popleft()
-            if arrivals and now_ms < arrivals[-1][0] + window_ms:
-                arrivals[-1] = (arrivals[-1][0], arrivals[-1][1] + 1)
-            else:
-                arrivals.append((now_ms, 1))
-            elapsed_ms = max(now_ms - arrivals[0][0], (limits.rate_windows - 1) * window_ms)
-            count = sum(number for _, number in arrivals)
-        allowed = limits.max_connection_creation_rate
-        too_early_ms = count * 1000 / allowed - elapsed_ms if allowed else window_ms
-        return min(max(too_early_ms, 0.0), window_ms)
+            return self._arrivals.note(now_ms, limits, limits.max_connection_creation_rate)
+
+    def set_address_rates(self, rates: Mapping[str | None, int]) -> None:
+        """Limits new connections per second by address; None stands for all other addresses."""
+        with self._lock:
+            self._address_rates = rates
+            self._by_address.clear()
+
+    def note_arrival_from(self, host: str, now_ms: float) -> float:
+        """Counts a new connection of an address.
+
+        Returns for how many milliseconds to hold it before it is closed, or 0 if it is welcome. As
+        in Kafka, one that is not welcome does not count.
+        """
+        rates = self._address_rates
+        allowed = rates.get(host, rates.get(None)) if rates else None
+        if allowed is None:
+            return 0.0
+        with self._lock:
+            arrivals = self._by_address.get(host)
+            if arrivals is None:
+                arrivals = self._by_address[host] = _Arrivals(self._limits.rate_windows)
+            wait_ms = arrivals.note(now_ms, self._limits, allowed)
+            if wait_ms:
+                arrivals.take_back()
+            return wait_ms
 
     def release(self, host: str) -> None:
         """Reverses one `admit`."""
@@ -119,3 +131,33 @@ class ConnectionQuota:
             waiting, self._waiting_for_room = self._waiting_for_room, []
         for resume in waiting:
             resume()
+
+
+class _Arrivals:
+    """Connections by window; its owner locks."""
+
+    def __init__(self, windows: int) -> None:
+        self._samples: deque[tuple[float, int]] = deque(maxlen=windows)
+
+    def note(self, now_ms: float, limits: Limits, allowed: int) -> float:
+        """Counts one; returns the milliseconds until the rate is back at `allowed` per second.
+
+        As in Kafka, the rate is taken over the last windows, even if all but one were empty, and no
+        wait is longer than a window.
+        """
+        samples, window_ms = self._samples, limits.rate_window_ms
+        while samples and samples[0][0] <= now_ms - limits.rate_windows * window_ms:
+            samples.popleft()
+        if samples and now_ms < samples[-1][0] + window_ms:
+            samples[-1] = (samples[-1][0], samples[-1][1] + 1)
+        else:
+            samples.append((now_ms, 1))
+        elapsed_ms = max(now_ms - samples[0][0], (limits.rate_windows - 1) * window_ms)
+        count = sum(number for _, number in samples)
+        too_early_ms = count * 1000 / allowed - elapsed_ms if allowed else window_ms
+        return min(max(too_early_ms, 0.0), window_ms)
+
+    def take_back(self) -> None:
+        """Undoes the last `note`."""
+        begun_ms, count = self._samples.pop()
+        self._samples.append((begun_ms, count - 1))

@@ -11,16 +11,19 @@ interest in a muted connection only when its client sends more, and have interes
 while a reply is partly sent.
 """
 
+import heapq
+import itertools
 import logging
 import selectors
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from embedkafka.net.acceptor import Acceptor
+from embedkafka.net.authentication import NewAuthenticator, Verdict
 from embedkafka.net.channel import Channel
 from embedkafka.net.connection import CHUNK_BYTES, BadFrame, ForeignProtocol
 from embedkafka.net.limits import ConnectionQuota, Limits
@@ -72,7 +75,9 @@ class Processor:
         quota: ConnectionQuota,
         *,
         is_control_plane: bool = False,
+        authenticators: Mapping[str, NewAuthenticator] | None = None,
     ) -> None:
+        """`authenticators` holds those of the listeners that ask clients to authenticate."""
         self.name = name
         self.is_control_plane = is_control_plane
         self._sink = sink
@@ -80,6 +85,7 @@ class Processor:
         self._failures = failures
         self._limits = limits
         self._quota = quota
+        self._authenticators = authenticators or {}
         self._deliver = self._enqueue if isinstance(sink, RequestChannel) else self._handle
         self._phase = Phase.RUNNING
         self._ended = False
@@ -100,6 +106,8 @@ class Processor:
         self._unread: deque[Channel] = deque()
         self._stalled: deque[Request] = deque()
         self._silent_until_ms: dict[str, float] = {}
+        self._delayed: list[tuple[float, int, Callable[[], None]]] = []
+        self._delayed_numbers = itertools.count()
         self._idle_check_ms: float | None = None
         self._now_ms = clock.monotonic_ms()
         self._scratch = memoryview(bytearray(CHUNK_BYTES))
@@ -187,6 +195,10 @@ class Processor:
         """Closes the longest unused connections while the broker is over its limit."""
         self.post(self._close_excess)
 
+    def close_clients(self, which: Callable[[Any], bool], reason: str) -> None:
+        """Closes the connections whose principal is one of `which`; Any: as in `ReplyPort`."""
+        self.post(partial(self._close_clients, which, reason))
+
     def wake(self) -> None:
         """Makes the thread look at the clock again."""
         self.post(_nothing)
@@ -214,6 +226,8 @@ class Processor:
         for key, mask in self._select(self._timeout_s()):
             key.data(mask)
         self._run_posted()
+        while self._delayed and self._delayed[0][0] <= self._now_ms:
+            heapq.heappop(self._delayed)[-1]()
         while self._unread and self._phase is Phase.RUNNING:
             self._guard(self._unread.popleft(), self._serve_buffered)
         if self._idle_check_ms is not None and self._now_ms >= self._idle_check_ms:
@@ -232,12 +246,23 @@ class Processor:
 
     def _timeout_s(self) -> float | None:
         due_ms = self._idle_check_ms
-        if self._resting:
-            due_ms = min([*self._resting.values()] + ([] if due_ms is None else [due_ms]))
+        if self._resting or self._delayed:
+            known = [] if due_ms is None else [due_ms]
+            due_ms = min(
+                [*self._resting.values(), *(item[0] for item in self._delayed[:1]), *known]
+            )
         if due_ms is None:
             return None
         wait_s = max(0.0, due_ms - self._clock.monotonic_ms()) / 1000
         return min(wait_s, _LONGEST_WAIT_S)
+
+    def _after(self, delay_ms: float, channel: Channel, action: Callable[..., None]) -> None:
+        """Runs `action` for the channel when the clock has moved on, if it is still open."""
+        self._later(delay_ms, partial(self._guard, channel, action))
+
+    def _later(self, delay_ms: float, run: Callable[[], None]) -> None:
+        due_ms, number = self._now_ms + delay_ms, next(self._delayed_numbers)
+        heapq.heappush(self._delayed, (due_ms, number, run))
 
     def _on_wake(self, mask: int) -> None:
         self._waker.drain()
@@ -272,7 +297,7 @@ class Processor:
     def _on_acceptable(self, acceptor: Acceptor, mask: int) -> None:
         try:
             pause_ms = acceptor.accept(
-                self._now_ms, partial(self.post, partial(self._watch_again, acceptor))
+                self._now_ms, partial(self.post, partial(self._watch_again, acceptor)), self._later
             )
         except OutOfDescriptors as error:
             _LOG.warning("%s leaves connections waiting: %s", acceptor.name, error)
@@ -289,6 +314,7 @@ class Processor:
         max_idle_ms = self._limits.max_idle_ms
         while self._adopted:
             stream, listener, number = self._adopted.popleft()
+            new_authenticator = self._authenticators.get(listener)
             channel = Channel(
                 self,
                 stream,
@@ -296,6 +322,7 @@ class Processor:
                 number,
                 max_request_bytes=self._limits.max_request_bytes,
                 now_ms=self._now_ms,
+                authenticator=None if new_authenticator is None else new_authenticator(stream),
             )
             self._channels.add(channel)
             self._set_interest(channel, _READ)
@@ -325,6 +352,10 @@ class Processor:
         while self._quota.has_excess and self._channels:
             unused = min(self._channels, key=lambda channel: channel.last_active_ms)
             self._close(unused, "the broker has too many", logging.INFO)
+
+    def _close_clients(self, which: Callable[[Any], bool], reason: str) -> None:
+        for channel in [one for one in self._channels if which(one.principal)]:
+            self._close(channel, reason, logging.INFO)
 
     def _close_idle(self) -> None:
         """Closes connections idle for `max_idle_ms`, and notes when to look again."""
@@ -392,9 +423,11 @@ class Processor:
         channel.last_active_ms = self._now_ms
         if frame is not None:
             self._serve(channel, frame)
+        elif channel.stream.holds_output:  # of a handshake
+            self._set_interest(channel, _WRITE)
 
     def _serve_buffered(self, channel: Channel) -> None:
-        self._serve(channel, channel.reader.next_frame())
+        self._serve(channel, channel.next_frame(self._scratch))
 
     def _serve(self, channel: Channel, frame: memoryview | None) -> None:
         """Delivers `frame` and the frames buffered behind it, until one awaits its answer."""
@@ -402,12 +435,42 @@ class Processor:
         try:
             while frame is not None:
                 channel.muted = True
-                self._deliver(Request(frame, channel, self._now_ms))
-                frame = None if channel.muted or channel.closed else channel.reader.next_frame()
+                if channel.authenticator is None or self._may_pass(channel, frame):
+                    self._deliver(Request(frame, channel, self._now_ms))
+                frame = (
+                    None if channel.muted or channel.closed else channel.next_frame(self._scratch)
+                )
         finally:
             self._serving = None
         if not channel.muted and not channel.closed:
             self._set_interest(channel, _READ)
+
+    def _may_pass(self, channel: Channel, frame: memoryview) -> bool:
+        """Shows a frame to the connection's authenticator; False if that has answered it."""
+        authenticator = channel.authenticator
+        assert authenticator is not None
+        verdict = authenticator.receive(frame, self._now_ms)
+        channel.principal = authenticator.principal
+        if channel.principal is not None:
+            channel.reader.max_bytes = self._limits.max_request_bytes
+        if authenticator.is_settled:
+            channel.authenticator = None
+        if verdict is None:
+            return True
+        if verdict.failure is not None:
+            self._after(verdict.delay_ms, channel, partial(self._refuse, verdict))
+        elif verdict.reply is None:
+            self._unmute(channel)
+        else:
+            self._send(channel, verdict.reply)
+        return False
+
+    def _refuse(self, verdict: Verdict, channel: Channel) -> None:
+        """Ends the connection of a client that failed to authenticate."""
+        if verdict.reply is not None:
+            channel.queue(verdict.reply)
+            channel.write()
+        self._close(channel, str(verdict.failure), logging.INFO)
 
     def _handle(self, request: Request) -> None:
         assert not isinstance(self._sink, RequestChannel)
@@ -442,10 +505,14 @@ class Processor:
             self._set_interest(channel, _WRITE)
 
     def _unmute(self, channel: Channel) -> None:
+        if channel.throttle_ms:
+            delay_ms, channel.throttle_ms = channel.throttle_ms, 0.0
+            self._after(delay_ms, channel, self._unmute)
+            return
         channel.muted = False
         if channel is self._serving:
             return  # `_serve` continues with the next frame
-        if channel.reader.has_begun:
+        if channel.has_more:
             self._unread.append(channel)
         else:
             self._set_interest(channel, _READ)
@@ -471,7 +538,9 @@ class Processor:
     def _close_acceptors(self) -> None:
         watched = self._selector.get_map()
         while self._acceptors:
-            listener = self._acceptors.pop().listener
+            acceptor = self._acceptors.pop()
+            acceptor.close_held()
+            listener = acceptor.listener
             if listener in watched:
                 self._selector.unregister(listener)
             listener.close()

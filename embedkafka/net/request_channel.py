@@ -31,7 +31,8 @@ class ReplyPort(Protocol):
     listener: str
     is_control_plane: bool
     client_address: str
-    principal: str
+    throttle_ms: float
+    principal: Any  # Any: a `KafkaPrincipal`, of a layer above, or None before authentication
 
     def reply(self, parts: Sequence[Part]) -> None: ...
 
@@ -81,13 +82,17 @@ class Request:
         return self._port.client_address
 
     @property
-    def principal(self) -> str:
-        """The connection's principal, `User:ANONYMOUS` until authentication sets it."""
+    def principal(self) -> Any:  # Any: as in `ReplyPort`
+        """The connection's principal, None until authentication sets it."""
         return self._port.principal
 
     @principal.setter
-    def principal(self, principal: str) -> None:
+    def principal(self, principal: Any) -> None:  # Any: as in `ReplyPort`
         self._port.principal = principal
+
+    def mute(self, delay_ms: float) -> None:
+        """Keeps the connection's next request unread for this long after the reply."""
+        self._port.throttle_ms = delay_ms
 
     def reply(self, parts: Sequence[Part]) -> None:
         """Sends `parts` as one frame, with a length prefix.

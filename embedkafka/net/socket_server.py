@@ -8,12 +8,14 @@ Invariants: when `stop` or `kill` returns, every thread has ended and every desc
 Not here: the meaning of requests, and the threads of a handler pool.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from embedkafka.net.acceptor import Acceptor
+from embedkafka.net.authentication import NewAuthenticator
 from embedkafka.net.limits import ConnectionQuota, Limits
 from embedkafka.net.processor import Phase, Processor, Sink
-from embedkafka.net.transport import Listener, TcpTransport, Transport
+from embedkafka.net.transport import Encrypt, Listener, TcpTransport, Transport
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
@@ -30,6 +32,10 @@ class ListenerConfig:
     host: str = LOOPBACK
     port: int = 0
     is_control_plane: bool = False
+    new_authenticator: NewAuthenticator | None = None
+    """Makes an authenticator for each connection; without it, clients need not authenticate."""
+    encrypt: Encrypt | None = None
+    """Encrypts its connections; without it, they are plain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +132,10 @@ class SocketServer:
             for processor in self._clients:
                 processor.close_excess()
 
+    def set_address_rates(self, rates: Mapping[str | None, int]) -> None:
+        """Limits new connections per second by address; None stands for all others."""
+        self._quota.set_address_rates(rates)
+
     def resize(self, num_network_threads: int) -> None:
         """Changes the number of threads; those that end close their connections."""
         clients, self._num_network_threads = self._clients, num_network_threads
@@ -165,6 +175,11 @@ class SocketServer:
             listener.abort()  # at once, even while a processor is busy
         self._end(Phase.KILLED)
 
+    def close_clients(self, which: Callable[[Any], bool], reason: str) -> None:
+        """Soon closes the connections whose principal is one of `which`; Any: as in `ReplyPort`."""
+        for processor in self._processors:
+            processor.close_clients(which, reason)
+
     def cut_off(self) -> None:
         """Frees the ports and resets connections, without waiting for threads."""
         for processor in self._processors:
@@ -180,6 +195,11 @@ class SocketServer:
             self._config.limits,
             self._control_quota if is_control_plane else self._quota,
             is_control_plane=is_control_plane,
+            authenticators={
+                listener.name: listener.new_authenticator
+                for listener in self._config.listeners
+                if listener.new_authenticator is not None
+            },
         )
         self._processors.append(processor)
         return processor
@@ -190,7 +210,9 @@ class SocketServer:
         """The first processor of `plane` accepts for all of them."""
         for listener in self._config.listeners:
             if listener.is_control_plane == is_control_plane:
-                acceptor = Acceptor(listener.name, self._listeners[listener.name], plane, quota)
+                acceptor = Acceptor(
+                    listener.name, self._listeners[listener.name], plane, quota, listener.encrypt
+                )
                 plane[0].add_acceptor(acceptor)
                 if not is_control_plane:
                     self._acceptors.append(acceptor)

@@ -1,8 +1,8 @@
 """The socket seam: the only module that makes sockets.
 
 A `Transport` listens and connects. It returns a `Listener` and a `Stream`, which the rest of `net`
-uses through a few methods and a file descriptor to select on. Faults are other transports, and so
-would TLS be: a stream that encrypts, and raises `BlockingIOError` while it cannot proceed.
+uses through a few methods and a file descriptor to select on. Faults are other transports, and
+encryption is another stream.
 
 Owner: each stream belongs to the thread that reads and writes it; any thread may `abort` it.
 Invariants: no stream delays small writes (TCP_NODELAY); only streams from `connect` block, with a
@@ -38,6 +38,11 @@ class Stream(Protocol):
     peer: str
     peer_host: str
 
+    holds_input: bool
+    """Whether data has been received that no `recv_into` has returned yet."""
+    holds_output: bool
+    """Whether `send` took data that the socket has not."""
+
     def fileno(self) -> int: ...
 
     def set_timeout(self, seconds: float) -> None:
@@ -54,6 +59,10 @@ class Stream(Protocol):
 
     def send_file(self, descriptor: int, *, position: int, count: int) -> int:
         """Bytes sent from the file; 0 past its end."""
+        ...
+
+    def flush(self) -> bool:
+        """Sends what it holds; returns whether that was all."""
         ...
 
     def close(self) -> None: ...
@@ -91,6 +100,10 @@ class Listener(Protocol):
         ...
 
 
+Encrypt = Callable[[Stream], Stream]
+"""Wraps an accepted stream in one that encrypts."""
+
+
 class Transport(Protocol):
     """Makes listeners and streams."""
 
@@ -101,6 +114,16 @@ class Transport(Protocol):
 
 class OutOfDescriptors(OSError):
     """A waiting connection can be neither accepted nor turned away for now."""
+
+
+class CannotListen(OSError):
+    """The operating system refuses an address to listen on."""
+
+    def __init__(self, error: OSError, host: str, port: int) -> None:
+        address = format_address(host, port)
+        super().__init__(error.errno, f"cannot listen on {address}: {error.strerror}")
+        self.host = host
+        self.port = port
 
 
 FileSender = Callable[[socket.socket, int, int, int], int]
@@ -136,9 +159,7 @@ class TcpTransport:
             listening.setblocking(False)
         except OSError as error:
             listening.close()
-            raise OSError(
-                error.errno, f"cannot listen on {format_address(host, port)}: {error.strerror}"
-            ) from error
+            raise CannotListen(error, host, port) from error
         return TcpListener(listening, self.file_sender)
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Stream:
@@ -206,6 +227,9 @@ class TcpListener:
 class TcpStream:
     """A connected TCP socket."""
 
+    holds_input = False
+    holds_output = False
+
     __slots__ = ("_file_sender", "_socket", "fileno", "local", "peer", "peer_host", "recv_into")
 
     def __init__(self, connected: socket.socket, file_sender: "FileSender") -> None:
@@ -232,6 +256,9 @@ class TcpStream:
 
     def send_file(self, descriptor: int, *, position: int, count: int) -> int:
         return self._file_sender(self._socket, descriptor, position, count)
+
+    def flush(self) -> bool:
+        return True
 
     def close(self) -> None:
         self._socket.close()

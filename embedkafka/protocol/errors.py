@@ -26,7 +26,7 @@ class ErrorCode(IntEnum):
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1, "the log has no such offset"
     CORRUPT_MESSAGE = 2, "a batch is damaged, too large, or lacks a key it needs", True
-    UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker knows no such partition", True
+    UNKNOWN_TOPIC_OR_PARTITION = 3, "This server does not host this topic-partition.", True
     INVALID_FETCH_SIZE = 4, "the fetch size is not valid"
     LEADER_NOT_AVAILABLE = 5, "the partition has no leader at the moment", True
     NOT_LEADER_OR_FOLLOWER = 6, "this broker does not lead or follow the partition", True
@@ -65,7 +65,11 @@ class ErrorCode(IntEnum):
     INVALID_REPLICA_ASSIGNMENT = 39, "the replica assignment is not valid"
     INVALID_CONFIG = 40, "a config value is not valid"
     NOT_CONTROLLER = 41, "another broker is the controller", True
-    INVALID_REQUEST = 42, "the request makes no sense"
+    INVALID_REQUEST = (
+        42,
+        "This most likely occurs because of a request being malformed by the client library or the "
+        "message was sent to an incompatible broker. See the broker logs for more details.",
+    )
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, "the log's message format cannot do this"
     POLICY_VIOLATION = 44, "a policy of the cluster forbids this"
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, "sequence numbers of this producer are missing"
@@ -107,7 +111,7 @@ class ErrorCode(IntEnum):
     GROUP_MAX_SIZE_REACHED = 81, "the group is full"
     FENCED_INSTANCE_ID = 82, "another member has taken over this group.instance.id"
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "no replica may become leader now", True
-    ELECTION_NOT_NEEDED = 84, "the partition already has the right leader", True
+    ELECTION_NOT_NEEDED = 84, "Leader election not needed for topic partition.", True
     NO_REASSIGNMENT_IN_PROGRESS = 85, "the partition is not being reassigned"
     GROUP_SUBSCRIBED_TO_TOPIC = 86, "the group reads this topic, its offsets must stay"
     INVALID_RECORD = 87, "a record breaks a rule of the topic"
@@ -123,7 +127,7 @@ class ErrorCode(IntEnum):
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, "the principal of a forwarded request is unreadable"
     SNAPSHOT_NOT_FOUND = 98, "there is no such snapshot"
     POSITION_OUT_OF_RANGE = 99, "the snapshot has no such position"
-    UNKNOWN_TOPIC_ID = 100, "this broker knows no topic with this id", True
+    UNKNOWN_TOPIC_ID = 100, "This server does not host this topic ID.", True
     DUPLICATE_BROKER_REGISTRATION = 101, "another broker has this id"
     BROKER_ID_NOT_REGISTERED = 102, "no broker has this id"
     INCONSISTENT_TOPIC_ID = 103, "the log belongs to another topic id", True

@@ -255,14 +255,30 @@ def _equal(self: object, other: object) -> bool:
     )
 
 
+_SECRETS: Final = frozenset({"auth_bytes", "hmac", "salted_password"})
+"""Fields that log someone in."""
+_SECRET_SETTINGS: Final = ("password", "secret", "jaas.config", "keystore.key")
+"""What is in the names of settings whose values do."""
+
+
 def _repr(self: object) -> str:
-    """Shows only values that differ from the defaults: responses have dozens of fields."""
+    """Shows only values that differ from the defaults: responses have dozens of fields.
+
+    Values that are secrets are left out: a repr ends up in logs and in reports of failed tests.
+    """
     shown = (
-        f"{f.name}={getattr(self, f.name)!r}"
+        f"{f.name}={'(hidden)' if _is_secret(self, f.name) else repr(getattr(self, f.name))}"
         for f in schema_of(type(self)).fields
         if f.default is REQUIRED or getattr(self, f.name) != f.default
     )
     return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _is_secret(message: object, field: str) -> bool:
+    if field != "value":
+        return field in _SECRETS
+    setting = str(getattr(message, "name", ""))
+    return any(part in setting for part in _SECRET_SETTINGS)
 
 
 _VALUE_METHODS: Final[dict[str, Any]] = {

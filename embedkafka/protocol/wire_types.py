@@ -46,6 +46,7 @@ WireType: TypeAlias = Fixed | Variable | Array | Struct
 BOOL: Final = Fixed("?", 1)
 INT8: Final = Fixed("b", 1)
 INT16: Final = Fixed("h", 2)
+UINT16: Final = Fixed("H", 2)
 INT32: Final = Fixed("i", 4)
 INT64: Final = Fixed("q", 8)
 FLOAT64: Final = Fixed("d", 8)
@@ -66,6 +67,7 @@ Part: TypeAlias = BytesLike | FileRegion
 
 Int8 = Annotated[int, INT8]
 Int16 = Annotated[int, INT16]
+UInt16 = Annotated[int, UINT16]
 Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
 Float64 = Annotated[float, FLOAT64]

@@ -11,7 +11,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.purgatory.operation import DelayedOperation
 from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
-from embedkafka.replica.partition import Partition
+from embedkafka.replica.partition.partition import Partition
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 

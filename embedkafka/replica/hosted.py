@@ -7,8 +7,8 @@ Invariants: a partition is never both online and offline.
 from collections.abc import Iterable
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_values import PartitionView
+from embedkafka.replica.partition.partition import Partition
+from embedkafka.replica.partition.values import PartitionView
 from embedkafka.replica.ports import MetadataView
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock

@@ -11,8 +11,8 @@ Not here: what to propose (`isr`, `partition`).
 import logging
 
 from embedkafka.replica.hosted import HostedPartitions
-from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_values import IsrProposal
+from embedkafka.replica.partition.partition import Partition
+from embedkafka.replica.partition.values import IsrProposal
 from embedkafka.replica.ports import IsrStore
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import TopicPartition
@@ -41,6 +41,7 @@ class IsrUpdates:
         self._scheduler = scheduler
         self._lock = ranked_lock("isr updates", LEAF_RANK)
         self._unannounced: set[TopicPartition] = set()
+        self.shrinks = self.expands = 0  # stored changes; the background thread makes them all
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None:
         """Writes `proposal` soon."""
@@ -107,6 +108,10 @@ class IsrUpdates:
                 return
             _LOG.info("In-sync replicas of %s are now %s", topic_partition, isr)
             advanced = partition.settle(proposal, version)
+            if proposal.broker_epochs:
+                self.expands += 1
+            else:
+                self.shrinks += 1
             self._announce(topic_partition)
         self._expand(partition)  # others may have caught up during the write
         if advanced:

@@ -23,11 +23,11 @@ from embedkafka.protocol.messages.brokers import (
     StopReplicaResponse,
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.replica.fetcher import Followed
-from embedkafka.replica.fetcher_manager import FetcherManager
+from embedkafka.replica.following.fetcher import Followed
+from embedkafka.replica.following.fetcher_manager import FetcherManager
 from embedkafka.replica.hosted import HostedPartitions
-from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_values import LeaderAndIsrPartitionState
+from embedkafka.replica.partition.partition import Partition
+from embedkafka.replica.partition.values import LeaderAndIsrPartitionState
 from embedkafka.replica.ports import LeaderChange, ReplicaPorts
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import (

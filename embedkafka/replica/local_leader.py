@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from embedkafka.log.log import FetchIsolation
 from embedkafka.replica.fetch import EpochEnd, PartitionData, PartitionFetch
-from embedkafka.replica.leader_endpoint import LeaderUnavailable, OnNews
+from embedkafka.replica.following.leader_endpoint import LeaderUnavailable, OnNews
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.ids import NO_OFFSET, BrokerId, TopicPartition
 

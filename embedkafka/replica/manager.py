@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetcher_manager import FetcherManager
+from embedkafka.replica.following.fetcher_manager import FetcherManager
+from embedkafka.replica.following.leader_endpoint import LeaderAccess
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.isr_updates import IsrUpdates
-from embedkafka.replica.leader_endpoint import LeaderAccess
 from embedkafka.replica.leadership import Leadership
-from embedkafka.replica.partition import Partition
+from embedkafka.replica.partition.partition import Partition
 from embedkafka.replica.ports import ReplicaPorts
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.reads import Reads

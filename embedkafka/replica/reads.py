@@ -13,8 +13,8 @@ from embedkafka.replica.delayed import DelayedFetch
 from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.replica.isr_updates import IsrUpdates
-from embedkafka.replica.partition import Partition
-from embedkafka.replica.partition_values import NO_EFFECTS, FollowerEffects
+from embedkafka.replica.partition.partition import Partition
+from embedkafka.replica.partition.values import NO_EFFECTS, FollowerEffects
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.replica.replica_selector import ReplicaSelector
 from embedkafka.replica.waiters import Waiters

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from embedkafka.replica.fetch import ClientMetadata
-from embedkafka.replica.partition_values import ReplicaView
+from embedkafka.replica.partition.values import ReplicaView
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.ids import BrokerId
 

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from embedkafka.log.producer_entry import AppendOrigin
+from embedkafka.log.producers.entry import AppendOrigin
 from embedkafka.log.validation import RecordsRejected
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.delayed import DelayedDeleteRecords, DelayedProduce
 from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.hosted import HostedPartitions
-from embedkafka.replica.partition import ACKS_ALL
+from embedkafka.replica.partition.partition import ACKS_ALL
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.waiters import Waiters
 from embedkafka.runtime.ids import NO_OFFSET, TopicPartition

@@ -16,7 +16,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def format_properties(properties: Mapping[str, str]) -> str:
     """One `key=value` line each, in the given order, as `java.util.Properties` writes them."""
-    return "".join(f"{_escape(key)}={value}\n" for key, value in properties.items())
+    return "".join(f"{_escape(key)}={_escape_value(value)}\n" for key, value in properties.items())
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -64,6 +64,10 @@ def _unescape(text: str) -> str:
         else:
             out.append(_ESCAPES.get(char, char))
     return "".join(out)
+
+
+def _escape_value(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _escape(key: str) -> str:

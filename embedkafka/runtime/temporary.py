@@ -10,6 +10,8 @@ Invariants: a forked child removes nothing of its parent's.
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +50,15 @@ class TemporaryDirectory:
         if self._owner.is_here:
             _remove(self.path)
             self._lock.release()
+
+
+@contextmanager
+def private_file(data: bytes) -> Iterator[str]:
+    """The path of a file with `data` that only this user can read, for the length of a `with`."""
+    with tempfile.NamedTemporaryFile(prefix=f"{PREFIX}private-") as file:
+        file.write(data)
+        file.flush()
+        yield file.name
 
 
 def sweep(parent: Path) -> None:

@@ -7,6 +7,9 @@ from embedkafka.runtime.ids import TopicPartition
 
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+"""KRaft's log of metadata. No topic may take its name."""
+
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 _MAX_NAME_LENGTH: Final = 249

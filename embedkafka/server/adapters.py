@@ -11,7 +11,7 @@ from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.partition import ACKS_ALL
+from embedkafka.replica.partition.partition import ACKS_ALL
 from embedkafka.replica.ports import LeaderChange
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition

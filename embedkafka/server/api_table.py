@@ -19,7 +19,12 @@ class Api:
 
     versions: tuple[int, int]
     handler: str
-    control_plane: bool = False
+    for_clients: bool = True
+    for_controllers: bool = False
+
+    def is_served(self, *, control_plane: bool) -> bool:
+        """Whether the control plane's listener, or that of clients, answers it."""
+        return self.for_controllers if control_plane else self.for_clients
 
     def supports(self, version: int) -> bool:
         return self.versions[0] <= version <= self.versions[1]
@@ -38,7 +43,12 @@ def _client(first: int, last: int, handler: str) -> Api:
 
 
 def _control(first: int, last: int, handler: str) -> Api:
-    return Api(versions=(first, last), handler=handler, control_plane=True)
+    return Api(versions=(first, last), handler=handler, for_clients=False, for_controllers=True)
+
+
+def _both(first: int, last: int, handler: str) -> Api:
+    """For clients, and for tools that connect to controllers (`--bootstrap-controller`)."""
+    return Api(versions=(first, last), handler=handler, for_controllers=True)
 
 
 HANDLERS: Final[Mapping[ApiKey, Api]] = {
@@ -61,7 +71,7 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.LIST_GROUPS: _client(0, 5, "groups.list_groups"),
     ApiKey.DELETE_GROUPS: _client(0, 2, "groups.delete_groups"),
     ApiKey.OFFSET_DELETE: _client(0, 0, "groups.offset_delete"),
-    ApiKey.API_VERSIONS: _client(0, 4, "metadata.api_versions"),
+    ApiKey.API_VERSIONS: _both(0, 4, "metadata.api_versions"),
     ApiKey.CREATE_TOPICS: _client(0, 7, "topics.create_topics"),
     ApiKey.DELETE_TOPICS: _client(0, 6, "topics.delete_topics"),
     ApiKey.CREATE_PARTITIONS: _client(0, 3, "topics.create_partitions"),
@@ -73,10 +83,10 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.END_TXN: _client(0, 5, "txns.end_txn"),
     ApiKey.WRITE_TXN_MARKERS: _client(1, 2, "txns.write_txn_markers"),
     ApiKey.TXN_OFFSET_COMMIT: _client(0, 5, "txns.txn_offset_commit"),
-    ApiKey.DESCRIBE_CONFIGS: _client(0, 4, "configs.describe_configs"),
+    ApiKey.DESCRIBE_CONFIGS: _both(0, 4, "configs.describe_configs"),
     ApiKey.ALTER_CONFIGS: _client(0, 2, "configs.alter_configs"),
     ApiKey.ELECT_LEADERS: _client(0, 2, "leadership.elect_leaders"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _client(0, 1, "configs.incremental_alter_configs"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _both(0, 1, "configs.incremental_alter_configs"),
     ApiKey.LIST_CONFIG_RESOURCES: _client(0, 1, "configs.list_config_resources"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _client(0, 2, "offsets.alter_replica_log_dirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _client(0, 5, "offsets.describe_log_dirs"),
@@ -85,22 +95,27 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.DESCRIBE_PRODUCERS: _client(0, 0, "txns.describe_producers"),
     ApiKey.DESCRIBE_TRANSACTIONS: _client(0, 0, "txns.describe_transactions"),
     ApiKey.LIST_TRANSACTIONS: _client(0, 2, "txns.list_transactions"),
-    ApiKey.UPDATE_FEATURES: _client(0, 2, "features.update_features"),
-    ApiKey.DESCRIBE_CLUSTER: _client(0, 2, "metadata.describe_cluster"),
+    ApiKey.UPDATE_FEATURES: _both(0, 2, "features.update_features"),
+    ApiKey.DESCRIBE_QUORUM: _both(0, 2, "quorum.describe_quorum"),
+    ApiKey.UNREGISTER_BROKER: _both(0, 0, "cluster.unregister_broker"),
+    ApiKey.ADD_RAFT_VOTER: _both(0, 1, "quorum.add_raft_voter"),
+    ApiKey.REMOVE_RAFT_VOTER: _both(0, 0, "quorum.remove_raft_voter"),
+    ApiKey.UPDATE_RAFT_VOTER: _control(0, 0, "quorum.update_raft_voter"),
+    ApiKey.DESCRIBE_CLUSTER: _both(0, 2, "cluster.describe_cluster"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata.describe_topic_partitions"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups.consumer_group_heartbeat"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _client(0, 1, "groups.consumer_group_describe"),
-    ApiKey.SASL_HANDSHAKE: _client(0, 1, "security.sasl_handshake"),
-    ApiKey.SASL_AUTHENTICATE: _client(0, 2, "security.sasl_authenticate"),
-    ApiKey.DESCRIBE_ACLS: _client(1, 3, "security.describe_acls"),
-    ApiKey.CREATE_ACLS: _client(1, 3, "security.create_acls"),
-    ApiKey.DELETE_ACLS: _client(1, 3, "security.delete_acls"),
-    ApiKey.CREATE_DELEGATION_TOKEN: _client(1, 3, "security.create_delegation_token"),
-    ApiKey.RENEW_DELEGATION_TOKEN: _client(1, 2, "security.renew_delegation_token"),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: _client(1, 2, "security.expire_delegation_token"),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: _client(1, 3, "security.describe_delegation_token"),
+    ApiKey.SASL_HANDSHAKE: _client(0, 1, "sasl.sasl_handshake"),
+    ApiKey.SASL_AUTHENTICATE: _client(0, 2, "sasl.sasl_authenticate"),
+    ApiKey.DESCRIBE_ACLS: _client(1, 3, "acls.describe_acls"),
+    ApiKey.CREATE_ACLS: _client(1, 3, "acls.create_acls"),
+    ApiKey.DELETE_ACLS: _client(1, 3, "acls.delete_acls"),
+    ApiKey.CREATE_DELEGATION_TOKEN: _client(1, 3, "tokens.create_delegation_token"),
+    ApiKey.RENEW_DELEGATION_TOKEN: _client(1, 2, "tokens.renew_delegation_token"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _client(1, 2, "tokens.expire_delegation_token"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _client(1, 3, "tokens.describe_delegation_token"),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _client(0, 1, "quotas.describe_client_quotas"),
     ApiKey.ALTER_CLIENT_QUOTAS: _client(0, 1, "quotas.alter_client_quotas"),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _client(0, 0, "quotas.describe_user_scram_credentials"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _client(0, 0, "quotas.alter_user_scram_credentials"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _client(0, 0, "sasl.describe_user_scram_credentials"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _client(0, 0, "sasl.alter_user_scram_credentials"),
 }

@@ -9,22 +9,24 @@ Not here: what requests mean (`handlers`), what the cluster decides (`controller
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.controller.controller import Controller
 from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.service import GroupService
-from embedkafka.log.checkpoints import MetaProperties
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.files.checkpoints import MetaProperties
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.log.manager import LogManager
-from embedkafka.log.record_ages import RecordAges
+from embedkafka.net.authentication import NewAuthenticator, NewLogin
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import LOOPBACK, SocketServer
-from embedkafka.net.transport import Transport
+from embedkafka.net.transport import Encrypt, Transport
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     ControlledShutdownRequest,
@@ -33,26 +35,26 @@ from embedkafka.protocol.messages.brokers import (
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.purgatory.timer import SystemTimer
 from embedkafka.replica.fetch_session import FetchManager
-from embedkafka.replica.leader_endpoint import (
+from embedkafka.replica.following.leader_endpoint import (
     LeaderAccess,
     LeaderEndPoint,
     LeaderUnavailable,
     OnNews,
 )
+from embedkafka.replica.following.remote_leader import RemoteLeader
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.ports import ReplicaPorts
-from embedkafka.replica.remote_leader import RemoteLeader
 from embedkafka.replica.strays import find_strays
-from embedkafka.runtime.addresses import format_address, is_loopback
-from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.addresses import format_address, is_loopback, parse_address
+from embedkafka.runtime.clock import Clock, SystemClock
 from embedkafka.runtime.event_loop import EventLoop
-from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.failures import ConfigError, Failures
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import dataclass, field, replace
 from embedkafka.server.adapters import (
     CachedCoordinatorLeaders,
     CachedMetadata,
@@ -61,32 +63,37 @@ from embedkafka.server.adapters import (
     LocalPartitions,
     StoredProducerIds,
 )
+from embedkafka.server.api_table import load_handler
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.config import part_configs
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.definition import ConfigValue
-from embedkafka.server.config.dynamic import DynamicConfig
-from embedkafka.server.config.listeners import (
-    CLIENT_LISTENER,
-    CONTROL_LISTENER,
-    LISTENER_FACTS,
-    Advertised,
-    format_listener,
-    parse_advertised,
-)
+from embedkafka.server.config.dynamic import OF_QUOTAS, DynamicConfig
+from embedkafka.server.config.listeners import Address, Listeners, NamedListener, plan_listeners
 from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.handler_pool import HandlerPool
 from embedkafka.server.marker_channels import MarkerChannels
 from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.topics.admin import DEFAULT, TopicAdmin
+from embedkafka.server.topics.admin import TopicAdmin
 from embedkafka.server.topics.delayed import DelayedTopics
-from embedkafka.server.topics.rules import is_valid_topic_name
+from embedkafka.server.topics.rules import DEFAULT, is_valid_topic_name
 from embedkafka.server.txn_verification import TxnVerification
 from embedkafka.txn.service import TxnService
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, format_uuid
-from embedkafka.zk.store import ZkStore
+from embedkafka.zk.store import ConnectionLoss, SessionExpired, ZkStore
+
+if TYPE_CHECKING:
+    from embedkafka.security.acl.authorizer import AclAuthorizer
+    from embedkafka.security.principals import KafkaPrincipal
+    from embedkafka.security.quotas.client_quotas import ClientQuotas
+    from embedkafka.security.tokens import DelegationTokens
+    from embedkafka.server.authentication import Authentication
+    from embedkafka.server.encryption import Encryption
+
+if TYPE_CHECKING:
+    from embedkafka.server.meter import Meter
 
 _LOG = logging.getLogger(__name__)
 
@@ -111,6 +118,9 @@ class BrokerSpec:
     id: BrokerId
     host: str
     port: int
+    """The port of the first listener for clients, unless it is 0."""
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """Ports for listeners that have none, by name."""
     control_host: str = LOOPBACK
     config: BrokerConfig
 
@@ -122,6 +132,15 @@ class BrokerSpec:
     @property
     def rack(self) -> str | None:
         return self.config.text("broker.rack") or None
+
+    def listeners(self) -> Listeners:
+        return plan_listeners(
+            self.config.given,
+            host=self.host,
+            control_host=self.control_host,
+            port=self.port,
+            ports=self.ports,
+        )
 
 
 class Broker:
@@ -153,6 +172,7 @@ class Broker:
         """
         self.id = spec.id
         self.spec = spec
+        self.listeners = spec.listeners()
         self.cluster_id = ""
         self.clock = clock
         self._failures = failures
@@ -163,6 +183,8 @@ class Broker:
         self._zk_store = store
         self.zk = KafkaZk(store, clock)
         self.controller: Controller | None = None
+        self.meter: Meter | None = None
+        """Counts requests, once metrics are wanted."""
         self._is_unclean = False
 
         self._background = ThreadScheduler(f"ek-b{self.id}-background", clock, failures)
@@ -184,6 +206,9 @@ class Broker:
             clock, rng, slots=spec.config.integer("max.incremental.fetch.session.cache.slots")
         )
 
+        self.tokens = self._make_tokens()
+        self.authentication = self._make_authentication(files)
+        self.encryption = self._make_encryption(files)
         self._markers = self._channels_for("markers")
         self._verifications = self._channels_for("verification")
         self.groups = self._make_groups()
@@ -192,7 +217,10 @@ class Broker:
         self.metadata.subscribe(self.txns.coordinator.on_metadata_changed)
         self.txn_verification = self._make_txn_verification()
 
-        handle: Handle = Dispatcher(self, failures).handle
+        self.authorizer = self._make_authorizer()
+        self._quotas: ClientQuotas | None = None
+        self._dispatcher = Dispatcher(self, failures, self._handler_loader())
+        handle: Handle = self._dispatcher.handle
         if around is not None:
             handle = around(handle, self.metadata)
         self._channel = RequestChannel(
@@ -213,8 +241,21 @@ class Broker:
         self.config.state_facts(self._facts())
         self.zk.make_persistent_paths()
         self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
-        self.config.start(on_topic=self._on_topic_config, on_broker=self._on_broker_config)
+        if self.tokens is not None:
+            self.tokens.load()
+            interval_ms = self.spec.config.integer("delegation.token.expiry.check.interval.ms")
+            self._background.every("expire-tokens", interval_ms, self._expire_tokens)
+        if self.authentication is not None:
+            self.authentication.start(self.spec.config)
+        self.config.start(
+            on_topic=self._on_topic_config,
+            on_broker=self._on_broker_config,
+            on_quotas=self._on_quotas,
+        )
+        self._on_quotas()
         self._on_broker_config(self.config.broker)
+        if self.authorizer is not None:
+            self.authorizer.start()
         self.logs.claim(MetaProperties(broker_id=self.id, cluster_id=self.cluster_id))
         self.logs.startup()
         self._set_strays_aside()
@@ -233,7 +274,7 @@ class Broker:
             self.zk,
             clock=self.clock,
             failures=self._failures,
-            config=part_configs.controller_config(self.config.broker),
+            config=part_configs.controller_config(self.config.broker, self.listeners),
             scheduler=self._background,
             connect=self._connect,
         )
@@ -255,7 +296,7 @@ class Broker:
             ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.controller.broker_epoch),
             zk=self.zk,
             connect=self._connect,
-            listener=CONTROL_LISTENER,
+            listener=self.listeners.control.name,
             clock=self.clock,
             policy=ShutdownPolicy.of(self.spec.config),
         )
@@ -317,19 +358,51 @@ class Broker:
         else:
             self.logs.kill()
 
+    def log_out(self, which: "Callable[[KafkaPrincipal], bool]", reason: str) -> None:
+        """Soon closes the connections of clients that logged in as one of `which`."""
+        self._server.close_clients(lambda one: one is not None and which(one), reason)
+
     # -- where it is
 
-    def port(self, listener: str = CLIENT_LISTENER) -> int:
-        return self._server.bound_port(listener)
+    def port(self, listener: str | None = None) -> int:
+        """The port of the named listener, or of the first one for clients."""
+        return self._server.bound_port(listener or self.listeners.clients[0].name)
 
-    def ports(self) -> list[int]:
-        """All ports it listens on."""
-        return [self.port(CLIENT_LISTENER), self.port(CONTROL_LISTENER)]
+    def ports(self) -> dict[str, int]:
+        """All ports it listens on, by listener."""
+        return {listener.name: self.port(listener.name) for listener in self.listeners.all}
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether some listener asks clients for more than plain text."""
+        return self.encryption is not None or self.authentication is not None
 
     @property
     def address(self) -> str:
         """Where clients connect, as `host:port`."""
-        return format_address(self.spec.host, self.port())
+        return next(iter(self.addresses.values()))
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where clients connect, as `host:port`, by listener."""
+        return {
+            listener.name: format_address(listener.host, self.port(listener.name))
+            for listener in self.listeners.clients
+        }
+
+    def make_client(self, client_id: str, **options: float) -> BrokerClient:
+        """A client of this broker that logs in as brokers do; not a link between brokers."""
+        listener = self.listeners.inter_broker
+        host, port = parse_address(self.addresses[listener])
+        return BrokerClient(
+            host,
+            port,
+            SystemClock(),
+            client_id,
+            transport=None if self.encryption is None else self.encryption.own_transport(),
+            new_login=self._find_login(listener),
+            **options,
+        )
 
     # -- for the handlers
 
@@ -389,6 +462,11 @@ class Broker:
         except ApiError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 _LOG.warning("broker %d cannot create topic %s: %s", self.id, name, error)
+
+    def check_security(self, config: BrokerConfig) -> None:
+        """Raises ConfigError if the broker could not use these certificates from now on."""
+        if self.encryption is not None:
+            self.encryption.check(config)
 
     # -- how the parts are joined
 
@@ -469,6 +547,49 @@ class Broker:
             clock=self.clock,
         )
 
+    def _make_authorizer(self) -> "AclAuthorizer | None":
+        config = part_configs.authorizer_config(self.spec.config)
+        if config is None:
+            return None
+        from embedkafka.security.acl.authorizer import AclAuthorizer  # only a secured broker
+
+        return AclAuthorizer(config, self.zk, self._background)
+
+    def _handler_loader(self) -> Callable[[str], Callable[..., Any]]:  # Any: as in `load_handler`
+        load: Callable[[str], Callable[..., Any]] = load_handler  # Any: as above
+        if self._quotas is not None and self._quotas.is_active:
+            from embedkafka.server.throttling import throttled_loader  # only with quotas
+
+            load = throttled_loader(load, self._quotas)
+        if self.authorizer is not None:
+            from embedkafka.server.authorization.guarded import guarded_loader  # as above
+
+            load = guarded_loader(self.authorizer, load)
+        return load
+
+    def _on_quotas(self) -> None:
+        """Reads the quotas of clients, and puts them before the handlers if there are any."""
+        if self._quotas is None:
+            if not any(map(self.zk.configured_entities, OF_QUOTAS)):
+                return
+            from embedkafka.security.quotas.client_quotas import ClientQuotas  # only with quotas
+
+            self._quotas = ClientQuotas(self.clock, part_configs.quota_windows(self.spec.config))
+        from embedkafka.server.quota_store import QuotaStore  # only with quotas
+
+        was_active = self._quotas.is_active
+        found = list(QuotaStore(self.zk).all())
+        self._quotas.set_limits(found)
+        self._server.set_address_rates(
+            {
+                entity["ip"]: int(quotas["connection_creation_rate"])
+                for entity, quotas in found
+                if "ip" in entity
+            }
+        )
+        if self._quotas.is_active != was_active:
+            self._dispatcher.load = self._handler_loader()
+
     def _make_pool(self, handle: Handle) -> HandlerPool:
         return HandlerPool(
             f"ek-b{self.id}-handler",
@@ -483,7 +604,7 @@ class Broker:
         spec = self.spec
         return SocketServer(
             part_configs.server_config(
-                spec.config, host=spec.host, port=spec.port, control_host=spec.control_host
+                spec.config, self.listeners, self._find_authenticators, self._find_encrypt
             ),
             self._channel if spec.config.integer("num.io.threads") else handle,
             self.clock,
@@ -492,6 +613,65 @@ class Broker:
             control_handle=handle,
             transport=self._transport,
         )
+
+    def _make_tokens(self) -> "DelegationTokens | None":
+        settings = part_configs.find_token_settings(self.spec.config)
+        if settings is None:
+            return None
+        from embedkafka.security.tokens import DelegationTokens
+
+        rng = random.Random(self._rng.getrandbits(64))
+        return DelegationTokens(settings, self.zk, self.clock, rng)
+
+    def _expire_tokens(self) -> None:
+        """The controller removes tokens that have expired."""
+        assert self.tokens is not None
+        if self.controller is not None and self.controller.is_active:
+            with suppress(ConnectionLoss, SessionExpired):
+                self.tokens.remove_expired()
+
+    def _make_authentication(self, files: Files) -> "Authentication | None":
+        """None if no listener asks its clients to authenticate; then nothing of it is loaded."""
+        if not any(one.protocol.startswith("SASL_") for one in self.listeners.all):
+            return None
+        from embedkafka.security.credentials import ScramCredentials
+        from embedkafka.server.authentication import Authentication
+
+        return Authentication(
+            self.spec.config,
+            self.listeners,
+            credentials=ScramCredentials(self.zk),
+            tokens=self.tokens,
+            clock=self.clock,
+            files=files,
+            rng=random.Random(self._rng.getrandbits(64)),
+        )
+
+    def _make_encryption(self, files: Files) -> "Encryption | None":
+        """None if no listener speaks TLS; then nothing of it is loaded."""
+        if not any(one.speaks_tls for one in self.listeners.all):
+            return None
+        from embedkafka.server.encryption import Encryption
+
+        return Encryption(self.spec.config, self.listeners, files, self._transport)
+
+    def _find_authenticators(self, listener: NamedListener) -> NewAuthenticator | None:
+        if self.encryption is not None and listener.protocol == "SSL":
+            return self.encryption.find_authenticators(listener)
+        if self.authentication is not None:
+            return self.authentication.find_authenticators(listener.name)
+        return None
+
+    def _find_encrypt(self, listener: str) -> Encrypt | None:
+        return None if self.encryption is None else self.encryption.find_encrypt(listener)
+
+    def _transport_to(self, listener: str) -> Transport | None:
+        return (
+            self._transport if self.encryption is None else self.encryption.transport_to(listener)
+        )
+
+    def _find_login(self, listener: str) -> NewLogin | None:
+        return None if self.authentication is None else self.authentication.find_login(listener)
 
     def _make_replicas(self) -> ReplicaManager:
         leadership = CoordinatorLeadership(
@@ -539,7 +719,7 @@ class Broker:
         return NO_BROKER_EPOCH if self.controller is None else self.controller.broker_epoch
 
     def _connect_to_leader(self, leader: BrokerId) -> BrokerClient:
-        endpoint = self.metadata.snapshot.find_endpoint(leader, CLIENT_LISTENER)
+        endpoint = self.metadata.snapshot.find_endpoint(leader, self.listeners.inter_broker)
         if endpoint is None:
             raise LeaderUnavailable(f"broker {leader} is not known to be alive")
         return BrokerClient(
@@ -548,7 +728,8 @@ class Broker:
             self.clock,
             f"broker-{self.id}-fetcher-{leader}",
             request_timeout_ms=self.spec.config.integer("replica.socket.timeout.ms"),
-            transport=self._transport,
+            transport=self._transport_to(self.listeners.inter_broker),
+            new_login=self._find_login(self.listeners.inter_broker),
         )
 
     def _connect(self, endpoint: BrokerEndpoint) -> BrokerClient:
@@ -558,17 +739,19 @@ class Broker:
             self.clock,
             f"controller-{self.id}",
             request_timeout_ms=self.spec.config.integer("controller.socket.timeout.ms"),
-            transport=self._transport,
+            transport=self._transport_to(endpoint.listener),
+            new_login=self._find_login(endpoint.listener),
         )
 
     def _channels_for(self, purpose: str) -> BrokerChannels:
         return BrokerChannels(
             f"ek-b{self.id}-{purpose}",
             self.metadata,
-            CLIENT_LISTENER,
+            self.listeners.inter_broker,
             self.clock,
             self._failures,
-            self._transport,
+            self._transport_to(self.listeners.inter_broker),
+            self._find_login(self.listeners.inter_broker),
         )
 
     def _set_strays_aside(self) -> None:
@@ -582,43 +765,54 @@ class Broker:
 
     def _facts(self) -> dict[str, ConfigValue]:
         """Settings that describe this broker, whatever the user asked for."""
+        listeners = self.listeners
+        advertised = [self._advertised(one) for one in listeners.clients if one.advertised]
         return {
-            **LISTENER_FACTS,
-            "advertised.listeners": str(self._advertised()),
+            "advertised.listeners": ",".join(map(str, advertised)),
             "broker.id": self.id,
+            "control.plane.listener.name": listeners.control.name,
+            "inter.broker.listener.name": listeners.inter_broker,
+            "listener.security.protocol.map": listeners.protocol_map(),
             "listeners": ",".join(
-                format_listener(name, host, self.port(name))
-                for name, host in (
-                    (CLIENT_LISTENER, self.spec.host),
-                    (CONTROL_LISTENER, self.spec.control_host),
-                )
+                str(Address(name=one.name, host=one.host, port=self.port(one.name)))
+                for one in listeners.all
             ),
             "log.dirs": ",".join(map(str, self.spec.log_dirs)),
             "node.id": self.id,
         }
 
-    def _advertised(self) -> Advertised:
-        given = parse_advertised(self.spec.config.text("advertised.listeners"))
-        return Advertised(given.host or self.spec.host, given.port or self.port())
+    def _advertised(self, listener: NamedListener) -> Address:
+        """What others learn about one of the listeners that are advertised."""
+        given = listener.advertised
+        assert given is not None, f"{listener.name} is not advertised"
+        return Address(
+            name=listener.name,
+            host=given.host or listener.host,
+            port=given.port or self.port(listener.name),
+        )
 
     def _info(self) -> BrokerInfo:
-        advertised = self._advertised()
-        control_host = self.spec.control_host
-        if not is_loopback(control_host):
-            control_host = advertised.host or control_host
         return BrokerInfo(
             id=self.id,
-            endpoints=(
-                BrokerEndpoint(
-                    host=advertised.host, port=advertised.port, listener=CLIENT_LISTENER
-                ),
-                BrokerEndpoint(
-                    host=control_host,
-                    port=self.port(CONTROL_LISTENER),
-                    listener=CONTROL_LISTENER,
-                ),
+            endpoints=tuple(
+                self._endpoint(one) for one in self.listeners.all if one.advertised is not None
             ),
             rack=self.spec.rack,
+        )
+
+    def _endpoint(self, listener: NamedListener) -> BrokerEndpoint:
+        address = self._advertised(listener)
+        if listener.is_control_plane and not is_loopback(address.host):
+            # Other machines reach it by the name under which they reach everything else.
+            [inter_broker] = [
+                one for one in self.listeners.clients if one.name == self.listeners.inter_broker
+            ]
+            address = replace(address, host=self._advertised(inter_broker).host)
+        return BrokerEndpoint(
+            host=address.host,
+            port=address.port,
+            listener=listener.name,
+            security_protocol=listener.protocol,
         )
 
     def _on_log_dir_failure(self, directory: Path, lost: Sequence[TopicPartition]) -> None:
@@ -636,6 +830,11 @@ class Broker:
         self.logs.reconfigure(
             part_configs.log_manager_config(config), part_configs.cleaner_config(config)
         )
+        if self.encryption is not None:
+            try:
+                self.encryption.reconfigure(config)
+            except ConfigError as error:  # a file has changed since the setting was checked
+                _LOG.warning("broker %d keeps its certificates: %s", self.id, error)
         self._server.set_limits(part_configs.limits(config))
         self._server.resize(config.integer("num.network.threads"))
         self._pool.resize(config.integer("num.io.threads"))
@@ -645,6 +844,11 @@ class Broker:
         if self.controller is not None and is_unclean != self._is_unclean:
             self.controller.enable_unclean_election(enabled=is_unclean)
         self._is_unclean = is_unclean
+        if self.authentication is not None:
+            try:
+                self.authentication.reconfigure(config)
+            except ConfigError as error:
+                _LOG.error("broker %d goes on with its former logins: %s", self.id, error)
 
 
 def _new_cluster_id(rng: random.Random) -> str:

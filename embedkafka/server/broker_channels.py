@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from embedkafka.net.authentication import NewLogin
 from embedkafka.net.broker_channel import BrokerChannel, ChannelFull
 from embedkafka.net.client import BrokerClient, BrokerDisconnected
 from embedkafka.net.transport import Transport
@@ -54,6 +55,7 @@ class BrokerChannels:
         clock: Clock,
         failures: Failures,
         transport: Transport | None = None,
+        new_login: NewLogin | None = None,
     ) -> None:
         self._name = name
         self._metadata = metadata
@@ -61,6 +63,7 @@ class BrokerChannels:
         self._clock = clock
         self._failures = failures
         self._transport = transport
+        self._new_login = new_login
         self._lock = ranked_lock(name, LEAF_RANK)
         self._channels: dict[BrokerId, _Channel] = {}
         self._open = True
@@ -115,6 +118,7 @@ class BrokerChannels:
             self._name,
             request_timeout_ms=_TIMEOUT_MS,
             transport=self._transport,
+            new_login=self._new_login,
         )
 
 

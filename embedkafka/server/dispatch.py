@@ -9,7 +9,7 @@ handler that answers later hands out `context.answering(callback)` or `context.r
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
@@ -23,11 +23,14 @@ from embedkafka.protocol.headers import (
 )
 from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.runtime.failures import Failures
+from embedkafka.security.principals import ANONYMOUS, KafkaPrincipal
 from embedkafka.server.api_table import HANDLERS, Api, load_handler
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
+    from embedkafka.server.meter import Metered
 
 P = ParamSpec("P")
 
@@ -41,7 +44,18 @@ NO_REPLY: Final = object()
 class RequestContext:
     """One request as its handler sees it: the client, the version, and the way to reply."""
 
-    __slots__ = ("_failures", "_request", "api_key", "client_id", "correlation_id", "version")
+    __slots__ = (
+        "_failures",
+        "_request",
+        "amend",
+        "api_key",
+        "checks",
+        "client_id",
+        "correlation_id",
+        "metered",
+        "throttle",
+        "version",
+    )
 
     def __init__(self, request: Request, header: RequestHeader, failures: Failures) -> None:
         self._request = request
@@ -50,14 +64,40 @@ class RequestContext:
         self.version = header.api_version
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id or ""
+        self.checks: Checks | None = None
+        """What the client may do, on a broker with an authorizer."""
+        self.amend: Callable[[Any], object] | None = None  # Any: the handler's response
+        """Completes the handler's response."""
+        self.throttle: Callable[[Any], Any] | None = None  # Any: as above
+        """Adds the time that the client has to wait for its quotas."""
+        self.metered: Metered | None = None
+        """Times the request, while metrics are wanted."""
 
     @property
     def listener(self) -> str:
         return self._request.listener
 
     @property
+    def is_control_plane(self) -> bool:
+        """Whether it arrived on the controller listener."""
+        return self._request.is_control_plane
+
+    @property
+    def client_address(self) -> str:
+        return self._request.client_address
+
+    @property
     def client_host(self) -> str:
         return f"/{self._request.client_address}"
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """Who the client is; `User:ANONYMOUS` unless authentication has found someone else."""
+        return self._request.principal or ANONYMOUS
+
+    @principal.setter
+    def principal(self, principal: KafkaPrincipal) -> None:
+        self._request.principal = principal
 
     @property
     def connection_id(self) -> str:
@@ -66,8 +106,17 @@ class RequestContext:
     def reply(self, response: object) -> None:
         """Sends the response: once, from any thread. Failing to encode it is our bug."""
         try:
+            if self.amend is not None:
+                response = self.amend(response)
+            if self.throttle is not None:
+                response = self.throttle(response)
+            metered = self.metered
+            if metered is not None:
+                metered.answered(response)  # before the client can ask for the count
             header = encode_response_header(self.api_key, self.version, self.correlation_id)
             self._request.reply([header, *codec.encode_parts(response, self.version)])
+            if metered is not None:
+                metered.sent()
         except Exception as error:  # the thread may be another client's; it is recorded
             self._give_up(error)
 
@@ -102,8 +151,29 @@ class RequestContext:
         self._failures.record(f"{name} of {self.connection_id}", error)
         self.close_connection(f"its request failed: {error!r}")
 
+    @property
+    def request_bytes(self) -> int:
+        """The size of the request, without its length."""
+        return len(self._request.frame)
+
+    def mute(self, delay_ms: float) -> None:
+        """Keeps the client's next request unread for this long after the reply."""
+        self._request.mute(delay_ms)
+
     def no_reply(self) -> None:
-        self._request.no_reply()
+        if self.throttle is not None:
+            self.throttle(None)
+        if self.amend is None:
+            self._request.no_reply()
+        else:
+            self.close_connection("part of a request without an answer was not allowed")
+
+    def finish(self, answer: object) -> None:
+        """Does what a handler's `answer` says."""
+        if answer is NO_REPLY:
+            self.no_reply()
+        elif answer is not LATER:
+            self.reply(answer)
 
     def close_connection(self, reason: str) -> None:
         self._request.close_connection(reason)
@@ -112,9 +182,16 @@ class RequestContext:
 class Dispatcher:
     """Answers the requests of one broker."""
 
-    def __init__(self, broker: "Broker", failures: Failures) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        failures: Failures,
+        load: Callable[[str], Callable[..., Any]] = load_handler,  # Any: as in `load_handler`
+    ) -> None:
         self._broker = broker
         self._failures = failures
+        self.load = load
+        """Finds a handler; quotas put another one in its place."""
 
     def handle(self, request: Request) -> None:
         """Answers one request, now or later. Never blocks."""
@@ -129,7 +206,7 @@ class Dispatcher:
             request.close_connection(str(error))
             return
         api = HANDLERS.get(header.api_key)  # type: ignore[call-overload]  # an int finds its ApiKey
-        if api is None or api.control_plane != request.is_control_plane:
+        if api is None or not api.is_served(control_plane=request.is_control_plane):
             request.close_connection(f"api key {header.api_key} is not served on this listener")
             return
         if not api.supports(header.api_version):
@@ -147,19 +224,24 @@ class Dispatcher:
         except ProtocolError as error:
             request.close_connection(f"{context.api_key.name} v{context.version}: {error}")
             return
+        meter = self._broker.meter
+        if meter is not None:
+            names = self._broker.metadata.snapshot.topic_names
+            context.metered = meter.begin(
+                context.api_key, context.client_id, message, request, names
+            )
         try:
-            answer = load_handler(api.handler)(self._broker, message, context)
+            answer = self.load(api.handler)(self._broker, message, context)
         except Exception as error:  # costs this client only; our bugs are recorded
             context.fail(error)
             return
-        if answer is NO_REPLY:
-            context.no_reply()
-        elif answer is not LATER:
-            context.reply(answer)
+        if answer is LATER and context.metered is not None:
+            context.metered.returned()
+        context.finish(answer)
 
     def _refuse_version(self, request: Request, header: RequestHeader) -> None:
         """Closes the connection, as Kafka does, except that ApiVersions lists its versions."""
-        if header.api_key != ApiKey.API_VERSIONS or request.is_control_plane:
+        if header.api_key != ApiKey.API_VERSIONS:
             request.close_connection(
                 f"api key {header.api_key} version {header.api_version} is not supported"
             )

@@ -1,12 +1,14 @@
 """Client quotas in Kafka's format: settings of users, client ids, pairs of both, and addresses.
 
-The broker stores and describes quotas; it does not enforce them.
+Not here: what quotas do to clients (`throttling`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import DEFAULT_ENTITY, desanitize, sanitize
 
@@ -19,9 +21,10 @@ _CLIENT_KEYS = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
 _IP_KEYS = frozenset({"connection_creation_rate"})
-_KINDS: Final = frozenset(
-    {frozenset({USER}), frozenset({CLIENT}), frozenset({USER, CLIENT}), frozenset({IP})}
-)
+_WHOLE_KEYS = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
+_KINDS: Final = (USER, CLIENT, IP)
+_EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
+_MATCHES: Final = {_EXACT: "EXACT", _DEFAULT: "DEFAULT", _SPECIFIED: "SPECIFIED"}
 
 
 class QuotaStore:
@@ -35,12 +38,9 @@ class QuotaStore:
     ) -> None:
         """Sets or (None) removes quotas; raises ApiError before it changes anything."""
         folder, name = _place(entity)
-        allowed = _IP_KEYS if IP in entity else _CLIENT_KEYS
         for key, value in changes.items():
-            if key not in allowed:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}")
-            if value is not None and value <= 0:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")
+            if value is not None:
+                _check_quota(entity, key, value)
         if validate_only:
             return
         settings = self._zk.config(folder, name)
@@ -73,10 +73,22 @@ class QuotaStore:
             yield entity, quotas
 
 
+def _check_quota(entity: Entity, key: str, value: float) -> None:
+    """Refuses a quota that the entity cannot have, in Kafka's words."""
+    if key not in (_IP_KEYS if IP in entity else _CLIENT_KEYS):
+        raise _refused(f"Invalid configuration key {key}")
+    if value <= 0:
+        raise _refused(f"Quota {key} must be greater than 0")
+    if key in _WHOLE_KEYS:
+        if value > MAX_LONG:
+            raise _refused(f"Proposed value for {key} is too large for a LONG.")
+        if value % 1:
+            raise _refused(f"{key} cannot be a fractional value.")
+
+
 def _place(entity: Entity) -> tuple[str, str]:
     """The folder below `/config` and the name in it."""
-    if frozenset(entity) not in _KINDS:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid quota entity: {sorted(entity)}")
+    _check_entity(entity)
     if IP in entity:
         return "ips", _stored(entity[IP])
     if USER not in entity:
@@ -85,9 +97,64 @@ def _place(entity: Entity) -> tuple[str, str]:
     return "users", f"{user}/clients/{_stored(entity[CLIENT])}" if CLIENT in entity else user
 
 
+def _check_entity(entity: Entity) -> None:
+    if not entity:
+        raise _refused("Invalid empty client quota entity")
+    for kind, name in entity.items():
+        if kind not in _KINDS:
+            raise _refused(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _refused(f"Empty {kind} not supported")
+    if IP in entity and len(entity) > 1:
+        raise _refused(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or "
+            "ClientId"
+        )
+    address = entity.get(IP)
+    if address is not None and not _is_address(address):
+        raise _refused(f"{address} is not a valid IP or resolvable host.")
+
+
+def _is_address(text: str) -> bool:
+    """Whether `text` is an IP address or this host: quotas look up no other names."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return text == "localhost"
+    return True
+
+
+def check_filter(components: Sequence[tuple[str, int, str | None]]) -> None:
+    """Refuses components of a description that cannot match, in Kafka's words."""
+    kinds = [kind for kind, _, _ in components]
+    for kind, how, name in components:
+        if not kind:
+            raise _refused("Invalid empty entity type.")
+        if kinds.count(kind) > 1:
+            raise _refused(f"Entity type {kind} cannot appear more than once in the filter.")
+        if how not in _MATCHES:
+            raise _refused(f"Unknown match type {how}")
+        if how == _EXACT and name is None:
+            raise _refused("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        if how != _EXACT and name is not None:
+            raise _refused(
+                f"Request specified MATCH_TYPE_{_MATCHES[how]}, but also specified a match string."
+            )
+        if kind not in _KINDS:
+            unknown = f"Unsupported entity type {kind}"
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, unknown)
+    if IP in kinds and len(kinds) > 1:
+        raise _refused(
+            "Invalid entity filter component combination. IP filter component should not be used "
+            "with user or clientId filter component."
+        )
+
+
+def _refused(reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, reason)
+
+
 def _stored(name: str | None) -> str:
-    if name == "":
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Empty quota entity name")
     return DEFAULT_ENTITY if name is None else sanitize(name)
 
 
@@ -108,6 +175,3 @@ def matches(entity: Entity, wanted: Iterable[tuple[str, int, str | None]], *, st
         ):
             return False
     return True
-
-
-_EXACT, _DEFAULT = 0, 1

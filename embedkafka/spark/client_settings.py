@@ -19,6 +19,7 @@ Properties = Mapping[str, str]
 _BOOTSTRAP: Final = "bootstrap.servers"
 _JAAS: Final = "sasl.jaas.config"
 _MECHANISM: Final = "sasl.mechanism"
+_UNSECURED_SUBJECT: Final = "unsecuredLoginStringClaim_sub"
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 
 SAME_NAME: Final = frozenset(
@@ -238,6 +239,11 @@ def _password_login(given: Properties, jaas: Properties) -> dict[str, str]:
 
 
 def _token_login(given: Properties, jaas: Properties) -> dict[str, str]:
+    if _UNSECURED_SUBJECT in jaas:
+        return {
+            "enable.sasl.oauthbearer.unsecure.jwt": "true",
+            "sasl.oauthbearer.config": f"principal={jaas[_UNSECURED_SUBJECT]}",
+        }
     if _TOKEN_URL not in given:
         raise ConfigError(f"OAUTHBEARER needs {_TOKEN_URL}: librdkafka runs no Java login module")
     wanted = {

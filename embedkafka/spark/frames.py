@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _BOOTSTRAP: Final = "kafka.bootstrap.servers"
 
+PROMPT_READS: Final[Mapping[str, str]] = {"kafka.fetch.max.wait.ms": "10"}
+"""Spark asks for a partition's ends behind a fetch that waits for more records: half a second of
+every batch by default."""
+
 _FORMATS: Final = ("json", "avro", "text", "binary")
 _WITH_SCHEMA: Final = ("json", "avro")
 _NO_AVRO: Final = (

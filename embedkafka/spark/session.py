@@ -5,6 +5,7 @@ running JVM cannot change; the JVM ends with the session.
 Not here: a session on a real cluster (`remote`).
 """
 
+import json
 import os
 import shlex
 import subprocess
@@ -30,7 +31,7 @@ from embedkafka.spark.connector.installed import (
     require_installed_spark,
 )
 from embedkafka.spark.connector.jars import require_connector
-from embedkafka.spark.connector.java import find_java, java_version
+from embedkafka.spark.connector.java import find_java, java_version, read_release
 from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
 
@@ -40,11 +41,19 @@ if TYPE_CHECKING:
 #: The conf key that holds the path of the JVM's stderr.
 LOG_FILE_KEY: Final = "spark.embedkafka.log.file"
 
+#: The conf key that holds the arguments of `local_session`, as JSON.
+_ARGUMENTS_KEY: Final = "spark.embedkafka.session"
+
 _EXTRA_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _EXTRA_CLASS_PATH: Final = "spark.driver.extraClassPath"
 
 #: A test run is too short for optimised machine code to pay: these halve the CPU of a first test.
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+#: Hadoop runs `chmod` for every file of a checkpoint. From 13 on, Java starts a helper before each
+#: process; from 22 on, it is about to drop the older way. Linux only.
+_NO_HELPER: Final = "-Djdk.lang.Process.launchMechanism=VFORK"
+_WITH_HELPER: Final = ((13,), (22,))
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.master": "local[2]",
@@ -117,6 +126,7 @@ def local_session(
         directory = running.enter_context(_temporary_directory())
         running.enter_context(_no_artifacts_folder())
         settings = _settings(app_name, (*connector.jars, *further), spark, directory, config or {})
+        settings[_ARGUMENTS_KEY] = _as_json(app_name, connector.jars, packages, config or {})
         classes = running.enter_context(
             session_archive(_launch(settings, spark), wish, progress=progress, environ=os.environ)
         )
@@ -139,6 +149,21 @@ def log_tail(log_file: str | Path, *, start: int = 0, lines: int = _LOG_TAIL_LIN
     return "\n".join(written.decode(errors="replace").splitlines()[-lines:])
 
 
+def find_session_arguments(spark: "SparkSession") -> dict[str, Any] | None:
+    """What `local_session` takes to start such a session in another process; None if it did not."""
+    context = getattr(spark, "_sc", None)  # a session of Spark Connect has none
+    known = context.getConf().get(_ARGUMENTS_KEY) if context is not None else None
+    return None if known is None else dict(json.loads(known))
+
+
+def _as_json(
+    app_name: str, jars: Sequence[Path], packages: Sequence[str], config: Mapping[str, object]
+) -> str:
+    settings = {key: str(value) for key, value in config.items()}
+    arguments = {"jars": [str(jar) for jar in jars], "packages": list(packages), "config": settings}
+    return json.dumps({"app_name": app_name, **arguments})
+
+
 def _settings(
     app_name: str,
     jars: Sequence[Path],
@@ -158,16 +183,21 @@ def _settings(
         LOG_FILE_KEY: str(directory / "spark.log"),
         **_quick_checkpoints(spark, given.get("spark.master", _SETTINGS["spark.master"])),
         **given,
-        _EXTRA_JAVA_OPTIONS: _joined(" ", _JAVA_OPTIONS, temporary, given.get(_EXTRA_JAVA_OPTIONS)),
+        _EXTRA_JAVA_OPTIONS: _joined(
+            " ",
+            _JAVA_OPTIONS,
+            quick_processes(os.environ),
+            temporary,
+            given.get(_EXTRA_JAVA_OPTIONS),
+        ),
         _EXTRA_CLASS_PATH: _joined(os.pathsep, *own_jars, given.get(_EXTRA_CLASS_PATH), *popular),
     }
 
 
 def _quick_checkpoints(spark: InstalledSpark, master: str) -> dict[str, str]:
-    """On a local disk, Spark's default starts a process (`chmod`) for each file it writes.
+    """On a local disk, Spark's default takes an eighth more CPU for a small query.
 
-    That is most of a small batch's CPU. This one sets no permissions. On a cluster, checkpoints
-    are on a store for which Spark knows better.
+    On a cluster, checkpoints are on a store for which Spark knows better.
     """
     if not master.startswith("local"):
         return {}
@@ -175,6 +205,16 @@ def _quick_checkpoints(spark: InstalledSpark, master: str) -> dict[str, str]:
     if release_numbers(spark.release) >= (4, 1):
         package += ".checkpointing"
     return {_FILE_MANAGER: f"{package}.FileSystemBasedCheckpointFileManager"}
+
+
+def quick_processes(environ: Mapping[str, str]) -> str:
+    """The option with which this Java starts a process without a helper, if it has one."""
+    java = find_java(environ)
+    release = read_release(java) if java and sys.platform == "linux" else None
+    first, past = _WITH_HELPER
+    if release is None or not first <= release_numbers(release.version) < past:
+        return ""
+    return _NO_HELPER
 
 
 def _popular_jars(spark: InstalledSpark) -> Iterator[Path]:
@@ -346,7 +386,8 @@ def _require_java(spark: InstalledSpark) -> None:
         seen = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH, no JAVA_HOME"
         raise SparkStartFailed(
             f"{spark} needs {_java_for(spark)}: {seen}. Install one, for example "
-            "`apt-get install openjdk-17-jre-headless`, or set JAVA_HOME."
+            "`apt-get install openjdk-17-jre-headless`, or set JAVA_HOME. `embedkafka doctor` "
+            "shows what this machine has."
         )
 
 

@@ -332,6 +332,14 @@ class TxnService:
         unknown = [name for name in request.state_filters if name not in STATES_BY_LABEL]
         reply(ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=states))
 
+    def forget(self, transactional_id: str, reply: Callable[[ErrorCode], None]) -> None:
+        """Deletes an id at once; CONCURRENT_TRANSACTIONS while its transaction is aborted."""
+
+        def decide(shard: TxnShard, now_ms: int) -> Decision:
+            return shard.forget(transactional_id, reply=reply, now_ms=now_ms)
+
+        self._submit(transactional_id, decide, reply, _same)
+
     # The shell
 
     def _submit(

@@ -352,7 +352,28 @@ class TxnShard:
             entry.pending = TxnState.DEAD
         if doomed:
             records = [tombstone(entry.current.transactional_id) for entry in doomed]
-            out.write(records, IdsExpired(entries=self._entries, doomed=doomed))
+            out.write(records, IdsExpired(entries=self._entries, doomed=doomed, then=_nothing))
+        return out.done()
+
+    def forget(self, transactional_id: str, *, reply: ErrorReply, now_ms: int) -> Decision:
+        """Deletes an id however recent it is.
+
+        An open transaction is aborted first: CONCURRENT_TRANSACTIONS asks the caller to come again.
+        """
+        out = Decisions()
+        entry = self._entries.get(transactional_id)
+        if entry is None:
+            out.answer(reply, ErrorCode.NONE)
+        elif entry.pending is None and entry.current.state in EXPIRABLE:
+            entry.pending = TxnState.DEAD
+            expired = IdsExpired(
+                entries=self._entries, doomed=[entry], then=AnswerError(reply=reply)
+            )
+            out.write([tombstone(transactional_id)], expired)
+        else:
+            if entry.pending is None and entry.current.state is TxnState.ONGOING:
+                self._abort(entry, _nothing, out, now_ms)
+            out.answer(reply, ErrorCode.CONCURRENT_TRANSACTIONS)
         return out.done()
 
     # Steps
@@ -471,12 +492,14 @@ class IdsExpired:
 
     entries: MutableMapping[str, Entry]
     doomed: Sequence[Entry]
+    then: Sequel
 
     def __call__(self, stored: Stored, out: Decisions) -> None:
         for entry in self.doomed:
             entry.pending = None
             if stored.error is ErrorCode.NONE:
                 del self.entries[entry.current.transactional_id]
+        self.then(stored, out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,15 +15,17 @@ many znodes at once (`znodes`, `partition_states`).
 
 import logging
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
+from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.runtime.values import replace
 from embedkafka.zk import paths, payloads
+from embedkafka.zk.change_feed import ChangeFeed
 from embedkafka.zk.partition_states import StateUpdates, create_states, update_states
 from embedkafka.zk.payloads import (
     BrokerInfo,
@@ -64,7 +66,6 @@ from embedkafka.zk.znodes import (
 __all__ = ["PRODUCER_ID_BLOCK_SIZE", "ControllerMoved", "KafkaZk", "StateUpdates"]
 
 PRODUCER_ID_BLOCK_SIZE = 1000
-CONFIG_CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000
 
 _NO_JOINERS: Final[Mapping[BrokerId, int]] = MappingProxyType({})
 
@@ -118,7 +119,15 @@ class KafkaZk:
             if stat.ephemeral_owner != self.store.session_id:
                 raise
             return stat.czxid
+        self._remember_broker(info.id, data)
         return self.store.get(path)[1].czxid
+
+    def _remember_broker(self, broker_id: int, data: bytes) -> None:
+        path = paths.known_broker(broker_id)
+        try:
+            self.store.set(path, data)
+        except NoNode:
+            create_with_parents(self.store, path, data, exist_ok=True)
 
     def update_broker(self, info: BrokerInfo) -> None:
         data = payloads.encode_broker(info, self._clock.now_ms())
@@ -142,6 +151,33 @@ class KafkaZk:
             for broker_id, node in zip(ids, found, strict=True)
             if node is not None
         }
+
+    def fenced_brokers(self) -> dict[int, BrokerInfo]:
+        """Brokers that have been registered, are down, and have not been forgotten."""
+        live = set(children(self.store, paths.BROKER_IDS))
+        down = sorted(
+            int(name) for name in children(self.store, paths.KNOWN_BROKERS) if name not in live
+        )
+        found = self.store.get_many([paths.known_broker(broker_id) for broker_id in down])
+        return {
+            broker_id: payloads.decode_broker(broker_id, node[0])
+            for broker_id, node in zip(down, found, strict=True)
+            if node is not None
+        }
+
+    def forget_broker(self, broker_id: int) -> bool:
+        """Drops a broker from `fenced_brokers`; False if it is not there."""
+        try:
+            self.store.delete(paths.known_broker(broker_id))
+        except NoNode:
+            return False
+        return True
+
+    def last_change(self) -> int:
+        """The zxid of the last change to brokers, topics, settings or the controller."""
+        changed = (paths.BROKER_IDS, paths.TOPICS, paths.CONFIG_CHANGES, paths.CONTROLLER_EPOCH)
+        stats = [node[1] for node in self.store.get_many(changed) if node is not None]
+        return max((max(stat.mzxid, stat.pzxid) for stat in stats), default=0)
 
     # --- the controller's znodes ---
 
@@ -468,16 +504,21 @@ class KafkaZk:
     def configured_entities(self, entity_type: str) -> list[str]:
         return children(self.store, f"{paths.CONFIG}/{entity_type}", None)
 
-    def configured_everywhere(self) -> list[tuple[str, str]]:
-        """Every entity with overrides, except topics, as type and name."""
-        skipped = f"{paths.CONFIG_CHANGES}/", f"{paths.CONFIG}/topics/"
-        found = [path for path in below(self.store, paths.CONFIG) if not path.startswith(skipped)]
-        return [
-            (entity_type, name)
-            for path, node in zip(found, self.store.get_many(found), strict=True)
-            for entity_type, _, name in [path.removeprefix(f"{paths.CONFIG}/").partition("/")]
-            if name and node is not None and node[0] and payloads.decode_config(node[0])
+    def overrides(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The overrides of every entity that has some, by type and name."""
+        folders = [
+            f"{paths.CONFIG}/{entity_type}"
+            for entity_type in children(self.store, paths.CONFIG, None)
+            if f"{paths.CONFIG}/{entity_type}" != paths.CONFIG_CHANGES
         ]
+        found = [path for folder in folders for path in below(self.store, folder)]
+        named = [path.removeprefix(f"{paths.CONFIG}/").partition("/") for path in found]
+        return {
+            (entity_type, name): values
+            for (entity_type, _, name), node in zip(named, self.store.get_many(found), strict=True)
+            if name and node is not None and node[0]
+            if (values := payloads.decode_config(node[0]))
+        }
 
     def set_config(self, entity_type: str, entity_name: str, config: Mapping[str, str]) -> None:
         """Replaces the overrides and tells every broker (see `notifications`)."""
@@ -493,15 +534,27 @@ class KafkaZk:
         prefix = f"{paths.CONFIG_CHANGES}/{paths.CONFIG_CHANGE_PREFIX}"
         self.store.create(prefix, payloads.encode_config_change(entity_path), sequence=True)
 
-    def purge_config_changes(self, names: Iterable[str]) -> None:
-        """Deletes the notifications that all brokers have had time to read."""
-        newest_ms = self._clock.now_ms() - CONFIG_CHANGE_EXPIRATION_MS
-        for name in sorted(names):
-            path = f"{paths.CONFIG_CHANGES}/{name}"
-            with suppress(NoNode):  # another broker may do the same
-                if self.store.get(path)[1].ctime >= newest_ms:
-                    return  # names rise with time
-                self.store.delete(path)
+    def follow_changes(
+        self,
+        folder: str,
+        prefix: str,
+        background: Scheduler,
+        *,
+        on_change: Callable[[bytes], None],
+        on_gap: Callable[[], None],
+    ) -> ChangeFeed:
+        """A started feed of the notifications in `folder`."""
+        feed = ChangeFeed(
+            self.store,
+            self._clock,
+            background,
+            folder=folder,
+            prefix=prefix,
+            on_change=on_change,
+            on_gap=on_gap,
+        )
+        feed.start()
+        return feed
 
     # --- producer ids ---
 

@@ -7,6 +7,7 @@ from embedkafka.runtime.ids import TopicPartition
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 BROKER_IDS: Final = "/brokers/ids"
+KNOWN_BROKERS: Final = "/brokers/known"
 BROKER_SEQUENCE_ID: Final = "/brokers/seqid"
 TOPICS: Final = "/brokers/topics"
 CONFIG: Final = "/config"
@@ -23,6 +24,9 @@ PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CONSUMERS: Final = "/consumers"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
+DELEGATION_TOKENS: Final = "/delegation_token/tokens"
+DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
+DELEGATION_TOKEN_CHANGE_PREFIX: Final = "token_change_"
 
 CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
 """Kinds of entities with dynamic settings, each a child of `/config`."""
@@ -46,6 +50,11 @@ def broker(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
 
 
+def known_broker(broker_id: int) -> str:
+    """Where a broker is remembered while it is down; Kafka in ZooKeeper mode has no such znode."""
+    return f"{KNOWN_BROKERS}/{broker_id}"
+
+
 def topic(name: str) -> str:
     return f"{TOPICS}/{name}"
 
@@ -64,6 +73,10 @@ def partition_state(tp: TopicPartition) -> str:
 
 def delete_topic(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
+
+
+def delegation_token(token_id: str) -> str:
+    return f"{DELEGATION_TOKENS}/{token_id}"
 
 
 def consumer_offset(group: str, tp: TopicPartition) -> str:

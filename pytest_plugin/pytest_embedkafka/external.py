@@ -12,16 +12,21 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from embedkafka import EmbeddedKafka, EmbedKafkaError
-from embedkafka.cluster.client_waits import ClientWaits
-from embedkafka.cluster.clients import Clients
-from embedkafka.cluster.topic import Topic
+from embedkafka import EmbeddedKafka, EmbedKafkaError, PartitionStatus
+from embedkafka.cluster.clients.client_waits import ClientWaits
+from embedkafka.cluster.clients.clients import Clients
+from embedkafka.cluster.clients.topic import Topic
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.client_settings import ClientSettings
+from pytest_embedkafka.external_state import ExternalState
 from pytest_embedkafka.skips import skip_external
+from pytest_embedkafka.sweeping import Sweeper, delete_quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from embedkafka.cluster.clients.group_status import GroupStatus
+    from embedkafka.runtime.ids import TopicPartition
 
 _TIMEOUT_S = 30
 _ANSWER_TIMEOUT_S = 10
@@ -39,11 +44,12 @@ class ExternalKafka:
     ) -> None:
         """Raises `EmbedKafkaError` at once if the cluster does not answer."""
         self.bootstrap_servers = bootstrap_servers
-        self._admin = _require_admin(bootstrap_servers, settings)
+        self._admin = require_admin(bootstrap_servers, settings)
         self._settings = settings
         self._suffix = f"-{worker}" if worker else ""
         self._scratch = TemporaryDirectory()
         self._clients = Clients(bootstrap_servers, settings=settings)
+        self._state = ExternalState(self._admin)
         self._created: set[str] = set()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -56,6 +62,11 @@ class ExternalKafka:
     def cluster_id(self) -> str:
         """The cluster's id."""
         return str(self._admin.list_topics(timeout=_TIMEOUT_S).cluster_id)
+
+    def client_config(self) -> dict[str, str]:
+        """What librdkafka's clients need to connect."""
+        connection = {} if self._settings is None else self._settings.librdkafka
+        return {**connection, "bootstrap.servers": self.bootstrap_servers}
 
     def topic(
         self,
@@ -118,6 +129,96 @@ class ExternalKafka:
         """Waits until a topic's partitions have these ends, or later ones."""
         self._waits().await_offsets(self._own(topic), offsets, timeout_s=timeout_s)
 
+    def await_group_stable(self, group: str, *, timeout_s: float = _TIMEOUT_S) -> "GroupStatus":
+        """Waits until a group's members have their partitions, and returns it."""
+        self.await_group(group, timeout_s=timeout_s)
+        return self._clients.view().group(group)
+
+    def groups(self) -> "list[GroupStatus]":
+        """All consumer groups, those of other users too."""
+        return self._clients.view().groups()
+
+    def lag(self, group: str, topic: str | None = None) -> "dict[TopicPartition, int]":
+        """How many offsets a group is behind, for each partition."""
+        return self._clients.view().lag(group, None if topic is None else self._own(topic))
+
+    @property
+    def controller(self) -> int | None:
+        """The id of the broker that is the controller; None while there is none."""
+        return self._state.controller
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads a partition."""
+        return self._state.leader_of(self._own(topic), partition)
+
+    def describe_partition(self, topic: str, partition: int = 0) -> PartitionStatus:
+        """A partition's leader, replicas and in-sync replicas; its epoch is not visible: -1."""
+        return self._state.require_partition(self._own(topic), partition)
+
+    def await_leader(self, topic: str, partition: int = 0, *, timeout_s: float = _TIMEOUT_S) -> int:
+        """Waits until the partition has a leader."""
+        found = self._state.await_partition(
+            f"a leader of {topic}-{partition}",
+            self._own(topic),
+            partition,
+            lambda status: status.leader is not None,
+            timeout_s,
+        )
+        assert found.leader is not None
+        return found.leader
+
+    def await_no_leader(
+        self, topic: str, partition: int = 0, *, timeout_s: float = _TIMEOUT_S
+    ) -> None:
+        """Waits until the partition has no leader."""
+        what = f"{topic}-{partition} to have no leader"
+        self._state.await_partition(
+            what, self._own(topic), partition, lambda status: status.leader is None, timeout_s
+        )
+
+    def await_isr(
+        self, topic: str, partition: int = 0, *, size: int, timeout_s: float = _TIMEOUT_S
+    ) -> tuple[int, ...]:
+        """Waits until exactly `size` replicas are in sync."""
+        what = f"{size} in-sync replicas of {topic}-{partition}"
+        return self._state.await_partition(
+            what, self._own(topic), partition, lambda status: len(status.isr) == size, timeout_s
+        ).isr
+
+    def await_no_under_replicated(self, *, timeout_s: float = _TIMEOUT_S) -> None:
+        """Waits until every partition has a leader and all replicas in sync."""
+
+        def probe() -> str | None:
+            lacking = [
+                str(status)
+                for status in self._state.partitions()
+                if status.leader is None or status.is_under_replicated
+            ]
+            return "; ".join(lacking) or None
+
+        what = "every partition to have a leader and all replicas in sync"
+        self._state.wait(what, probe, timeout_s)
+
+    def await_controller(self, *, timeout_s: float = _TIMEOUT_S) -> int:
+        """Waits until there is a controller."""
+
+        def probe() -> str | None:
+            return "none" if self.controller is None else None
+
+        self._state.wait("a controller", probe, timeout_s)
+        controller = self.controller
+        assert controller is not None, "a controller that was awaited has gone already"
+        return controller
+
+    def await_topic_gone(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+        """Waits until a topic's deletion is complete."""
+        own = self._own(name)
+
+        def probe() -> str | None:
+            return "it is there" if own in self._state.topics() else None
+
+        self._state.wait(f"{name} to be gone", probe, timeout_s)
+
     def add_partitions(self, topic: str, count: int) -> None:
         """Grows `topic` to `count` partitions."""
         topic = self._own(topic)
@@ -132,14 +233,15 @@ class ExternalKafka:
         path.mkdir(exist_ok=True)
         return str(path)
 
-    def created_topics(self) -> set[str]:
-        """The topics created through this object; others may belong to other users."""
-        return set(self._created)
+    def isolated(self) -> Sweeper:
+        """Deletes the topics that a test creates through this object, and no others."""
+        return Sweeper(self, lambda: set(self._created))
 
-    def delete_topic(self, name: str) -> None:
-        """Deletes a topic; raises the cluster's refusal."""
+    def delete_topic(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+        """Deletes a topic; returns when it is gone, and raises the cluster's refusal."""
         name = self._own(name)
-        self._admin.delete_topics([name])[name].result(_TIMEOUT_S)
+        self._admin.delete_topics([name])[name].result(timeout_s)
+        self.await_topic_gone(name, timeout_s=timeout_s)
         self._created.discard(name)
 
     def describe(self) -> str:
@@ -169,6 +271,8 @@ class ExternalKafka:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        for name in sorted(self._created):  # of fixtures that did not delete them
+            delete_quietly(self, name)
         self._clients.close()
         self._scratch.remove()
 
@@ -181,7 +285,7 @@ class ExternalKafka:
         return own if own in self._created else name
 
 
-def _require_admin(bootstrap_servers: str, settings: ClientSettings | None) -> Any:
+def require_admin(bootstrap_servers: str, settings: ClientSettings | None) -> Any:
     """An admin client that has spoken with a broker. Any: it has no types."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
@@ -207,5 +311,5 @@ def _require_admin(bootstrap_servers: str, settings: ClientSettings | None) -> A
         if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in reported):
             break
     told = [error.str() for error in reported if error.code() != KafkaError._ALL_BROKERS_DOWN]
-    reasons = dict.fromkeys("  " + text.partition(" (after ")[0] for text in told)
-    raise EmbedKafkaError("\n".join([f"no broker answers at {bootstrap_servers}", *reasons]))
+    reason = next((f": {text.partition(' (after ')[0]}" for text in told), "")
+    raise EmbedKafkaError(f"no broker answers at {bootstrap_servers}{reason}")

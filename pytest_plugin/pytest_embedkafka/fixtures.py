@@ -6,47 +6,99 @@ a fixture.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_embedkafka.clusters import Clusters
 from pytest_embedkafka.leftovers import stop_leftovers
-from pytest_embedkafka.live import LIVE
-from pytest_embedkafka.options import leftovers, read_options
+from pytest_embedkafka.live import LIVE, SESSION_LABEL
+from pytest_embedkafka.names import unique_name
+from pytest_embedkafka.options import leftovers
 from pytest_embedkafka.reach import warn_of_loopback
 from pytest_embedkafka.sessions import master_of, open_session
-from pytest_embedkafka.sharing import find_shared
-from pytest_embedkafka.sweeping import Sweeper, listed_topics
-from pytest_embedkafka.targets import external_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from embedkafka import EmbeddedKafka, Topic
-    from pytest_embedkafka.external import ExternalKafka
+    from embedkafka import EmbeddedKafka, Faults, SystemClock, Topic
+    from pytest_embedkafka.clients import TestClients
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest) -> "Iterator[EmbeddedKafka]":
-    """A Kafka cluster for the whole session. Topics that a test creates are deleted after it."""
+def _kafka_clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
+    """The clusters behind `kafka`, which end with the session."""
+    with ExitStack() as running:
+        yield Clusters(request.config, running)
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest, _kafka_clusters: Clusters) -> "Iterator[EmbeddedKafka]":
+    """A Kafka cluster for the whole session; `@pytest.mark.kafka(...)` chooses another shape.
+
+    After each test it is as it was: topics, groups, transactions, settings, faults, brokers,
+    network and clock.
+    """
     live = request.config.stash[LIVE]
-    with _session_cluster(request.config) as (cluster, topic_names):
-        live.clusters.append(cluster)
-        live.sweeper = Sweeper(cluster, topic_names)
+    cluster, isolation = _kafka_clusters.require(getattr(request, "param", None))
+    with live.showing(cluster, SESSION_LABEL):
+        live.guard.watch(cluster, isolation)
         warn_of_loopback(live, cluster)
         yield cluster
-        live.sweeper = None
-        live.clusters.remove(cluster)
+        live.guard.forget()
 
 
 @pytest.fixture
-def kafka_topic(kafka: "EmbeddedKafka") -> "Iterator[Topic]":
-    """A new topic with one partition and a unique name."""
-    topic = kafka.topic()
-    yield topic
-    kafka.delete_topic(topic.name)
+def kafka_topic(request: pytest.FixtureRequest, kafka: "EmbeddedKafka") -> "Topic":
+    """A new topic with one partition and a name of its own, such as `test_orders-3f2a`."""
+    return kafka.topic(unique_name(request.node))
+
+
+@pytest.fixture
+def kafka_group(request: pytest.FixtureRequest) -> str:
+    """The id of a consumer group that no other test uses, such as `test_orders-3f2a`."""
+    return unique_name(request.node)
+
+
+@pytest.fixture
+def _kafka_clients(kafka: "EmbeddedKafka", kafka_group: str) -> "Iterator[TestClients]":
+    """The clients of the test, which end with it."""
+    from pytest_embedkafka.clients import TestClients
+
+    with TestClients(kafka, kafka_group) as clients:
+        yield clients
+
+
+@pytest.fixture
+def kafka_producer(_kafka_clients: "TestClients") -> "Callable[..., Any]":
+    """Makes producers of confluent-kafka: `kafka_producer(linger_ms=5)`, closed after the test."""
+    return _kafka_clients.producer
+
+
+@pytest.fixture
+def kafka_consumer(_kafka_clients: "TestClients") -> "Callable[..., Any]":
+    """Makes consumers: `kafka_consumer(topic)` is subscribed, in the group `kafka_group`."""
+    return _kafka_clients.consumer
+
+
+@pytest.fixture
+def kafka_admin(_kafka_clients: "TestClients") -> "Callable[..., Any]":
+    """Makes admin clients: `kafka_admin()`."""
+    return _kafka_clients.admin
+
+
+@pytest.fixture
+def kafka_clock(kafka: "EmbeddedKafka") -> "SystemClock":
+    """The clock of the cluster, `kafka.clock`."""
+    return kafka.clock
+
+
+@pytest.fixture
+def kafka_faults(kafka: "EmbeddedKafka") -> "Faults":
+    """The faults of the cluster, `kafka.faults`."""
+    return kafka.faults
 
 
 @pytest.fixture
@@ -59,9 +111,9 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Emb
 
         def start(**settings: Any) -> EmbeddedKafka:  # Any: the arguments of EmbeddedKafka
             cluster = running.enter_context(EmbeddedKafka(**settings))
-            live.clusters.append(cluster)
+            given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+            running.enter_context(live.showing(cluster, f"kafka_cluster({given})"))
             warn_of_loopback(live, cluster)
-            running.callback(live.clusters.remove, cluster)
             return cluster
 
         yield start
@@ -94,35 +146,6 @@ def spark_checkpoint(
     path = tmp_path_factory.mktemp("checkpoint")
     request.config.stash[LIVE].checkpoints.append(path)
     return path
-
-
-@contextmanager
-def _session_cluster(config: pytest.Config) -> "Iterator[tuple[Any, Callable[[], set[str]]]]":
-    """The cluster and its topic names. Any: an external cluster has some of the methods."""
-    if external := _find_external(config):
-        with external:
-            yield external, external.created_topics
-        return
-    from embedkafka import EmbeddedKafka
-
-    settings = read_options(config)
-    with EmbeddedKafka(
-        brokers=settings.brokers, host=settings.host, config=settings.kafka_config
-    ) as embedded:
-        yield embedded, listed_topics(embedded.bootstrap_servers)
-
-
-def _find_external(config: pytest.Config) -> "ExternalKafka | None":
-    """The cluster that the workers share, or the one that the options name, if any."""
-    from pytest_embedkafka.external import ExternalKafka
-
-    if shared := find_shared(config):
-        servers, worker = shared
-        return ExternalKafka(servers, worker=worker)
-    if named := external_cluster(read_options(config)):
-        servers, settings = named
-        return ExternalKafka(servers, settings=settings)
-    return None
 
 
 def progress_of(config: pytest.Config) -> Callable[[str], None]:

@@ -1,17 +1,21 @@
 """The clusters, queries and the Spark log that are live now, for the hooks around each test."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_embedkafka.sweeping import Sweeper
+from pytest_embedkafka.guard import Guard
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
+    from embedkafka.cluster.request_log import Mark
     from embedkafka.spark.query_log import QueryLog
+    from pytest_embedkafka.run_page import RunPage
 
 _KAFKA_FIXTURES = frozenset({"kafka", "kafka_topic", "kafka_cluster"})
 
@@ -21,7 +25,11 @@ class Live:
     """What the fixtures have started. Owner: pytest's thread."""
 
     clusters: "list[EmbeddedKafka]" = field(default_factory=list)
-    sweeper: Sweeper | None = None
+    labels: dict[int, str] = field(default_factory=dict)
+    """By the id of a cluster, how reports name it."""
+    marks: "dict[int, Mark]" = field(default_factory=dict)
+    """By the id of a cluster, where the requests of the running test begin."""
+    guard: Guard = field(default_factory=Guard)
     spark_log: str | None = None
     spark_log_size: int = 0
     spark_master: str | None = None
@@ -30,20 +38,58 @@ class Live:
     complaint: str | None = None
     """Of the last test that used Spark, whose queries end with the session."""
     checkpoints: list[Path] = field(default_factory=list)
+    page: "RunPage | None" = None
+    """With `--kafka-report`: what records the clusters."""
 
-    def mark_spark_log(self) -> None:
-        """Notes the size of Spark's log in bytes: what follows belongs to the next test."""
+    @contextmanager
+    def showing(self, cluster: "EmbeddedKafka", label: str) -> Iterator[None]:
+        """Lets the reports of failed tests describe the cluster, under this label."""
+        self.clusters.append(cluster)
+        self.labels[id(cluster)] = label
+        if self.page is not None:
+            self.page.attach(cluster, label)
+        yield
+        if self.page is not None:
+            self.page.detach(cluster)
+        self.labels.pop(id(cluster), None)
+        self.clusters.remove(cluster)
+
+    def mark(self) -> None:
+        """What clusters and Spark log from here on belongs to the next test."""
+        self.marks = {}
+        if self.clusters:
+            from embedkafka import EmbeddedKafka, EmbedKafkaError
+
+            for cluster in self.clusters:
+                if isinstance(cluster, EmbeddedKafka):
+                    with suppress(EmbedKafkaError):  # a test may have closed it
+                        self.marks[id(cluster)] = cluster.mark()
         if self.spark_log is not None:
             self.spark_log_size = os.path.getsize(self.spark_log)
 
 
+SESSION_LABEL = "kafka"
 LIVE: pytest.StashKey[Live] = pytest.StashKey()
 HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
 """Of a test whose body has run: whether it passed."""
 
 
+def uses_session_cluster(item: pytest.Item) -> bool:
+    return "kafka" in getattr(item, "fixturenames", ())
+
+
 def uses_kafka(item: pytest.Item) -> bool:
     return not _KAFKA_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def clusters_of(item: pytest.Item, live: Live) -> "list[EmbeddedKafka]":
+    """The clusters that the test uses: its own, and the session's if it asks for it."""
+    has_session = SESSION_LABEL in getattr(item, "fixturenames", ())
+    return [
+        cluster
+        for cluster in live.clusters
+        if has_session or live.labels.get(id(cluster)) != SESSION_LABEL
+    ]
 
 
 def uses_spark(item: pytest.Item) -> bool:

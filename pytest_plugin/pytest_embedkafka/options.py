@@ -3,14 +3,18 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 DEFAULT_BROKERS = 3
+BOOTSTRAP = "EMBEDKAFKA_BOOTSTRAP"
+"""The variable in which `embedkafka up` names its cluster."""
 _EXPLORE_SEED = "EMBEDKAFKA_EXPLORE_SEED"
 _LOOPBACK = "127.0.0.1"
 _OWN, _SHARED = _XDIST = ("own", "shared")
 _ARCHIVE = ("auto", "new", "no")
+_STRICT = ("yes", "no")
 _LEFTOVERS = ("fail", "stop", "keep")
 
 
@@ -48,7 +52,8 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-bootstrap",
         metavar="HOST:PORT,...",
-        help="run tests that use `kafka` on this cluster instead of an embedded one",
+        help="run tests that use `kafka` on this cluster instead of an embedded one (default: the "
+        "one of `embedkafka up`, if pytest runs there)",
     )
     group.addoption(
         "--kafka-client-config",
@@ -61,11 +66,25 @@ def add_options(parser: pytest.Parser) -> None:
         help="whether each worker of pytest-xdist starts a cluster or all share one (default: own)",
     )
     group.addoption(
+        "--kafka-report",
+        metavar="FILE",
+        help="write a page of the run to this file: a timeline, topics with their last records, "
+        "groups and their lag",
+    )
+    group.addoption(
         "--kafka-config",
         action="append",
         default=[],
         metavar="KEY=VALUE",
         help="a broker setting for `kafka`; may be repeated",
+    )
+    group.addoption(
+        "--kafka-strict",
+        choices=_STRICT,
+        nargs="?",
+        const=_STRICT[0],
+        help="whether a test fails that leaves consumers in a group, open transactions or clusters "
+        "in use; by default it warns (default: no)",
     )
     group.addoption(
         "--spark-master",
@@ -121,7 +140,9 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
     parser.addini("kafka_client_config", "as --kafka-client-config", default="")
     parser.addini("kafka_xdist", "as --kafka-xdist", default=_OWN)
+    parser.addini("kafka_report", "as --kafka-report", default="")
     parser.addini("kafka_config", "as --kafka-config, one per line", type="linelist")
+    parser.addini("kafka_strict", "as --kafka-strict", default=_STRICT[1])
     parser.addini("spark_master", "as --spark-master", default="")
     parser.addini("spark_remote", "as --spark-remote", default="")
     parser.addini("spark_xdist", "as --spark-xdist", default=_OWN)
@@ -137,7 +158,7 @@ def read_options(config: pytest.Config) -> Options:
     return Options(
         brokers=_brokers(config),
         host=_text("kafka_host", config) or _LOOPBACK,
-        bootstrap_servers=_text("kafka_bootstrap", config),
+        bootstrap_servers=_text("kafka_bootstrap", config) or os.environ.get(BOOTSTRAP) or None,
         client_config=_text("kafka_client_config", config),
         kafka_config=_pairs("kafka_config", config),
         spark_config=_pairs("spark_config", config),
@@ -146,6 +167,18 @@ def read_options(config: pytest.Config) -> Options:
         spark_archive=_archive(config),
         spark_packages=[*config.getini("spark_package"), *config.getoption("spark_package")],
     )
+
+
+def distributes(config: pytest.Config) -> bool:
+    """Whether this process hands the tests to workers of pytest-xdist."""
+    is_worker = hasattr(config, "workerinput")
+    return not is_worker and config.getoption("dist", "no") != "no"
+
+
+def chooses_cluster(config: pytest.Config) -> bool:
+    """Whether the options name a cluster or change its settings."""
+    options = read_options(config)
+    return bool(options.bootstrap_servers or options.client_config or options.kafka_config)
 
 
 def shares_kafka(config: pytest.Config) -> bool:
@@ -169,6 +202,12 @@ def _text(name: str, config: pytest.Config) -> str | None:
     return config.getoption(name) or config.getini(name) or None
 
 
+def report_path(config: pytest.Config) -> Path | None:
+    """Where the page of the run goes, if it is wanted; relative to where pytest was started."""
+    given = _text("kafka_report", config)
+    return None if given is None else config.invocation_params.dir / given
+
+
 def pass_explore_seed(config: pytest.Config) -> None:
     """Hands the seed to `explore`, which knows nothing of pytest, in an environment variable."""
     seed = config.getoption("explore_seed") or config.getini("explore_seed")
@@ -184,6 +223,14 @@ def pass_explore_seed(config: pytest.Config) -> None:
             os.environ[_EXPLORE_SEED] = before
 
     config.add_cleanup(restore)
+
+
+def is_strict(config: pytest.Config) -> bool:
+    """Whether what a test leaves in use fails it."""
+    given = config.getoption("kafka_strict") or config.getini("kafka_strict")
+    if given not in _STRICT:
+        raise pytest.UsageError(f"kafka_strict must be {' or '.join(_STRICT)}, not {given!r}")
+    return bool(given == _STRICT[0])
 
 
 def leftovers(config: pytest.Config) -> str:

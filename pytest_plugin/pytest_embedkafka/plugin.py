@@ -5,38 +5,64 @@ it leaves a query running. The report of a failed test describes the cluster and
 Nothing imports embedkafka before a test uses a fixture.
 """
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from pytest_embedkafka.fixtures import (
+    _kafka_clients,
+    _kafka_clusters,
     kafka,
+    kafka_admin,
+    kafka_clock,
     kafka_cluster,
+    kafka_consumer,
+    kafka_faults,
+    kafka_group,
+    kafka_producer,
     kafka_topic,
     progress_of,
     spark,
     spark_checkpoint,
 )
+from pytest_embedkafka.leaks import tell_of_leaks
 from pytest_embedkafka.leftovers import remove_checkpoints, stop_leftovers
-from pytest_embedkafka.live import HAS_PASSED, LIVE, Live, uses_kafka, uses_spark
+from pytest_embedkafka.live import HAS_PASSED, LIVE, Live, uses_kafka, uses_session_cluster
+from pytest_embedkafka.marks import MARK, MARK_LINE, find_shapes
 from pytest_embedkafka.options import (
     add_options,
+    chooses_cluster,
+    distributes,
+    is_strict,
     leftovers,
     pass_explore_seed,
+    report_path,
     shares_kafka,
     shares_spark,
 )
+from pytest_embedkafka.reporting import hide_frames, paint, sections
+from pytest_embedkafka.run_page import RunPage
 from pytest_embedkafka.sharing import SharedCluster
 from pytest_embedkafka.skips import skipping_on_connect, summary_line
 from pytest_embedkafka.spark_sharing import SharedSpark
-from pytest_embedkafka.targets import check_targets
+from pytest_embedkafka.targets import check_targets, describe_target, require_usable
 
-__all__ = ["kafka", "kafka_cluster", "kafka_topic", "spark", "spark_checkpoint"]
-
-
-_LOG_LINES = 1000
-"""How far back to look in Spark's log: one exception may have hundreds of lines."""
+__all__ = [
+    "_kafka_clients",
+    "_kafka_clusters",
+    "kafka",
+    "kafka_admin",
+    "kafka_clock",
+    "kafka_cluster",
+    "kafka_consumer",
+    "kafka_faults",
+    "kafka_group",
+    "kafka_producer",
+    "kafka_topic",
+    "spark",
+    "spark_checkpoint",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,13 +71,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LIVE] = Live()
+    config.addinivalue_line("markers", MARK_LINE)
     pass_explore_seed(config)
     check_targets(config)
+    if path := report_path(config):
+        live = config.stash[LIVE]
+        live.page = RunPage(path, config, live)
+        config.pluginmanager.register(live.page, "embedkafka-page")
     if shares_kafka(config):
         config.pluginmanager.register(SharedCluster(config), "embedkafka-shared")
     if shares_spark(config):
         sharing = SharedSpark(config, progress_of(config))
         config.pluginmanager.register(sharing, "embedkafka-shared-spark")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Names the cluster that `kafka` is."""
+    return describe_target(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Looks at the options before workers of pytest-xdist start, which collect the tests."""
+    if distributes(session.config) and chooses_cluster(session.config):
+        require_usable(session.config)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Ends a run whose options no cluster can have, or whose cluster does not answer."""
+    config = session.config
+    if config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    if any(uses_session_cluster(item) for item in session.items):
+        require_usable(config)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -60,14 +111,51 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(line)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test on the clusters that its marks ask for."""
+    if MARK not in metafunc.fixturenames:
+        return
+    shapes = find_shapes(metafunc.definition)
+    if not shapes:
+        return
+    ids: list[Any] = [f"brokers={shape.settings.get('brokers')}" for shape in shapes]
+    if len(shapes) == 1 and hasattr(pytest, "HIDDEN_PARAM"):  # since pytest 8.4
+        ids = [pytest.HIDDEN_PARAM]
+    metafunc.parametrize("kafka", shapes, indirect=True, ids=ids, scope="session")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Begins a test with the first fixture of its own."""
+    live = request.config.stash[LIVE]
+    if fixturedef.scope != "function":
+        with live.guard.keeping():
+            return (yield)
+    _begin(request.node, live)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """From here on, requests and lines of Spark's log belong to this test.
+
+    Begins a test that has no fixture of its own.
+    """
+    item.config.stash[LIVE].mark()
+    result = yield
+    _begin(item, item.config.stash[LIVE])
+    return result
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fails the test if a thread of the cluster failed during it and the test itself did not."""
     live = item.config.stash[LIVE]
-    live.mark_spark_log()
     if live.queries is not None:
         live.queries.mark()
-    with skipping_on_connect(), _noting_topics(item, live):
+    with skipping_on_connect():
         result = yield
     if uses_kafka(item):
         for cluster in live.clusters:
@@ -77,15 +165,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Stops the test's queries and deletes its topics, once its own fixtures are torn down."""
+    """Stops the test's queries, once its own fixtures are torn down."""
     result = yield
     live = item.config.stash[LIVE]
     has_passed = item.stash.get(HAS_PASSED, False)
     complaint = stop_leftovers(live, leftovers(item.config)) or live.complaint
     live.complaint = None
     remove_checkpoints(live, keep=not has_passed)
-    if live.sweeper is not None and uses_kafka(item):
-        live.sweeper.sweep()
     if complaint is not None and has_passed:
         pytest.fail(complaint, pytrace=False)
     return result
@@ -93,47 +179,32 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds cluster, queries and the end of Spark's log to the report of a failure."""
+    hide_frames(call.excinfo)
     report = yield
     if report.when == "call":
         item.stash[HAS_PASSED] = report.passed
     if report.failed and report.when != "teardown":
-        report.sections += _sections(item, item.config.stash[LIVE])
+        report.sections += sections(item, item.config.stash[LIVE])
     return report
 
 
-@contextmanager
-def _noting_topics(item: pytest.Item, live: Live) -> Iterator[None]:
-    if live.sweeper is None or not uses_kafka(item):
-        yield
-        return
-    live.sweeper.mark()
-    try:
-        yield
-    finally:
-        live.sweeper.collect()
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> None:
+    """Runs where the terminal is, also for the reports of xdist's workers."""
+    if report.failed:
+        paint(report, config)
 
 
-def _sections(item: pytest.Item, live: Live) -> Iterator[tuple[str, str]]:
+def _begin(item: pytest.Item, live: Live) -> None:
+    def stop_queries() -> None:
+        live.complaint = stop_leftovers(live, leftovers(item.config)) or live.complaint
+
+    def on_leaks(leaks: list[str]) -> None:
+        if item.stash.get(HAS_PASSED, False):
+            tell_of_leaks(leaks, is_strict=is_strict(item.config))
+
     if uses_kafka(item):
-        for cluster in live.clusters:
-            try:
-                yield "Kafka cluster", cluster.report()
-            except Exception as error:  # a broken cluster must not hide the test's failure
-                yield "Kafka cluster", f"cannot be described: {error!r}"
-    if uses_spark(item) and live.queries is not None:
-        from embedkafka.spark.report import describe_query
-
-        for query in live.queries.all():
-            yield "Spark query", describe_query(query)
-    for path in live.checkpoints:
-        yield "Spark checkpoint", f"kept in {path}"
-    if uses_spark(item) and live.spark_log is not None:
-        from embedkafka.spark.report import shorten_log
-        from embedkafka.spark.session import log_tail
-
-        tail = log_tail(live.spark_log, start=live.spark_log_size, lines=_LOG_LINES)
-        if shortened := shorten_log(tail):
-            yield "Spark log", shortened
+        live.guard.begin(item, before_end=stop_queries, on_leaks=on_leaks)

@@ -1,62 +1,47 @@
-"""Deletes the topics that a test body created, so that the next test may use the same names.
+"""Deletes what a test created on a cluster that others use too, and nothing else.
 
-Topics that fixtures created stay: their fixtures delete them.
 Owner: pytest's thread.
 """
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka
+    from pytest_embedkafka.external import ExternalKafka
 
 _LOG = logging.getLogger(__name__)
-_TIMEOUT_S = 5
 
 
 class Sweeper:
-    """Marks before a test body, collects after it, and sweeps after the fixtures' teardown."""
+    """The isolation of an external cluster: `names` are the topics that this run has created."""
 
-    def __init__(self, kafka: "EmbeddedKafka", names: Callable[[], set[str]]) -> None:
+    def __init__(self, kafka: "ExternalKafka", names: Callable[[], set[str]]) -> None:
         self._kafka = kafka
         self._names = names
-        self._before: set[str] = set()
-        self._made: set[str] = set()
+        self._before: set[str] | None = None
 
-    def mark(self) -> None:
+    def begin(self) -> None:
         self._before = self._names()
-        self._made = set()
 
-    def collect(self) -> None:
-        self._made = self._names() - self._before
+    def end(self) -> list[str]:
+        """Deletes the test's topics; warns of those that cannot be deleted."""
+        before, self._before = self._before, None
+        for name in sorted(self._names() - before) if before is not None else ():
+            delete_quietly(self._kafka, name)
+        return []
 
-    def sweep(self) -> None:
-        """Deletes the collected topics; warns of those that cannot be deleted."""
-        from embedkafka import EmbedKafkaError
+    def look(self) -> set[str]:
+        return self._names()
 
-        made, self._made = self._made, set()
-        for name in sorted(made & self._names()):
-            try:
-                self._kafka.delete_topic(name)
-            except EmbedKafkaError as error:
-                _LOG.warning("topic %s of the last test could not be deleted: %s", name, error)
+    def adopt(self, earlier: set[str]) -> None:
+        if self._before is not None:
+            self._before |= self._names() - earlier
 
 
-def listed_topics(bootstrap_servers: str) -> Callable[[], set[str]]:
-    """A function that lists a cluster's topics; it returns none if no broker answers."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    # Silent, because it outlives the cluster for a moment. Any: it has no types.
-    admin: Any = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-
-    def names() -> set[str]:
-        try:
-            topics = admin.list_topics(timeout=_TIMEOUT_S).topics
-        except KafkaException as error:
-            _LOG.warning("cannot list topics: %s", error)
-            return set()
-        return {name for name in topics if not name.startswith("__")}
-
-    return names
+def delete_quietly(kafka: "ExternalKafka", topic: str) -> None:
+    """Deletes a topic, or warns that it cannot be deleted."""
+    try:
+        kafka.delete_topic(topic)
+    except Exception as error:  # the client's own kinds; the next test must run
+        _LOG.warning("topic %s of a test could not be deleted: %s", topic, error)

@@ -3,12 +3,20 @@
 Imports embedkafka only if an option names a cluster outside this process.
 """
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_embedkafka.options import Options, read_options
+from pytest_embedkafka.options import (
+    BOOTSTRAP,
+    Options,
+    is_strict,
+    leftovers,
+    read_options,
+    shares_kafka,
+)
 
 if TYPE_CHECKING:
     from embedkafka.spark.client_settings import ClientSettings
@@ -19,6 +27,8 @@ def check_targets(config: pytest.Config) -> None:
     if config.getoption("help", default=False):
         return
     options = read_options(config)
+    leftovers(config)
+    is_strict(config)
     if options.client_config:
         external_cluster(options)
     if options.spark_master and options.spark_remote:
@@ -28,6 +38,42 @@ def check_targets(config: pytest.Config) -> None:
         )
     if options.spark_master or options.spark_remote:
         _check_spark(options)
+
+
+def describe_target(config: pytest.Config) -> str:
+    """A line for pytest's header: the cluster behind `kafka`."""
+    options = read_options(config)
+    named = external_cluster(options)
+    if named is None:
+        brokers = "1 broker" if options.brokers == 1 else f"{options.brokers} brokers"
+        whose = "for all workers" if shares_kafka(config) else "in this process"
+        return f"kafka: {brokers} {whose}"
+    given = config.getoption("kafka_bootstrap") or config.getini("kafka_bootstrap")
+    source = "--kafka-bootstrap" if given else f"${BOOTSTRAP}"
+    if options.client_config:
+        source = "--kafka-client-config"
+    return f"kafka: {named[0]} ({source})"
+
+
+def require_usable(config: pytest.Config) -> None:
+    """Raises `pytest.UsageError` if the cluster does not answer, or cannot be made.
+
+    Called when there are tests that need it.
+    """
+    from embedkafka import EmbeddedKafka, EmbedKafkaError
+
+    options = read_options(config)
+    try:
+        if named := external_cluster(options):
+            from pytest_embedkafka.external import require_admin
+
+            require_admin(*named)
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its start warns
+            EmbeddedKafka(brokers=options.brokers, host=options.host, config=options.kafka_config)
+    except EmbedKafkaError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def external_cluster(options: Options) -> "tuple[str, ClientSettings | None] | None":

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -199,29 +199,43 @@ class GroupConsumer(Consumer):
 
     def coordinator_asked(self) -> int | None:
         """The broker of the last OffsetFetch, unless the log has lost it."""
-        return self._last_broker(r"GroupCoordinator/(\d+): .* OffsetFetchRequest")
+        pattern = r"GroupCoordinator/(\d+): .* OffsetFetchRequest"
+        return _last_broker(pattern, self._recent.lines.copy())
+
+    def note_assignment(self, topic: str, partition: int) -> None:
+        """Marks in the log where the client was given the partition."""
+        self._recent.lines.append(_assigned(topic, partition))
 
     def last_reset_by(self, topic: str, partition: int) -> int | None:
-        """The broker for which an offset was out of range, if there was one."""
-        return self._last_broker(rf"{topic} \[{partition}\]: offset reset .*, broker (\d+)\)")
+        """The broker for which an offset was out of range in this assignment, if there was one."""
+        pattern = rf"{topic} \[{partition}\]: offset reset .*, broker (\d+)\)"
+        return _last_broker(pattern, self._since_assignment(topic, partition))
 
     def went_back_by_itself(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether the client began at this offset again, and no broker made it.
+        """Whether the client began at this offset twice in this assignment, and no broker made it.
 
         An answer to ListOffsets that arrives while a rebalance pauses the partition counts as
         outdated in librdkafka 2.16. It asks again half a second later, though it has found its
         place by then, and goes back to the beginning.
         """
         begun = f"Partition {topic} [{partition}] start fetching at offset {offset} "
-        lines = self._recent.lines.copy()
-        begins = sum(begun in line for line in lines)
+        begins = sum(begun in line for line in self._since_assignment(topic, partition))
         return begins > 1 and self.last_reset_by(topic, partition) is None
 
-    def _last_broker(self, pattern: str) -> int | None:
-        for line in reversed(self._recent.lines.copy()):
-            if found := re.search(pattern, line):
-                return int(found[1])
-        return None
+    def _since_assignment(self, topic: str, partition: int) -> list[str]:
+        lines = list(self._recent.lines.copy())
+        mark = _assigned(topic, partition)
+        begins = (place + 1 for place in reversed(range(len(lines))) if lines[place] == mark)
+        return lines[next(begins, 0) :]
+
+
+def _assigned(topic: str, partition: int) -> str:
+    return f"--- given {topic} [{partition}]"
+
+
+def _last_broker(pattern: str, lines: Iterable[str]) -> int | None:
+    found = [each[1] for line in lines if (each := re.search(pattern, line))]
+    return int(found[-1]) if found else None
 
 
 def make_consumer(world: "World", group: str, protocol: str, **settings: Any) -> GroupConsumer:
@@ -347,6 +361,7 @@ class Member(_Client):
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
         for place in partitions:
             self._expected[place.partition] = None
+            self._consumer.note_assignment(place.topic, place.partition)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for place in partitions:
@@ -514,6 +529,8 @@ class Worker(_Client):
         self._expected.clear()
         self._begun_at = tick()
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
+        for place in partitions:
+            self._consumer.note_assignment(place.topic, place.partition)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._expected.clear()

@@ -19,6 +19,9 @@ from typing import Any, TypeVar
 from embedkafka import EmbeddedKafka, TopicSpec
 from embedkafka.cluster.admin import Admin
 from embedkafka.faults.session_link import SessionLink
+from embedkafka.net.client import BrokerClient
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 from embedkafka.zk import paths
@@ -112,7 +115,8 @@ class InProcess:
         return kafka
 
     def reachable(self) -> list[str]:
-        return self.kafka._reachable_addresses()
+        brokers = self.kafka._require_brokers().all()
+        return [handle.address for handle in brokers if handle.is_reachable]
 
     def is_former_coordinator(self, group: str, broker: int | None) -> bool:
         """Whether the group has another coordinator, whatever this broker believes."""
@@ -304,7 +308,11 @@ class Served:
         self._log = (directory / "served.log").open("ab")
         self._start()
         self.bootstrap = ",".join(f"127.0.0.1:{self._port + n}" for n in range(plan.brokers))
-        Admin(lambda: self.bootstrap.split(",")).create_topics(topic_specs(plan))
+        Admin(self._clients).create_topics(topic_specs(plan))
+
+    def _clients(self) -> list[BrokerClient]:
+        addresses = map(parse_address, self.bootstrap.split(","))
+        return [BrokerClient(host, port, SystemClock(), "chaos") for host, port in addresses]
 
     def _start(self) -> None:
         settings = [f"--config={key}={value}" for key, value in broker_settings(self._plan).items()]

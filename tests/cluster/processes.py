@@ -10,9 +10,9 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from embedkafka.cluster.clients import Clients
-from embedkafka.cluster.ensemble import RealEnsemble
-from embedkafka.cluster.topic import Topic
+from embedkafka.cluster.clients.clients import Clients
+from embedkafka.cluster.clients.topic import Topic
+from embedkafka.cluster.lifecycle.ensemble import RealEnsemble
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -40,8 +40,10 @@ PATIENCE_S = 40.0
 class Processes:
     """A cluster of `embedkafka broker` processes on a real ZooKeeper."""
 
-    def __init__(self, zookeeper: str, directory: Path) -> None:
+    def __init__(self, zookeeper: str, directory: Path, *, properties: Path | None = None) -> None:
+        """`properties` is a server.properties for every broker."""
         self.zookeeper = zookeeper
+        self._properties = properties
         self.directory = directory
         self._failures = Failures()
         self._session = RealEnsemble(zookeeper, self._failures, connect_timeout_ms=18_000).observe()
@@ -62,6 +64,8 @@ class Processes:
 
     def _spawn(self, broker_id: int) -> subprocess.Popen[str]:
         settings = [f"--config={key}={value}" for key, value in CONFIG.items()]
+        if self._properties is not None:
+            settings += ["--properties", str(self._properties)]
         with self._log(broker_id).open("a") as log:
             return subprocess.Popen(
                 [

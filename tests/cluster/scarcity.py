@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from embedkafka import BrokerHandle, ConfigError, EmbeddedKafka
-from embedkafka.cluster.lifecycle import BrokerState
+from embedkafka.cluster.lifecycle.lifecycle import BrokerState
 from embedkafka.protocol.errors import ErrorCode
 from tests.cluster.traffic import assert_nothing_lost, make_producer, sending
 from tests.wire.clients import eventually

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedkafka import BrokerHandle, ClusterClosed, EmbeddedKafka, EmbedKafkaError
-from embedkafka.cluster.lifecycle import PREDECESSORS, BrokerState
+from embedkafka.cluster.lifecycle.lifecycle import PREDECESSORS, BrokerState
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.codec import decode, encode

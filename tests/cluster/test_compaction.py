@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.log.compaction import Compaction
+from embedkafka.log.cleaning.compaction import Compaction
 
 
 def test_a_compacted_topic_keeps_the_newest_value_of_each_key() -> None:

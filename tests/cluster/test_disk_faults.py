@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from embedkafka import ConfigError, EmbeddedKafka
-from embedkafka.cluster.lifecycle import BrokerState
+from embedkafka.cluster.lifecycle.lifecycle import BrokerState
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tests.cluster.footprint import refuses

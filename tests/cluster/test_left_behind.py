@@ -17,7 +17,7 @@ import pytest
 
 from embedkafka import ClusterClosed, EmbeddedKafka
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.lifecycle import BrokerLifecycle
+from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.runtime import temporary
 from tests.cluster.footprint import our_directories, our_threads, refuses
 

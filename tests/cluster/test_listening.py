@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from embedkafka import EmbeddedKafka
 from embedkafka.net.client import BrokerClient
@@ -12,7 +13,8 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, UpdateMetadataRequest
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
-from embedkafka.server.config.listeners import CLIENT_LISTENER, CONTROL_LISTENER
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.server.config.listeners import CONTROL_LISTENER
 from tests.cluster.traffic import make_producer, send
 
 # A server on all addresses answers here too; a server on 127.0.0.1 does not.
@@ -39,6 +41,49 @@ def test_clients_use_a_cluster_on_any_address(host: str) -> None:
         assert "does not answer" not in kafka.report()
 
 
+TWO_LISTENERS = {
+    "listeners": "CLIENTS://127.0.0.1:0,INTERNAL://localhost:0,CONTROL://:0",
+    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROL:PLAINTEXT",
+    "inter.broker.listener.name": "INTERNAL",
+    "control.plane.listener.name": "CONTROL",
+}
+
+
+def test_metadata_gives_the_addresses_of_the_listener_that_a_client_uses() -> None:
+    with EmbeddedKafka(brokers=2, config=TWO_LISTENERS) as kafka:
+        assert list(kafka.listeners) == ["CLIENTS", "INTERNAL"]
+        assert kafka.bootstrap_servers == kafka.listeners["CLIENTS"]
+        for addresses in kafka.listeners.values():
+            assert brokers_known_to(addresses) == set(addresses.split(","))
+        orders = kafka.topic("orders", replication=2)
+        orders.send("over the first listener")
+        assert len(orders.read(1)) == 1
+
+
+def test_a_restarted_broker_keeps_the_ports_of_all_its_listeners() -> None:
+    with EmbeddedKafka(config=TWO_LISTENERS) as kafka:
+        before = kafka.listeners
+        kafka.broker(1).restart()
+        assert kafka.listeners == before
+
+
+def test_a_port_of_the_second_listener_in_use_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        listeners = f"CLIENTS://:0,INTERNAL://127.0.0.1:{port},CONTROL://:0"
+        config = {**TWO_LISTENERS, "listeners": listeners}
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: port {port} is in use"):
+            EmbeddedKafka(config=config).start()
+
+
+def brokers_known_to(bootstrap_servers: str) -> set[str]:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    brokers = admin.list_topics(timeout=30).brokers.values()
+    return {f"{broker.host}:{broker.port}" for broker in brokers}
+
+
 def test_an_ipv6_address_is_bracketed() -> None:
     with EmbeddedKafka(host="::1") as kafka:
         assert kafka.bootstrap_servers.startswith("[::1]:")
@@ -47,7 +92,7 @@ def test_an_ipv6_address_is_bracketed() -> None:
 def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is() -> None:
     with EmbeddedKafka(host="0.0.0.0") as kafka:
         broker = kafka.broker(1)._lifecycle.incarnation.broker
-        with socket.create_connection((ELSEWHERE, broker.port(CLIENT_LISTENER)), TIMEOUT_S):
+        with socket.create_connection((ELSEWHERE, broker.port()), TIMEOUT_S):
             pass
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((ELSEWHERE, broker.port(CONTROL_LISTENER)), TIMEOUT_S)

@@ -13,18 +13,23 @@ import pytest
 
 import embedkafka
 from embedkafka import (
+    Acl,
+    Acls,
     BrokerHandle,
     ClusterClosed,
     ClusterConfig,
     ConfigError,
     Disk,
     EmbeddedKafka,
+    EmbeddedKafkaTestCase,
     EmbedKafkaError,
     Fault,
     FaultPlan,
     Faults,
     InvalidArgument,
+    Logins,
     Message,
+    Metrics,
     Snapshot,
     SystemClock,
     Topic,
@@ -32,6 +37,8 @@ from embedkafka import (
     UndecodableMessage,
     cli,
 )
+
+ACL = Acl.allow("job", "READ", topic="orders")
 
 CONSTRUCTIONS: list[tuple[dict[str, Any], str]] = [
     ({"brokers": "3"}, r"brokers must be a whole number from 1 on, got '3'"),
@@ -77,6 +84,42 @@ SPECS: list[tuple[dict[str, Any], str]] = [
 
 #: Invalid calls by method. Any: their arguments have wrong types on purpose.
 CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
+    Acls.add: [(lambda kafka: kafka.acls.add("x"), "an Acl such as .* got 'x'")],
+    Acls.remove: [(lambda kafka: kafka.acls.remove(ACL), "no authorizer: set authorizer.class")],
+    Acls.replace: [(lambda kafka: kafka.acls.replace(["x"]), "an Acl such as .* got 'x'")],
+    Logins.revoke: [(lambda kafka: kafka.logins.revoke("x"), "no listener .* asks for SASL")],
+    Logins.set_password: [
+        (lambda kafka: kafka.logins.set_password("x", "y"), "no listener .* asks for SASL"),
+        (lambda kafka: kafka.logins.set_password("x", "y", "PLAIN"), "mechanism must be one of"),
+    ],
+    Logins.expire_tokens: [
+        (lambda kafka: kafka.logins.expire_tokens("x"), "'x' has no delegation tokens")
+    ],
+    Metrics.total: [
+        (lambda kafka: kafka.metrics().total("Sice"), "no metric 'Sice'; did you mean 'Size'")
+    ],
+    EmbeddedKafka.report: [
+        (lambda kafka: kafka.report(since=1), r"since must be what `kafka.mark\(\)` returned")
+    ],
+    EmbeddedKafka.open_ui: [
+        (lambda kafka: kafka.open_ui(port="x"), "port must be .* from 0 to 65535, got 'x'"),
+        (lambda kafka: kafka.open_ui(port=-1), "port must be .* got -1"),
+    ],
+    EmbeddedKafka.lag: [
+        (lambda kafka: kafka.lag(""), "group must be text"),
+        (lambda kafka: kafka.lag("g", 3), "topic must be text"),
+    ],
+    EmbeddedKafka.await_group_stable: [
+        (lambda kafka: kafka.await_group_stable(""), "group must be text"),
+        (lambda kafka: kafka.await_group_stable("g", timeout_s=-1), "timeout_s must be"),
+    ],
+    EmbeddedKafka.await_retention: [
+        (lambda kafka: kafka.await_retention("payments"), "no topic 'payments'")
+    ],
+    EmbeddedKafka.await_compaction: [
+        (lambda kafka: kafka.await_compaction("payments"), "no topic 'payments'"),
+        (lambda kafka: kafka.await_compaction("orders"), "orders is not compacted"),
+    ],
     EmbeddedKafka.requests: [
         (lambda kafka: kafka.requests("fetsh"), r"no Kafka API 'FETSH': did you mean FETCH\?"),
         (lambda kafka: kafka.requests("OffsetFetsh"), r"did you mean OFFSET_FETCH\?"),
@@ -140,7 +183,8 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.partition({1}, {2}, zookeeper=2), r"zookeeper must be a set"),
     ],
     EmbeddedKafka.restore: [
-        (lambda kafka: kafka.restore("yesterday"), r"what `kafka.snapshot\(\)` returned, got"),
+        (lambda kafka: kafka.restore(5), r"what `kafka.snapshot\(\)` returned, got 5"),
+        (lambda kafka: kafka.restore("yesterday"), r"there is no snapshot 'yesterday'; there are"),
         (lambda kafka: kafka.restore(another_snapshot()), r"a snapshot of another cluster"),
     ],
     EmbeddedKafka.leader_of: [
@@ -243,12 +287,22 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: orders(kafka).send_json(object()), r"cannot be written as JSON"),
         (lambda kafka: orders(kafka).send_json({}, partition=-1), r"partition must be"),
     ],
+    EmbeddedKafka.snapshot: [(lambda kafka: kafka.snapshot(""), r"name must be text")],
+    Topic.follow: [
+        (lambda kafka: next(orders(kafka).follow(timeout_s=-1)), r"timeout_s must be"),
+        (lambda kafka: next(orders(kafka).follow(isolation="none")), r"isolation level"),
+        (lambda kafka: next(orders(kafka).follow(from_="start")), r"from_ must be"),
+    ],
     Topic.send_many: [
+        (lambda kafka: orders(kafka).send_many(["a"], keys=[]), r"1 values and 0 keys"),
+        (lambda kafka: orders(kafka).send_many(["a"], headers=5), r"headers must be a list"),
+        (lambda kafka: orders(kafka).send_many(["a"], partitions=["x"]), r"a partition must be"),
         (lambda kafka: orders(kafka).send_many("abc"), r'a list such as \["a", "b"\], got .abc.'),
         (lambda kafka: orders(kafka).send_many(5), r"values must be a list"),
         (lambda kafka: orders(kafka).send_many(["a", 5]), r"value must be text, bytes or None"),
     ],
     Topic.read: [
+        (lambda kafka: orders(kafka).read(from_=-1), r"from_ must be"),
         (lambda kafka: orders(kafka).read("3"), r"records to wait for must be .* got '3'"),
         (lambda kafka: orders(kafka).read(-1), r"records to wait for must be .* got -1"),
         (lambda kafka: orders(kafka).read(timeout_s=-1), r"timeout_s must be"),
@@ -390,12 +444,19 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.clock.advance("1"), r"ms must be a number, got '1'"),
         (lambda kafka: kafka.clock.advance(hours=float("inf")), r"hours must be a number, got inf"),
     ],
+    EmbeddedKafka.client_config: [
+        (lambda kafka: kafka.client_config("alice"), r"this cluster has no users"),
+    ],
+    EmbeddedKafka.java_properties: [
+        (lambda kafka: kafka.java_properties(7), r"user must be text that is not empty, got 7"),
+    ],
     ClusterConfig.topic_spec: [
         (lambda kafka: kafka.config.topic_spec("ordrs"), r"no topic 'ordrs': did you mean orders"),
     ],
 }
 
 UNCHECKED: dict[Any, str] = {
+    EmbeddedKafkaTestCase.run: "unittest calls it",
     FaultPlan.run: "takes any function",
     Topic.spark_options: "Spark checks its options",
     Topic.sink_options: "Spark checks its options",
@@ -557,7 +618,7 @@ def test_these_errors_are_value_errors_too() -> None:
 
 
 COMMANDS: list[tuple[list[str], str]] = [
-    ([], "serve | up | broker | dump-log | spark-jars"),
+    ([], "the following arguments are required: COMMAND"),
     (["serv"], "invalid choice: 'serv'"),
     (["serve", "--brokers", "0"], "brokers must be a whole number from 1 on, got 0"),
     (["serve", "--brokers", "three"], "--brokers: invalid int value: 'three'"),

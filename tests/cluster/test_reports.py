@@ -1,9 +1,12 @@
 """Reports for people: on a cluster, and on what its clients did."""
 
+import logging
+import re
+
 import pytest
 from confluent_kafka import Consumer
 
-from embedkafka import EmbeddedKafka, EmbedKafkaError
+from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.cluster import request_log
 from embedkafka.runtime.ids import BrokerId
 from tests.cluster.traffic import make_consumer, make_producer, send
@@ -110,6 +113,7 @@ def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKa
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
+            "client.id": "shop",
             "group.id": "readers",
             "auto.offset.reset": "earliest",
             "log_level": 0,
@@ -122,7 +126,12 @@ def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKa
     consumer.close()
 
     assert report.startswith(kafka.describe().splitlines()[0])
-    assert "groups:\n  readers  Stable\n    orders-0 committed 1, lag 4\n" in report
+    assert report.startswith("! lag: readers is 4 behind: orders-0 4\n")
+    groups = report.partition("groups:\n")[2].splitlines()
+    assert groups[0] == "  readers  Stable"
+    assert re.fullmatch(r"    shop at \S+: orders-0, last heard \d+\.\d s ago", groups[1])
+    assert groups[2] == "    orders-0 committed 1, lag 4"
+    assert "and the partitions of __consumer_offsets" in report
     assert "  orders-0 at 3: key none, value 'order 3'\n" in report
     assert "  orders-0 at 4: key none, value '\\\\xff" in report
     assert "open transactions:" not in report
@@ -141,6 +150,114 @@ def test_a_report_of_a_cluster_in_ruins_tells_what_is_left(kafka: EmbeddedKafka)
 
     assert f"broker {killed}  killed" in report
     assert "value 'a'" in report
+
+
+def test_what_is_wrong_comes_first_and_a_partition_without_a_leader_is_listed(
+    kafka: EmbeddedKafka,
+) -> None:
+    kafka.topic("alone", replication=1)
+    leader = kafka.leader_of("alone")
+    kafka.topic("safe", replication=3, config={"min.insync.replicas": 3})
+    kafka.topic("pair", replication=3)
+    kafka.broker(leader).kill()
+    kafka.await_no_leader("alone")
+    kafka.await_isr("safe", size=2)
+    kafka.await_isr("pair", size=2)
+
+    described = kafka.describe()
+    lines = described.splitlines()
+
+    down = f"broker {leader} is killed"
+    assert lines[0] == f"! no leader: alone-0 (replicas {leader}, in sync {leader}; {down})"
+    assert lines[1].startswith("! below min.insync.replicas: safe-0 (2 of 3; replicas ")
+    assert lines[2].startswith("! under-replicated: pair-0 (replicas ")
+    assert lines[3] == f"! broker down: {down}"
+    assert re.search(r"^alone-0 +none +\d+ +\d +\d +- +- +- +-$", described, re.MULTILINE)
+    with pytest.raises(AwaitTimeout, match="! no leader: alone-0"):
+        kafka.await_leader("alone", timeout_s=0.1)
+
+
+def test_the_error_that_holds_up_a_client_is_named(kafka: EmbeddedKafka) -> None:
+    safe = kafka.topic("safe", config={"min.insync.replicas": 2}, replication=2)
+    (follower,) = {*kafka.describe_partition("safe").isr} - {kafka.leader_of("safe")}
+    kafka.broker(follower).stop()
+    kafka.await_isr("safe", size=1)
+    shop = make_producer(kafka, retries=2, **{"client.id": "shop", "enable.idempotence": False})
+    send(shop, safe.name, b"a")
+
+    report = kafka.report()
+
+    assert re.search(
+        r"  PRODUCE safe-0 -> NOT_ENOUGH_REPLICAS x 3  \(client shop, broker \d\)\n", report
+    )
+    with pytest.raises(AwaitTimeout) as timeout:
+        safe.wait_for(lambda records: records and records[-1].text == "a", timeout_s=0.2)
+    said = str(timeout.value).splitlines()
+    wanted = 'records such that `lambda records: records and records[-1].text == "a"`'
+    assert said[0] == f"waited 0.2 s for {wanted} of safe and saw none"
+    assert said[1].startswith("! below min.insync.replicas: safe-0 (1 of 2; ")
+
+
+def test_a_report_is_about_what_came_after_the_mark(kafka: EmbeddedKafka) -> None:
+    before = kafka.topic("before")
+    before.send("old")
+    mark = kafka.mark()
+    mine = kafka.topic("mine")
+    mine.send("new")
+
+    report = kafka.report(since=mark)
+
+    assert "value 'new'" in report
+    assert "value 'old'" not in report
+    assert "\nand the partitions of before (1)\n" in report
+    assert "embedkafka-admin" not in report
+    assert "PRODUCE" in report
+    with pytest.raises(InvalidArgument, match=r"kafka\.mark\(\)"):
+        kafka.report(since=3)  # type: ignore[arg-type]
+
+
+def test_a_report_says_who_holds_records_back(kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders", replication=3)
+    producer = make_producer(kafka, **{"transactional.id": "payments"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    send(producer, "orders", b"a")
+
+    described, report = kafka.describe(), kafka.report()
+
+    assert re.search(r"! open transaction: payments  Ongoing for \d+\.\d s ", described)
+    assert re.search(
+        r"held back:\n  orders-0 is stable up to 0 of 1: held by transaction payments, open for ",
+        report,
+    )
+    producer.abort_transaction(30)
+    kafka.await_offsets("orders", 2)
+    leader = kafka.leader_of("orders")
+    slow = next(iter({1, 2, 3} - {leader}))
+    kafka.partition({slow}, {1, 2, 3} - {slow}, zookeeper={1, 2, 3})
+    blocked = make_producer(kafka)
+    blocked.produce("orders", b"b")
+    for _ in range(300):
+        if "orders-0 is committed up to" in (report := kafka.report()):
+            break
+        blocked.poll(0.01)
+    kafka.heal()
+    assert re.search(
+        rf"orders-0 is committed up to 2 of 3: held by the replica on broker {slow}, which is at "
+        r"2, behind for \d+\.\d s",
+        report,
+    )
+    assert blocked.flush(30) == 0
+    assert [message.text for message in orders.read()] == ["b"]
+
+
+def test_a_report_repeats_the_warnings_of_brokers(kafka: EmbeddedKafka) -> None:
+    logging.getLogger("embedkafka.before").warning("too early")
+    mark = kafka.mark()
+    logging.getLogger("embedkafka.log").warning("the disk is %s", "slow")
+    report = kafka.report(since=mark)
+    assert report.endswith("brokers' warnings:\n  MainThread  WARNING  the disk is slow")
+    assert "too early" in kafka.report()
 
 
 def test_a_closed_cluster_says_so() -> None:

@@ -23,7 +23,8 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka
-from embedkafka.cluster import broker_process, ensemble
+from embedkafka.cluster import broker_process
+from embedkafka.cluster.lifecycle import ensemble
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.group.consumer.assignors import ASSIGNORS
 from embedkafka.log import config as log_config
@@ -35,9 +36,10 @@ from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
 )
 from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.replica.remote_leader import RemoteLeader
+from embedkafka.replica.following.remote_leader import RemoteLeader
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import _Task
+from embedkafka.server import authentication
 from embedkafka.server.adapters import LocalPartitions
 from embedkafka.server.broker import Broker
 from embedkafka.server.config import group as group_settings
@@ -57,12 +59,12 @@ from embedkafka.server.config.topic import effective_topic_config
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from embedkafka.server.controlled_shutdown import ShutdownPolicy
 from embedkafka.server.handlers import fetch, groups, metadata, txns
-from embedkafka.server.topics.admin import DEFAULT
+from embedkafka.server.topics.rules import DEFAULT
 from embedkafka.zk.store import ZkStore
 from tests.wire.raw_client import RawClient
 
 WAIT_S: Final = 30
-TOPIC, OTHER_TOPIC = "inherits", "has-its-own"
+TOPIC, OTHER_TOPIC, INTERNAL_TOPIC = "inherits", "has-its-own", "has-small-segments"
 ROOT: Final = Path(log_config.__file__).parents[1]
 
 Probe = Callable[[Broker], Any]
@@ -119,6 +121,10 @@ def group(name: str) -> Probe:
 
 def txn(name: str) -> Probe:
     return lambda broker: getattr(broker.txns._config, name)
+
+
+def tokens(name: str) -> Probe:
+    return lambda broker: getattr(broker.tokens._settings, name)
 
 
 def times(factor: int, probe: Probe) -> Probe:
@@ -376,9 +382,23 @@ PROBES: Final[Mapping[str, Probe]] = {
     "unclean.leader.election.enable": controller("unclean_leader_election_enable"),
     "zookeeper.connection.timeout.ms": connection_timeout_ms,
     "zookeeper.session.timeout.ms": session_timeout_ms,
+    "delegation.token.expiry.check.interval.ms": lambda broker: next(
+        task.period_ms for _, _, task in broker._background._heap if task.name == "expire-tokens"
+    ),
+    "delegation.token.expiry.time.ms": tokens("expiry_time_ms"),
+    "delegation.token.max.lifetime.ms": tokens("max_lifetime_ms"),
+    "delegation.token.secret.key": tokens("secret_key"),
+    # Listeners that ask for SASL read these when they are made, and again after a change.
+    **{
+        name: read_by(authentication, name)
+        for name in BROKER_KEYS
+        if name.startswith(("connection.failed.", "connections.max.reauth.", "sasl."))
+        and find_inert(name) is None
+    },
 }
 
 ONE_VALUE: Final[Mapping[str, str]] = {
+    "delegation.token.master.key": "the former name of delegation.token.secret.key (test_tokens)",
     "offsets.commit.required.acks": "no other is accepted (test_config)",
 }
 """Settings that accept only one value."""
@@ -387,6 +407,9 @@ FACTS: Final = frozenset(
     {
         "advertised.listeners",
         "broker.id",
+        "control.plane.listener.name",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
         "listeners",
         "log.dir",
         "log.dirs",
@@ -396,12 +419,21 @@ FACTS: Final = frozenset(
 )
 """Settings that identify a broker; the wire tests' `test_configs` reads them with a client."""
 
+OF_TLS: Final = frozenset(
+    {
+        "security.inter.broker.protocol",
+        *(name for name in BROKER_KEYS if name.startswith("ssl.") and find_inert(name) is None),
+    }
+)
+"""Settings that matter only to TLS; `test_tls` and `unit/security` use them."""
+
 #: Values at the start and after the change, where the rule below would pick a wrong one.
 VALUES: Final[Mapping[str, tuple[object, object]]] = {
     "broker.rack": ("r1", None),
     "compression.gzip.level": (5, None),
     "compression.type": ("zstd", None),
     "default.replication.factor": (1, None),  # there is only one broker
+    "delegation.token.secret.key": ("the brokers' secret", None),
     "group.consumer.assignors": (("range",), None),
     "group.consumer.migration.policy": ("upgrade", None),
     "group.coordinator.rebalance.protocols": (("classic",), None),
@@ -415,6 +447,13 @@ VALUES: Final[Mapping[str, tuple[object, object]]] = {
     "num.network.threads": (2, 3),
     "offsets.topic.replication.factor": (1, None),
     "queued.max.request.bytes": (200_000_000, None),
+    "sasl.jaas.config": ("A required;", "B required;"),
+    "sasl.mechanism.inter.broker.protocol": ("PLAIN", "SCRAM-SHA-256"),
+    "sasl.oauthbearer.expected.issuer": ("me", None),
+    "sasl.oauthbearer.jwks.endpoint.url": ("file:///keys", None),
+    "sasl.oauthbearer.scope.claim.name": ("scp", None),
+    "sasl.oauthbearer.sub.claim.name": ("email", None),
+    "sasl.server.callback.handler.class": ("a.Handler", None),
     "replica.selector.class": (
         "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         None,
@@ -458,6 +497,7 @@ CHANGED_TO: Final = {
 BROKER_SYNONYMS: Final = {
     synonym.name: (name, synonym.factor)
     for name, synonyms in SYNONYMS.items()
+    if name not in INERT_TOPIC
     for synonym in synonyms
 }
 
@@ -465,7 +505,9 @@ BROKER_SYNONYMS: Final = {
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[EmbeddedKafka]:
     with pytest.warns(UserWarning, match=r"setting replica\."):
-        kafka = EmbeddedKafka(config=STARTED_WITH, topics={TOPIC: 1, OTHER_TOPIC: 1})
+        kafka = EmbeddedKafka(
+            config=STARTED_WITH, topics={TOPIC: 1, OTHER_TOPIC: 1, INTERNAL_TOPIC: 1}
+        )
     with kafka:
         yield kafka
 
@@ -520,12 +562,24 @@ def describe(kafka: EmbeddedKafka) -> Mapping[str, Any]:
 # -- brokers
 
 
+#: Settings that a cluster without an authorizer and quotas cannot show.
+TESTED_ELSEWHERE: Final = {
+    "allow.everyone.if.no.acl.found": "tests/unit/security/acl/test_index.py",
+    "authorizer.class.name": "tests/cluster/test_acls.py",
+    "controller.quota.window.num": "tests/unit/security/quotas/test_client_quotas.py",
+    "controller.quota.window.size.seconds": "tests/unit/security/quotas/test_client_quotas.py",
+    "super.users": "tests/unit/security/acl/test_authorizer.py",
+}
+
+
 @pytest.mark.parametrize("name", BROKER_KEYS)
 def test_a_broker_setting_works_or_is_in_the_table(name: str) -> None:
     homes = {
         "a probe": name in PROBES or name in BROKER_SYNONYMS,
         "a fact": name in FACTS,
         "one value": name in ONE_VALUE,
+        "a test elsewhere": name in TESTED_ELSEWHERE,
+        "tests of TLS": name in OF_TLS,
         "the table": find_inert(name) is not None,
     }
     found = [home for home, is_there in homes.items() if is_there]
@@ -579,7 +633,7 @@ def test_a_change_of_a_setting_without_effect_is_refused_with_the_reason(
     for name, value in {
         "background.threads": "12",
         "num.replica.fetchers": "2",
-        "listener.name.plaintext.ssl.keystore.location": "/keys",
+        "listener.name.plaintext.ssl.provider": "/keys",
         "replica.alter.log.dirs.io.max.bytes.per.second": "1000",
     }.items():
         with pytest.raises(KafkaException, match=f"{name}.* has no effect: .") as told:
@@ -680,6 +734,10 @@ def test_a_topic_setting_works_or_is_in_the_table(
     if name == "remote.storage.enable":
         with pytest.raises(Exception, match="Tiered Storage functionality is disabled"):
             alter(kafka, ResourceType.TOPIC, OTHER_TOPIC, {name: True})
+        return
+    if name == "internal.segment.bytes":  # it takes the place of `segment.bytes`
+        alter(kafka, ResourceType.TOPIC, INTERNAL_TOPIC, {name: 1000})
+        assert in_log(broker, "segment.bytes", INTERNAL_TOPIC) == 1000
         return
     key = TOPIC_KEYS[name]
     value: object = some_value(key, step=1)

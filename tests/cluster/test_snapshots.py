@@ -393,7 +393,7 @@ def test_a_restore_that_was_killed_is_whole_or_refused(tmp_path: Path) -> None:
 RESTORES = """
 import os, signal, sys
 from embedkafka import EmbeddedKafka
-from embedkafka.cluster import snapshot as restoring
+from embedkafka.cluster.restoring import snapshot as restoring
 
 with EmbeddedKafka(brokers=2, data_dir=sys.argv[1]) as kafka:
     kafka.topic("orders", replication=2)

@@ -56,7 +56,9 @@ def test_many_records_keep_their_order(kafka: EmbeddedKafka) -> None:
 def test_waiting_in_vain_says_what_was_seen(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     topic.send("only one")
-    with pytest.raises(AwaitTimeout, match=rf"{topic.name} and saw 1; .*only one"):
+    with pytest.raises(
+        AwaitTimeout, match=rf"for 2 records of {topic.name} and saw 1; the last:\n.*only one"
+    ):
         topic.wait_for(2, timeout_s=0.2)
 
 
@@ -94,6 +96,7 @@ def test_spark_is_told_where_to_read(kafka: EmbeddedKafka) -> None:
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
         "subscribe": topic.name,
         "startingOffsets": "earliest",
+        "kafka.fetch.max.wait.ms": "10",
         "failOnDataLoss": "false",
     }
 

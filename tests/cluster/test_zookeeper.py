@@ -10,15 +10,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError, cli
 from embedkafka.cluster import broker_process
 from embedkafka.cluster.broker_process import BrokerProcess
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.properties import format_properties
+from embedkafka.security.certificates import CertificateAuthority
 from embedkafka.zk import paths
 from tests.cluster.processes import PATIENCE_S, SESSION_TIMEOUT_MS, Processes
 from tests.cluster.traffic import assert_nothing_lost, make_consumer, make_producer, sending
@@ -224,7 +230,7 @@ def test_a_second_broker_with_the_same_id_is_refused(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = our_threads()
     second = BrokerProcess(
-        zookeeper=kafka.zookeeper, broker_id=1, config={"zookeeper.session.timeout.ms": 1_000}
+        zookeeper=kafka.zookeeper, broker_id=1, config={"zookeeper.session.timeout.ms": 4_000}
     )
     registered = f"another broker with id 1 is registered in {kafka.zookeeper}"
     with pytest.raises(EmbedKafkaError, match=registered):
@@ -305,3 +311,54 @@ def test_without_kazoo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
     with pytest.raises(ConfigError, match=r"embedkafka\[zookeeper\]"):
         EmbeddedKafka(zookeeper="localhost:2181").start()
+
+
+def test_brokers_in_separate_processes_log_in_to_each_other_over_tls(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    """Followers, controller and clients all use SASL_SSL; the plain listener is an extra."""
+    (tmp_path / "data").mkdir()
+    authority = CertificateAuthority(datetime.now(UTC))
+    (tmp_path / "ca.pem").write_text(authority.trusted)
+    (tmp_path / "broker.pem").write_text(authority.issue("broker", ["127.0.0.1"]))
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    login = f'{module} required username="admin" password="x y";'
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        format_properties(
+            {
+                "listeners": "SAFE://:0,PLAIN://:0",
+                "listener.security.protocol.map": "SAFE:SASL_SSL,PLAIN:PLAINTEXT",
+                "inter.broker.listener.name": "SAFE",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+                "listener.name.safe.scram-sha-512.sasl.jaas.config": login,
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(tmp_path / "broker.pem"),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(tmp_path / "ca.pem"),
+            }
+        )
+    )
+    processes = Processes(
+        f"{zookeeper.connect_string}/secured", tmp_path / "data", properties=properties
+    )
+    try:
+        processes.spawn(1, 2)
+        config: dict[str, Any] = {
+            "bootstrap.servers": processes.bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "admin",
+            "sasl.password": "x y",
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "log_level": 0,
+        }
+        admin = AdminClient(config)
+        admin.create_topics([NewTopic("orders", 1, 2)])["orders"].result(PATIENCE_S)
+        producer = Producer({**config, "acks": "all"})
+        producer.produce("orders", b"on both")
+        assert producer.flush(PATIENCE_S) == 0
+        processes.await_isr("orders", size=2)
+    finally:
+        processes.close()

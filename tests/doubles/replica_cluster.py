@@ -14,9 +14,9 @@ from typing import Any
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.manager import LogManager
-from embedkafka.log.record_ages import RecordAges
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import (
     INCREMENTAL,
@@ -35,10 +35,10 @@ from embedkafka.replica.fetch import (
     PartitionFetch,
     bytes_of,
 )
-from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
+from embedkafka.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.partition import Partition
+from embedkafka.replica.partition.partition import Partition
 from embedkafka.replica.ports import LeaderChange, ReplicaPorts
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.clock import ManualClock

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, Self
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.log.log import AppendOrigin, Log
 from embedkafka.log.manager import LogManager
-from embedkafka.log.record_ages import RecordAges
 from embedkafka.protocol.errors import ApiError
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch, write_crc

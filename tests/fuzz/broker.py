@@ -254,7 +254,7 @@ _MAKES_PARTITIONS: Final = frozenset(
 _SERVED: Final = [
     (key, version)
     for key, api in HANDLERS.items()
-    if not api.control_plane
+    if api.for_clients
     for version in range(api.versions[0], api.versions[1] + 1)
 ]
 

@@ -1,12 +1,13 @@
 """Operations that a test may and may not do on an external cluster."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError
+from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.spark.client_settings import translate_properties
 from pytest_embedkafka.external import ExternalKafka
 from pytest_embedkafka.skips import summary_line
@@ -114,7 +115,7 @@ def test_other_skips_are_not_counted() -> None:
 
 def test_a_cluster_that_does_not_answer_is_an_error_at_once() -> None:
     with pytest.raises(
-        EmbedKafkaError, match=r"no broker answers at 127\.0\.0\.1:1\n.*Connection refused"
+        EmbedKafkaError, match=r"no broker answers at 127\.0\.0\.1:1: .*Connection refused"
     ):
         ExternalKafka(NO_BROKER)
 
@@ -200,3 +201,92 @@ def test_a_worker_waits_for_its_own_topics_and_any_group(theirs: EmbeddedKafka) 
         with pytest.raises(AwaitTimeout, match="1 behind: waited-gw7-0 1"):
             external.await_lag("absent", topic="waited", timeout_s=0.1)
         external.delete_topic("waited")
+
+
+def test_the_same_tests_run_twice_in_a_row(
+    pytester: pytest.Pytester, run: Any, theirs: EmbeddedKafka
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def prices(kafka): return kafka.topic("prices")
+
+        def test_first(kafka, prices): kafka.topic("orders").send("x")
+        def test_last(kafka, prices): kafka.topic("orders").send("x")
+        """
+    )
+    for _ in range(2):
+        result = run("--kafka-bootstrap", theirs.bootstrap_servers)
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines([f"kafka: {theirs.bootstrap_servers} (--kafka-bootstrap)"])
+        assert not {"orders", "prices"} & theirs._require_brokers().zk.topics()
+
+
+def test_states_that_need_no_ownership_can_be_seen_and_awaited() -> None:
+    with EmbeddedKafka(brokers=2) as theirs, ExternalKafka(theirs.bootstrap_servers) as kafka:
+        kafka.topic("orders", partitions=2, replication=2)
+        assert kafka.cluster_id == theirs.cluster_id
+        assert kafka.controller == theirs.controller == kafka.await_controller()
+        assert kafka.leader_of("orders", 1) == theirs.leader_of("orders", 1)
+        assert kafka.await_leader("orders") == theirs.leader_of("orders")
+        assert set(kafka.await_isr("orders", size=2)) == {1, 2}
+        kafka.await_no_under_replicated()
+        assert kafka.groups() == []
+        assert sum(kafka.lag("absent", "orders").values()) == 0
+        theirs.broker(2).stop()
+        assert kafka.await_isr("orders", size=1) == (1,)
+        assert kafka.describe_partition("orders").replicas == (
+            theirs.describe_partition("orders").replicas
+        )
+        with pytest.raises(AwaitTimeout, match=r"waited 0\.1 s for every .*orders"):
+            kafka.await_no_under_replicated(timeout_s=0.1)
+        with pytest.raises(InvalidArgument, match="topic orders has no partition 7"):
+            kafka.leader_of("orders", 7)
+        with pytest.raises(InvalidArgument, match="there is no topic 'absent'"):
+            kafka.await_leader("absent")
+        kafka.delete_topic("orders")
+        kafka.await_topic_gone("orders")
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "1"]], ids=["alone", "xdist"])
+def test_a_dead_address_ends_the_run_with_one_sentence(
+    pytester: pytest.Pytester, run: Any, more: list[str]
+) -> None:
+    pytester.makepyfile("def test_one(kafka): pass\ndef test_two(kafka): pass")
+    result = run("--kafka-bootstrap", NO_BROKER, *more)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: no broker answers at {NO_BROKER}: *Connection refused*"])
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
+
+def test_settings_that_no_broker_has_end_the_run_before_its_first_test(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile("def test_one(kafka): pass\ndef test_two(): pass")
+    result = run("--kafka-config", "num.partition=3")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *num.partition*"])
+    run("--kafka-config", "num.partition=3", "-k", "two").assert_outcomes(passed=1, deselected=1)
+
+
+def test_pytest_uses_the_cluster_that_up_started(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import os
+
+        def test_orders(kafka):
+            assert kafka.bootstrap_servers == os.environ["EMBEDKAFKA_BOOTSTRAP"]
+            kafka.topic("orders").send("x")
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    result = pytester.run(sys.executable, "-m", "embedkafka.cli", "up", "--", *command)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["kafka: 127.0.0.1:* ($EMBEDKAFKA_BOOTSTRAP)"])
+
+
+def test_the_header_names_an_embedded_cluster_too(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile("def test_any(): pass")
+    run("--kafka-brokers", "1").stdout.fnmatch_lines(["kafka: 1 broker in this process"])

@@ -180,6 +180,37 @@ def test_the_report_of_a_failure_describes_the_cluster(pytester: pytest.Pytester
     assert result.stdout.str().count("- Kafka cluster -") == 1
 
 
+def test_the_report_is_about_the_test_and_its_frames(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def lasting(kafka):
+            return kafka.topic("lasting")
+
+        def test_before(kafka, lasting):
+            lasting.send("of another test")
+
+        def test_wrong(kafka, kafka_cluster):
+            other = kafka_cluster(brokers=1)
+            alone = other.topic("alone")
+            other.broker(1).kill()
+            kafka.topic("mine").wait_for(1, timeout_s=0.1)
+        """
+    )
+    result = run("--color=yes")
+    result.assert_outcomes(passed=1, failed=1)
+    shown = result.stdout.str()
+    assert "of another test" not in shown
+    assert "lasting (1)" in shown
+    assert "- Kafka cluster kafka -" in shown
+    assert "- Kafka cluster kafka_cluster(brokers=1) -" in shown
+    assert "\x1b[31m\x1b[1m! no leader: alone-0" in shown
+    assert "waited 0.1 s for 1 records of mine and saw none" in shown
+    assert "embedkafka/cluster/" not in shown, "frames of the library"
+
+
 def test_the_report_tells_of_groups_transactions_records_and_requests(
     pytester: pytest.Pytester, run: Any
 ) -> None:
@@ -215,7 +246,7 @@ def test_the_report_tells_of_groups_transactions_records_and_requests(
             r"  readers  Stable",
             r"    orders-0 committed 1, lag 5",
             r"open transactions:",
-            r"  t1  Ongoing  producer \d+ epoch 0  orders-0",
+            r"  t1  Ongoing for \d+\.\d s  producer \d+ epoch 0  orders-0",
             r"last records:",
             r"  orders-0 at 4: key 'k', value 'order 4'",
             r"  orders-0 at 5: key none, value 'undecided'",

@@ -15,9 +15,9 @@ from typing import Any
 from embedkafka.controller.request_batch import ControlResponse
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.log.manager import LogManager
-from embedkafka.log.record_ages import RecordAges
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     LeaderAndIsrRequest,
@@ -27,10 +27,10 @@ from embedkafka.protocol.messages.brokers import (
 from embedkafka.records.batch import read_batches
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import bytes_of
-from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
+from embedkafka.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.partition import ACKS_ALL, LATEST_TIMESTAMP, Partition
+from embedkafka.replica.partition.partition import ACKS_ALL, LATEST_TIMESTAMP, Partition
 from embedkafka.replica.ports import LeaderChange, ReplicaPorts
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition

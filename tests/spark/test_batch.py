@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from embedkafka import ConfigError, EmbeddedKafka
-from embedkafka.cluster.topic import Topic
+from embedkafka.cluster.clients.topic import Topic
 from embedkafka.spark.frames import topic_to_df, write_df
 
 

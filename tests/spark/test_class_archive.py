@@ -18,18 +18,52 @@ logged = {"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={sys.argv[1]}
 with local_session(config=logged) as spark:
     assert spark.range(3).count() == 3
 """
+STREAM = """
+import sys
+from embedkafka import EmbeddedKafka
+from embedkafka.spark.session import local_session
+
+logged = {"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={sys.argv[1]}"}
+with local_session(config=logged) as spark, EmbeddedKafka(brokers=1) as kafka:
+    source = kafka.topic("orders").stream(spark)
+    query = source.writeStream.format("memory").queryName("orders").start()
+    query.processAllAvailable()
+    query.stop()
+"""
 FROM_ARCHIVE = "org.apache.spark.SparkContext source: shared objects file (top)"
 FROM_JAR = "org.apache.spark.SparkContext source: file:"
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(800)  # three JVMs, one of which writes an archive
-def test_the_second_session_starts_from_the_first_ones_classes(tmp_path: Path) -> None:
+FROM_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaMicroBatchStream source: shared objects"
+COMMAND = "import sys; from embedkafka.cli import main; sys.exit(main(sys.argv[1:]))"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(800)]  # each writes an archive
+
+
+@pytest.fixture(autouse=True)
+def java_with_classes() -> None:
     java = find_java(os.environ)
     release = read_release(java) if java else None
     if release is None or not release.has_class_archive:
         pytest.skip("this Java has no archive of its own classes")
 
+
+def test_the_command_archives_what_a_session_then_starts_from(tmp_path: Path) -> None:
+    done = run(tmp_path, COMMAND, "spark-jars", "--archive", CI="true")
+    assert "archiving Spark's classes" in done.stderr
+    assert len(done.stdout.split()) == len(require_connector().jars)
+    (archive,) = (tmp_path / "cache" / "spark-archives").glob("*.jsa")
+    written = archive.stat().st_size
+
+    output, loaded = run_session(tmp_path, STREAM, CI="true")
+
+    assert "archiv" not in output
+    assert FROM_ARCHIVE in loaded
+    assert FROM_CONNECTOR in loaded
+    assert archive.stat().st_size == written
+
+
+def test_the_second_session_starts_from_the_first_ones_classes(tmp_path: Path) -> None:
     output, loaded = run_session(tmp_path)
     assert "archiving Spark's classes" in output
     assert FROM_ARCHIVE not in loaded
@@ -46,13 +80,20 @@ def test_the_second_session_starts_from_the_first_ones_classes(tmp_path: Path) -
     assert FROM_JAR in loaded
 
 
-def run_session(tmp_path: Path, **environ: str) -> tuple[str, str]:
+def run_session(tmp_path: Path, script: str = SESSION, **environ: str) -> tuple[str, str]:
     """What a session prints, and which classes its JVM loads from where."""
     classes = tmp_path / "classes.log"
+    return run(tmp_path, script, str(classes), **environ).stderr, classes.read_text()
+
+
+def run(
+    tmp_path: Path, script: str, *arguments: str, **environ: str
+) -> "subprocess.CompletedProcess[str]":
+    """Runs a script with the connector of this machine and a cache of its own."""
     jars = os.pathsep.join(str(jar) for jar in require_connector().jars)
     kept = {name: value for name, value in os.environ.items() if name != "CI"}
     done = subprocess.run(
-        [sys.executable, "-c", SESSION, classes],
+        [sys.executable, "-c", script, *arguments],
         env={
             **kept,
             "EMBEDKAFKA_CACHE": str(tmp_path / "cache"),
@@ -62,8 +103,8 @@ def run_session(tmp_path: Path, **environ: str) -> tuple[str, str]:
         },
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=350,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stderr, classes.read_text()
+    return done

@@ -1,6 +1,7 @@
-"""Each example is a project that stands alone: it runs from a copy of its folder.
+"""Each example is a project that stands alone: `pip install` and `pytest`, in a copy of its folder.
 
-`make spark` runs all their tests, on one Spark session. Here the first test of each is enough.
+`make spark` runs their tests on one Spark session, except those of `cdc`, whose session has Avro.
+Here the first test of each other is enough, until the night.
 """
 
 import os
@@ -8,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ import pytest
 from tests.tidy.sources import ROOT, settings
 
 PROJECTS = [path.parent for path in sorted(ROOT.glob("examples/*/pyproject.toml"))]
+AVRO = ROOT / "examples/cdc"
+OTHERS = [project for project in PROJECTS if project != AVRO]
 CONTAINERS = ROOT / "tests/doubles/containers"
 """Has a package `testcontainers`."""
 
@@ -47,7 +52,7 @@ def test_the_readme_of_an_example_fits_a_screen(project: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+@pytest.mark.parametrize("project", OTHERS, ids=lambda project: project.name)
 def test_an_example_runs_from_a_copy_of_its_folder(project: Path, tmp_path: Path) -> None:
     copy = copy_of(project, tmp_path)
     listed = run_pytest(copy, "--collect-only", "-q")
@@ -58,6 +63,28 @@ def test_an_example_runs_from_a_copy_of_its_folder(project: Path, tmp_path: Path
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "project",
+    [AVRO, *(pytest.param(project, marks=pytest.mark.slow) for project in OTHERS)],
+    ids=lambda project: project.name,
+)
+def test_an_example_is_installed_and_tested_alone(project: Path, tmp_path: Path) -> None:
+    copy = copy_of(project, tmp_path)
+    python = new_environment(tmp_path / "venv")
+    install = ["install", "-q", "--no-index", "--no-build-isolation", "--no-warn-script-location"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, *install, ".[test]"], cwd=copy, check=True
+    )
+
+    done = run_pytest(copy, "-q", python=python)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(
@@ -79,16 +106,28 @@ def copy_of(project: Path, folder: Path) -> Path:
     return Path(shutil.copytree(project, folder / project.name, ignore=ignored))
 
 
+def new_environment(folder: Path) -> Path:
+    """An environment whose packages are those of this one: what pip is asked for is there."""
+    venv.create(folder, with_pip=False)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "shared.pth").write_text(f"import site; site.addsitedir({site_packages()!r})\n")
+    return folder / "bin" / "python"
+
+
+def site_packages() -> str:
+    return sysconfig.get_paths()["purelib"]
+
+
 def run_pytest(
-    folder: Path, *arguments: str, **environment: str
+    folder: Path, *arguments: str, python: Path = Path(sys.executable), **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     """Runs pytest in the folder, with the packages of this environment and its own settings."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        [python, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=580,
     )

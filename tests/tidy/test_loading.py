@@ -13,9 +13,13 @@ LATER = {
     "confluent_kafka": "for topic handles, on first use",
     "kazoo": "for a real ZooKeeper",
     "pyspark": "",
-    "embedkafka.cluster.report": "for tests that failed",
+    "embedkafka.cluster.reports.report": "for tests that failed",
     "embedkafka.protocol.messages.configs": "only for requests that need it",
     "embedkafka.protocol.messages.security": "only for requests that need it",
+    "embedkafka.cluster.access.security": "for secured clusters",
+    "embedkafka.security.acl.authorizer": "for brokers with an authorizer",
+    "embedkafka.security.authentication": "for listeners that ask clients to log in",
+    "embedkafka.security.tls": "for listeners that speak TLS",
     "embedkafka.server.handlers.groups": "handlers are loaded when they are called",
 }
 

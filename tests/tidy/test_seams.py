@@ -29,7 +29,7 @@ SEAMS: dict[str, set[str]] = {
     "mmap": FILES,
     "socket": SOCKETS,
     "socketserver": set(),
-    "ssl": SOCKETS,
+    "ssl": {"security/tls.py", "security/tls_stream.py"},
     "select": set(),
     "selectors": {"net/processor.py"},
     "subprocess": set(),
@@ -42,6 +42,7 @@ SEAMS: dict[str, set[str]] = {
     "eval": set(),
     "exec": {"runtime/source.py"},
     "importlib.import_module": {
+        "server/authorization/guarded.py",
         "__init__.py",
         "protocol/messages/registry.py",
         "server/api_table.py",
@@ -74,7 +75,7 @@ PATH_METHODS = {
 
 WITH_PATHS = {"cluster/embedded.py"}  # creates the user's scratch directories
 
-USERS_SIDE = ("cli.py", "explore/", "spark/")
+USERS_SIDE = ("cli.py", "explore/", "page/", "spark/", "terminal/")
 """The shell around the library, which has no cluster to provide a clock or files."""
 
 

@@ -19,7 +19,10 @@ import yaml
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RECIPES = sorted((ROOT / "ci" / "github-actions").glob("*.yml"))
-ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
+ACTIONS = [
+    *sorted((ROOT / ".github" / "actions").glob("*/action.yml")),
+    ROOT / "ci" / "setup-embedkafka" / "action.yml",
+]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 MAJOR_VERSION = re.compile(r"[\w-]+/[\w./-]+@(v\d+|release/v\d+)")
 
@@ -147,3 +150,51 @@ def test_commands_of_the_commit_hooks_exist() -> None:
             assert arguments[0] in TARGETS, hook["id"]
         else:
             assert shutil.which(ROOT / program), hook["id"]
+
+
+def recipe_commands() -> Iterator[str]:
+    """The shell lines of the recipes for people's CI."""
+    for path in [*RECIPES, ACTIONS[-1]]:
+        yield from (step["run"] for step in steps_in(loaded(path)) if "run" in step)
+    job = loaded(ROOT / "ci" / "gitlab" / "embedkafka.gitlab-ci.yml")["kafka-tests"]
+    yield from [*job["before_script"], *job["script"]]
+    jenkins = (ROOT / "ci" / "jenkins" / "Jenkinsfile").read_text()
+    yield from re.findall(r"\bsh '(.*)'", jenkins)
+
+
+def test_commands_in_recipes_are_shell_and_name_subcommands_and_options_that_exist() -> None:
+    commands = list(recipe_commands())
+    assert len(commands) > 10
+    shown = (ROOT / "docs" / "reference" / "command.md").read_text()
+    options = (ROOT / "docs" / "reference" / "pytest.md").read_text()
+    for command in commands:
+        plain = re.sub(r"\$\{\{.*?\}\}", "x", command)
+        subprocess.run(["bash", "-n", "-c", plain], check=True)
+        for subcommand in re.findall(r"\bembedkafka ([a-z-]+)", plain):
+            assert f"## embedkafka {subcommand}\n" in shown, command
+        for option in re.findall(r"--kafka-[a-z]+", plain):
+            assert f"`{option}" in options, command
+
+
+def test_gitlabs_recipe_has_the_form_of_gitlab() -> None:
+    checked = subprocess.run(
+        [
+            *(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.gitlab-ci"),
+            str(ROOT / "ci" / "gitlab" / "embedkafka.gitlab-ci.yml"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_braces_of_the_jenkinsfile_match() -> None:
+    text = re.sub(
+        r"//.*|'[^']*'|\"[^\"]*\"", "", (ROOT / "ci" / "jenkins" / "Jenkinsfile").read_text()
+    )
+    depth = 0
+    for brace in re.findall("[{}]", text):
+        depth += 1 if brace == "{" else -1
+        assert depth >= 0
+    assert depth == 0

@@ -13,7 +13,10 @@ import embedkafka
 
 CLASSES = [getattr(embedkafka, name) for name in embedkafka.__all__]
 #: Types in annotations whose modules are not imported for that.
-ELSEWHERE = dict.fromkeys(("DataFrame", "SparkSession", "StructType", "datetime"), object)
+ELSEWHERE = {
+    **{name: getattr(embedkafka, name) for name in embedkafka.__all__},
+    **dict.fromkeys(("DataFrame", "From", "SparkSession", "StructType", "datetime"), object),
+}
 #: Classes that tests instantiate themselves; all others come from a method.
 MADE_BY_USERS = {embedkafka.EmbeddedKafka, embedkafka.ClusterConfig, embedkafka.TopicSpec}
 
@@ -44,7 +47,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_type_that_a_public_class_mentions_is_public(cls: type) -> None:
-    hints = [get_type_hints(cls)]
+    hints = [get_type_hints(cls, localns=ELSEWHERE)]
     hints += [get_type_hints(function, localns=ELSEWHERE) for _, function in public_functions(cls)]
     mentioned = {type_ for hint in hints for value in hint.values() for type_ in types_in(value)}
     assert {type_ for type_ in mentioned if is_ours(type_)} <= set(CLASSES)

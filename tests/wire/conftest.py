@@ -16,6 +16,7 @@ from embedkafka import EmbeddedKafka
 from embedkafka.net.transport import TcpTransport, read_and_send
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.oracle import VERSIONS, ApacheKafka
+from tests.wire import sasl_cluster as sasl_clusters
 from tests.wire.clients import Cluster, await_coordinators, create_topic, eventually
 from tests.wire.kafka_3_9 import find_difference
 from tests.wire.raw_client import RawClient
@@ -34,7 +35,7 @@ SHARED_CONFIG: Final[Mapping[str, object]] = {
 }
 ONE_BROKER: Final[Mapping[str, object]] = {"auto.create.topics.enable": True}
 THREE_BROKERS: Final[Mapping[str, object]] = {"auto.create.topics.enable": False}
-CLUSTER_FIXTURES: Final = ("cluster", "three_brokers")
+CLUSTER_FIXTURES: Final = ("cluster", "sasl_cluster", "three_brokers")
 RUNNING_ORACLES: Final = pytest.StashKey[list[ApacheKafka]]()
 
 
@@ -104,6 +105,14 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 def three_brokers(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Brokers 1, 2 and 3, which do not create topics on demand."""
     yield from _running(request, brokers=3, config=THREE_BROKERS)
+
+
+@pytest.fixture(scope="session")
+def sasl_cluster(request: pytest.FixtureRequest) -> Iterator[sasl_clusters.SaslCluster]:
+    """One broker whose clients must log in."""
+    version = request.config.getoption("--oracle-version")
+    with sasl_clusters.running(request.param, {**SHARED_CONFIG, **ONE_BROKER}, version) as started:
+        yield started
 
 
 @pytest.fixture

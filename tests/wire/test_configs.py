@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import (
     AlterConfigsRequest,
@@ -12,6 +13,7 @@ from embedkafka.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
+from embedkafka.protocol.messages.core import ApiVersionsRequest
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import Answer, batch, each_version, produce
 from tests.wire.raw_client import RawClient
@@ -403,3 +405,141 @@ def test_what_has_settings_is_listed_by_type(raw: RawClient, topic: str, unique:
 def test_the_first_version_lists_client_metrics_only(raw: RawClient, topic: str) -> None:
     assert listed(raw, version=0) == (0, set())
     assert listed(raw, TOPIC, 3) == (ErrorCode.UNSUPPORTED_VERSION, set())
+
+
+#: Some keys of every part of Apache Kafka 4, with default and type.
+BROKER_CONFIGS: Final = {
+    "controller.quorum.election.timeout.ms": ("1000", INT),
+    "controller.quorum.fetch.max.bytes": ("1048576", INT),
+    "cordoned.log.dirs": ("", LIST),
+    "delegation.token.max.lifetime.ms": ("604800000", LONG),
+    "group.share.partition.max.record.locks": ("2000", INT),
+    "group.streams.max.standby.replicas": ("2", INT),
+    "log.local.retention.ms": ("-2", LONG),
+    "metadata.log.segment.bytes": ("1073741824", INT),
+    "quota.window.num": ("11", INT),
+    "remote.log.manager.copy.max.bytes.per.second": ("9223372036854775807", LONG),
+    "remote.log.metadata.manager.impl.prefix": ("rlmm.config.", STRING),
+    "remote.log.storage.system.enable": ("false", BOOLEAN),
+    "sasl.jaas.config": (None, PASSWORD),
+    "sasl.kerberos.ticket.renew.jitter": ("0.05", DOUBLE),
+    "sasl.login.class": (None, CLASS),
+    "sasl.login.refresh.buffer.seconds": ("300", SHORT),
+    "sasl.oauthbearer.jwt.validator.class": (
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+        CLASS,
+    ),
+    "share.coordinator.state.topic.segment.bytes": ("104857600", INT),
+    "ssl.enabled.protocols": ("TLSv1.2,TLSv1.3", LIST),
+    "ssl.keystore.password": (None, PASSWORD),
+    "telemetry.max.bytes": ("1048576", INT),
+    "transaction.two.phase.commit.enable": ("false", BOOLEAN),
+}
+
+
+def test_a_broker_describes_all_keys_of_kafka_with_type_and_default(raw: RawClient) -> None:
+    configs = describe(raw, BROKER, "1")
+    assert len(configs) >= 320
+    found = {name: (configs[name].value, configs[name].config_type) for name in BROKER_CONFIGS}
+    assert found == BROKER_CONFIGS
+    assert all(configs[name].config_source == DEFAULT for name in BROKER_CONFIGS)
+    assert configs["ssl.keystore.password"].is_sensitive
+
+
+def level(raw: RawClient, logger: str) -> str | None:
+    return describe(raw, BROKER_LOGGER, "1")[logger].value
+
+
+def test_a_logger_s_level_is_described_and_changed(raw: RawClient) -> None:
+    before = level(raw, "root")
+    entry = describe(raw, BROKER_LOGGER, "1", keys=["root"], documentation=True)["root"]
+    assert (entry.config_source, entry.config_type, entry.read_only) == (6, 0, False)
+    try:
+        assert alter(raw, BROKER_LOGGER, "1", ("root", SET, "WARN")).error_code == 0
+        assert level(raw, "root") == "WARN"
+        trial = alter(raw, BROKER_LOGGER, "1", ("root", SET, "FATAL"), validate_only=True)
+        assert (trial.error_code, level(raw, "root")) == (ErrorCode.NONE, "WARN")
+    finally:
+        alter(raw, BROKER_LOGGER, "1", ("root", SET, before))
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        pytest.param(("no.such", SET, "INFO"), ErrorCode.INVALID_CONFIG, id="no-logger"),
+        pytest.param(("root", SET, "LOUD"), ErrorCode.INVALID_CONFIG, id="no-level"),
+        pytest.param(("root", DELETE, None), ErrorCode.INVALID_REQUEST, id="root-needs-one"),
+        pytest.param(("root", APPEND, "INFO"), ErrorCode.INVALID_REQUEST, id="no-list"),
+        pytest.param(("root", SET, None), ErrorCode.INVALID_REQUEST, id="null"),
+    ],
+)
+def test_a_logger_that_does_not_fit_is_refused(
+    raw: RawClient, change: tuple[str, int, str | None], error: ErrorCode
+) -> None:
+    assert alter(raw, BROKER_LOGGER, "1", change).error_code == error
+
+
+@pytest.mark.parametrize("name", ["", "2", "x"])
+def test_a_broker_knows_its_own_loggers_only(raw: RawClient, name: str) -> None:
+    described = describe_all(raw, BROKER_LOGGER, name)
+    altered = alter(raw, BROKER_LOGGER, name, ("root", SET, "INFO"))
+    assert described.error_code == altered.error_code == ErrorCode.INVALID_REQUEST
+    assert replace(raw, BROKER_LOGGER, "1", root="INFO").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_client_metrics_are_subscribed_listed_and_forgotten(raw: RawClient, unique: Unique) -> None:
+    name = unique("subscription")
+    defaults = {"interval.ms": "300000", "match": "", "metrics": ""}
+    wanted = {"interval.ms": "1000", "match": "client_id=a.*", "metrics": "org.apache.kafka."}
+    untouched = describe(raw, CLIENT_METRICS, name)
+    assert {key: entry.value for key, entry in untouched.items()} == defaults
+    assert {entry.config_source for entry in untouched.values()} == {DEFAULT}
+
+    changes = [(key, SET, value) for key, value in wanted.items()]
+    assert alter(raw, CLIENT_METRICS, name, *changes).error_code == ErrorCode.NONE
+    await_value(raw, CLIENT_METRICS, name, "interval.ms", "1000")
+    entries = describe(raw, CLIENT_METRICS, name, synonyms=True)
+    assert {key: entry.value for key, entry in entries.items()} == wanted
+    assert {entry.config_source for entry in entries.values()} == {7}
+    assert [entry.config_type for entry in entries.values()] == [INT, LIST, LIST]
+    assert (CLIENT_METRICS, name) in listed(raw, CLIENT_METRICS)[1]
+
+    alter(raw, CLIENT_METRICS, name, *((key, DELETE, None) for key in wanted))
+    await_value(raw, CLIENT_METRICS, name, "interval.ms", "300000")
+    assert (CLIENT_METRICS, name) not in listed(raw, CLIENT_METRICS)[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("interval.ms", SET, "99"), ErrorCode.INVALID_REQUEST),
+        (("interval.ms", SET, "3600001"), ErrorCode.INVALID_REQUEST),
+        (("interval.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
+        (("match", SET, "colour=red"), ErrorCode.INVALID_CONFIG),
+        (("match", SET, "client_id=["), ErrorCode.INVALID_CONFIG),
+        (("metrics", APPEND, "x"), ErrorCode.INVALID_CONFIG),
+        (("colour", SET, "red"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_client_metrics_that_do_not_fit_are_refused(
+    raw: RawClient, unique: Unique, change: tuple[str, int, str | None], error: ErrorCode
+) -> None:
+    name = unique("subscription")
+    assert alter(raw, CLIENT_METRICS, name, change).error_code == error
+    assert (CLIENT_METRICS, name) not in listed(raw, CLIENT_METRICS)[1]
+
+
+def test_a_subscription_needs_a_name(raw: RawClient) -> None:
+    described = describe_all(raw, CLIENT_METRICS, "")
+    altered = alter(raw, CLIENT_METRICS, "", ("metrics", SET, "x"))
+    assert described.error_code == altered.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_metrics_of_clients_are_not_wanted_without_a_plugin(raw: RawClient) -> None:
+    offered = {
+        api.api_key
+        for api in raw.call(
+            ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+        ).api_keys
+    }
+    assert not offered & {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}

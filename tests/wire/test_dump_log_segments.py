@@ -12,12 +12,12 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from embedkafka.log.cleaner import Cleaner, CleanerConfig
+from embedkafka.log.cleaning.cleaner import Cleaner, CleanerConfig
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
 from embedkafka.log.manager import LogManager
-from embedkafka.log.record_ages import RecordAges
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression

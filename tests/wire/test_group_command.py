@@ -1,13 +1,11 @@
 """Kafka's own ConsumerGroupCommand shows groups of both protocols as they are."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer
 
-from tests.java_tools.jvm import QUICK_START, java
-from tests.java_tools.oracle import kafka_classpath, kafka_version
+from tests.java_tools.command_line import run_tool
 from tests.wire.clients import Cluster, create_topic, open_consumer, poll, produce_values
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
@@ -44,19 +42,8 @@ class Groups:
     def run(self, *arguments: str) -> str:
         """Runs the command, on both groups unless it names some, and returns its output."""
         groups = [] if {"--group", "--list"} & set(arguments) else self._both
-        done = subprocess.run(
-            [
-                *(java(), *QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
-                *("-cp", kafka_classpath(kafka_version()), COMMAND),
-                *("--bootstrap-server", self.cluster.bootstrap_servers, *arguments, *groups),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        servers = ("--bootstrap-server", self.cluster.bootstrap_servers)
+        return run_tool(COMMAND, *servers, *arguments, *groups)
 
     def offsets(self) -> dict[tuple[str, str], Row]:
         """Rows by group and partition."""

@@ -480,6 +480,34 @@ def test_stock_consumers_of_both_protocols_share_a_topic(
                 one.close()
 
 
+def polled(consumer: Consumer) -> Consumer:
+    consumer.poll(0.02)
+    return consumer
+
+
+def test_an_old_consumer_is_described_as_soon_as_it_has_partitions(
+    cluster: Cluster, raw: RawClient, topic: str, group: str
+) -> None:
+    new = open_consumer(cluster, group_id=group, group_protocol="consumer")
+    old = open_consumer(
+        cluster,
+        group_id=group,
+        group_protocol="classic",
+        partition_assignment_strategy="cooperative-sticky",
+        heartbeat_interval_ms=100,
+    )
+    try:
+        new.subscribe([topic])
+        eventually(lambda: polled(new).assignment(), "the new consumer has partitions")
+        old.subscribe([topic])
+        eventually(lambda: polled(new) and polled(old).assignment(), "the old one has some, too")
+        described = describe(raw, group)
+        assert sorted(member.member_type for member in described.members) == [0, 1]
+    finally:
+        old.close()
+        new.close()
+
+
 def test_two_groups_of_one_name_never_meet(raw: RawClient, new: NewMember, old: OldMember) -> None:
     """An empty group has no type: the next member to join decides."""
     assert new.join().error_code == ErrorCode.NONE

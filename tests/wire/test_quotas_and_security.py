@@ -87,6 +87,11 @@ def test_a_scram_credential_is_set_told_and_deleted(raw: RawClient, unique: Uniq
     assert raw.call(request).results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
 
 
+def test_a_description_of_credentials_has_an_empty_message(raw: RawClient) -> None:
+    answer = raw.call(DescribeUserScramCredentialsRequest(users=None))
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, "")
+
+
 def test_too_few_scram_iterations_are_refused(raw: RawClient, unique: Unique) -> None:
     weak = AlterUserScramCredentialsRequest.Upsertion(
         name=unique("user"),

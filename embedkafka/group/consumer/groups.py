@@ -159,8 +159,9 @@ class ConsumerGroups:
             return group
         is_classic = self._migration.has_classic_group(group_id)
         if not heartbeat.is_joining:
-            what = "is not a consumer group." if is_classic else "not found."
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}")
+            missing = f"Consumer group {group_id} not found."
+            other = f"Group {group_id} is not a consumer group."
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, other if is_classic else missing)
         if is_classic:
             records.append(group_record(group_id, None))
         return ConsumerGroup(group_id)

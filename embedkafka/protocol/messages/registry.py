@@ -80,6 +80,13 @@ FAMILIES: Final[Mapping[str, tuple[ApiKey, ...]]] = {
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
     ),
+    "quorum": (
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UPDATE_RAFT_VOTER,
+    ),
     "brokers": (
         ApiKey.LEADER_AND_ISR,
         ApiKey.STOP_REPLICA,

@@ -9,10 +9,18 @@ from typing import Final
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import ConfigKey, ConfigValue
-from embedkafka.server.config.inert import find_inert, holds_anyway
+from embedkafka.server.config.inert import find_inert
+from embedkafka.server.config.listener_keys import (
+    LISTENER_PREFIX,
+    find_listener_key,
+    require_listener_key,
+)
+from embedkafka.server.config.listeners import plan_listeners
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 
 _MIN_DEDUPE_BYTES: Final = 1024 * 1024
+_LOWEST_SPANS: Final = {"log.roll.ms": 1, "log.roll.jitter.ms": 0}
+_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 
 
 def require_broker_key(name: str) -> ConfigKey:
@@ -29,7 +37,12 @@ def require_broker_key(name: str) -> ConfigKey:
 
 def is_known_setting(name: str) -> bool:
     """Whether a broker takes a setting called `name`, with or without an effect."""
-    return name in BROKER_KEYS or find_inert(name) is not None or name in TOPIC_KEYS
+    return (
+        name in BROKER_KEYS
+        or find_inert(name) is not None
+        or name in TOPIC_KEYS
+        or (name.startswith(LISTENER_PREFIX) and find_listener_key(name) is not None)
+    )
 
 
 def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
@@ -57,19 +70,19 @@ def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigVal
         inert = find_inert(name)
         if inert is not None and inert.refused and not holds_here(name, value):
             raise ConfigError(f"broker setting {name} is not supported: {inert.reason}")
-        if name in BROKER_KEYS or not is_known_setting(name):
+        if name.startswith(LISTENER_PREFIX):
+            parsed[name.lower()] = require_listener_key(name).parse(value)
+        elif name in BROKER_KEYS or not is_known_setting(name):
             parsed[name] = require_broker_key(name).parse(value)
+    plan_listeners(parsed, host="", control_host="")
     check_together(BrokerConfig(parsed))
     return parsed
 
 
 def holds_here(name: str, value: object) -> bool:
-    """Whether ignoring the setting gives `value` anyway: its default, or a fixed fact."""
+    """Whether ignoring the setting gives `value` anyway, because it is the default."""
     key = BROKER_KEYS.get(name)
-    if key is None:
-        return False
-    parsed = key.parse(value)
-    return parsed == key.default or holds_anyway(name, parsed)
+    return key is not None and key.parse(value) == key.default
 
 
 class BrokerConfig:
@@ -107,13 +120,26 @@ class BrokerConfig:
         assert isinstance(value, tuple), f"{name} is {value!r}"
         return value
 
+    def for_listener(self, listener: str) -> "BrokerConfig":
+        """The settings in force on one listener; those of a mechanism have its name in front."""
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        own = {
+            name.removeprefix(prefix): value
+            for name, value in self.given.items()
+            if name.startswith(prefix)
+        }
+        return self.with_values(own) if own else self
+
     def with_values(self, changed: Mapping[str, ConfigValue]) -> "BrokerConfig":
         return BrokerConfig({**self.given, **changed})
 
 
 def check_change(current: BrokerConfig, changed: Mapping[str, ConfigValue]) -> None:
     """Refuses changes that a running broker cannot make, in Kafka's words if it has any."""
-    check_together(current.with_values(changed))
+    try:
+        check_together(current.with_values(changed))
+    except ConfigError as error:
+        raise ConfigError(f"requirement failed: {error}") from None
     for name in ("num.io.threads", "num.network.threads", "log.cleaner.threads"):
         before, after = current.integer(name), changed.get(name)
         if isinstance(after, int) and after != before:
@@ -126,11 +152,17 @@ def _check_thread_count(name: str, before: int, after: int) -> None:
             f"{name} cannot change from {before} to {after} while the broker runs: with 0, network "
             "threads handle requests themselves"
         )
-    complaint = f"Dynamic thread count update validation failed for {name}={after}, value should "
     if after < before // 2:
-        raise ConfigError(f"{complaint}be at least half the current value {before}")
-    if after > before * 2:
-        raise ConfigError(f"{complaint}not be greater than double the current value {before}")
+        limit = f"be at least half the current value {before}"
+    elif after > before * 2:
+        limit = f"not be greater than double the current value {before}"
+    else:
+        return
+    raise ConfigError(
+        "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update "
+        f"validation failed for {name}={after}, value should {limit} for configuration Invalid "
+        "dynamic configuration"
+    )
 
 
 def check_together(config: BrokerConfig) -> None:
@@ -139,6 +171,16 @@ def check_together(config: BrokerConfig) -> None:
     if 0 < queued < config.integer("socket.request.max.bytes"):
         raise ConfigError(
             "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+        )
+    for name, low in _LOWEST_SPANS.items():
+        value = config[name]
+        if isinstance(value, int) and value < low:
+            raise ConfigError(f"{name} must be greater than or equal to {low}")
+    if config["log.retention.ms"] == 0:
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    if not config.integer("max.connections.per.ip") and not config.text(_IP_OVERRIDES):
+        raise ConfigError(
+            f"max.connections.per.ip can be set to zero only if {_IP_OVERRIDES} property is set."
         )
     threads = config.integer("log.cleaner.threads")
     buffer_bytes = config.integer("log.cleaner.dedupe.buffer.size")

@@ -15,13 +15,24 @@ from embedkafka.runtime.values import dataclass
 MAX_DOUBLE = 1.7976931348623157e308
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
-Validator = Callable[[ConfigValue], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BadItem:
+    """One item of a list that is refused, and the reason."""
+
+    item: str
+    reason: str
+
+
+Validator = Callable[[ConfigValue], str | BadItem | None]
 """Returns the reason to refuse a value, or None."""
 
 
 class ConfigType(IntEnum):
     """The type of a key, numbered as in DescribeConfigs answers."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -57,11 +68,14 @@ class ConfigKey:
     def parse(self, text: object) -> ConfigValue:
         """The typed value of `text`, which may also be a Python value."""
         value = self._typed(format_value(text) if not isinstance(text, str) else text)
-        reason = self.validator(value) if self.validator else None
-        if reason:
-            raise ConfigError(
-                f"Invalid value {format_value(value)} for configuration {self.name}: {reason}"
-            )
+        if isinstance(value, tuple) and "" in value and self.validator:
+            raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+        fault = self.validator(value) if self.validator else None
+        if isinstance(fault, BadItem):
+            raise self._invalid(fault.item, fault.reason)
+        if fault is not None:
+            shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else format_value(value)
+            raise self._invalid(shown, fault)
         return value
 
     def _typed(self, text: str) -> ConfigValue:
@@ -141,36 +155,56 @@ def at_least(low: int) -> Validator:
 
 def between(low: int, high: int, *, also: int | None = None) -> Validator:
     def check(value: ConfigValue) -> str | None:
-        if not isinstance(value, int | float) or value == also:
+        if not isinstance(value, int | float) or value == also or low <= value <= high:
             return None
+        if also is not None:
+            return f"Value must be between {low} and {high} or equal to {also}"
         if value < low:
             return f"Value must be at least {low}"
-        return f"Value must be no more than {high}" if value > high else None
+        return f"Value must be no more than {high}"
 
     return check
 
 
 def one_of(*allowed: str) -> Validator:
-    def check(value: ConfigValue) -> str | None:
-        values = value if isinstance(value, tuple) else (value,)
-        if all(item is None or item in allowed for item in values):
-            return None
-        return f"String must be one of: {', '.join(allowed)}"
+    reason = f"String must be one of: {', '.join(allowed)}"
+
+    def check(value: ConfigValue) -> str | BadItem | None:
+        if isinstance(value, tuple):
+            bad = [item for item in value if item not in allowed]
+            return BadItem(bad[0], reason) if bad else None
+        return None if value is None or value in allowed else reason
 
     return check
 
 
-def throttled_replicas(value: ConfigValue) -> str | None:
+def not_empty(value: ConfigValue) -> str | None:
+    return "String must be non-empty" if value == "" else None
+
+
+def distinct(value: ConfigValue) -> str | None:
+    """Accepts a list, or none, of different items that are not empty."""
+    items = value if isinstance(value, tuple) else ()
+    if len(set(items)) < len(items):
+        return "values must not be duplicated."
+    return None if all(items) else "values must not be empty."
+
+
+def throttled_replicas(name: str) -> Validator:
     """Accepts `*`, or `partition:broker` pairs."""
-    if not isinstance(value, tuple) or value in ((), ("*",)):
-        return None
-    pairs = (item.partition(":") for item in value)
-    if all(left.isdigit() and right.isdigit() for left, _, right in pairs):
-        return None
-    return (
-        "must be the literal '*' or a list of replicas in the following format: "
-        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-    )
+
+    def check(value: ConfigValue) -> str | None:
+        if not isinstance(value, tuple) or value in ((), ("*",)):
+            return None
+        pairs = (item.partition(":") for item in value)
+        if all(left.isdigit() and right.isdigit() for left, _, right in pairs):
+            return None
+        return (
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+
+    return check
 
 
 def boolean_key(name: str, default: bool, update: Update = READ_ONLY) -> ConfigKey:
@@ -193,7 +227,7 @@ def password_key(name: str, update: Update = READ_ONLY) -> ConfigKey:
 
 def list_key(
     name: str,
-    default: tuple[str, ...],
+    default: tuple[str, ...] | None,
     validator: Validator | None = None,
     update: Update = READ_ONLY,
 ) -> ConfigKey:

@@ -7,6 +7,7 @@ the sentence is the reason (`inert`).
 from collections.abc import Mapping
 from typing import Final
 
+from embedkafka.server.config.client_metrics import CLIENT_METRICS_DOCS
 from embedkafka.server.config.group import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from embedkafka.server.config.inert import INERT_TOPIC, find_inert
 from embedkafka.server.config.topic_keys import SYNONYMS
@@ -23,6 +24,7 @@ TOPIC_DOCS: Final[Mapping[str, str]] = {
     "flush.ms": "Forces the log to disk after this time.",
     "follower.replication.throttled.replicas": "Replicas throttled as followers; '*' for all.",
     "index.interval.bytes": "Bytes of log between two entries of the offset index.",
+    "internal.segment.bytes": "Starts a new segment at this size, however small; for tests.",
     "leader.replication.throttled.replicas": "Replicas throttled as leaders; '*' for all.",
     "max.compaction.lag.ms": "The longest time a record may stay uncompacted.",
     "max.message.bytes": "The largest batch the broker accepts, after compression.",
@@ -56,17 +58,27 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "add.partitions.to.txn.retry.backoff.ms": (
         "How often a waiting write checks whether that transaction has completed."
     ),
+    "allow.everyone.if.no.acl.found": "Whether a resource without ACLs is open to everyone.",
+    "authorizer.class.name": "Kafka's AclAuthorizer or StandardAuthorizer: clients need ACLs.",
     "advertised.listeners": "The addresses that clients are given; by default those listened on.",
     "auto.create.topics.enable": "Whether asking for the metadata of a missing topic creates it.",
     "auto.leader.rebalance.enable": "Whether the controller restores preferred leaders by itself.",
     "broker.id": "The broker's id.",
     "broker.rack": "The broker's rack, for replica placement and for fetching from a near replica.",
+    "connection.failed.authentication.delay.ms": "The wait of a client that is refused.",
     "connections.max.idle.ms": "Closes a connection after this long without a request.",
+    "connections.max.reauth.ms": "How long a session lasts until clients log in again; 0: no end.",
+    "control.plane.listener.name": "The listener for the controller's requests.",
     "controlled.shutdown.enable": "Whether a stopping broker first hands its leaders over.",
     "controlled.shutdown.max.retries": "How often a stopping broker asks the controller for that.",
     "controlled.shutdown.retry.backoff.ms": "The wait between two such requests.",
     "controller.socket.timeout.ms": "The timeout of the controller's requests to brokers.",
     "default.replication.factor": "The replication factor of topics that do not ask for one.",
+    "delegation.token.expiry.check.interval.ms": "How often the controller removes expired tokens.",
+    "delegation.token.expiry.time.ms": "How long a delegation token is valid until it is renewed.",
+    "delegation.token.master.key": "The former name of delegation.token.secret.key.",
+    "delegation.token.max.lifetime.ms": "The longest life of a token, renewals included.",
+    "delegation.token.secret.key": "The secret of all brokers that makes tokens; without it, none.",
     "delete.records.purgatory.purge.interval.requests": (
         "Completed DeleteRecords requests per purge of the purgatory."
     ),
@@ -88,9 +100,11 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "group.max.session.timeout.ms": "The largest session timeout a classic member may ask for.",
     "group.max.size": "The most members a classic group may have.",
     "group.min.session.timeout.ms": "The smallest session timeout a classic member may ask for.",
+    "inter.broker.listener.name": "The listener that brokers use among themselves.",
     "leader.imbalance.check.interval.seconds": "How often the controller checks leader balance.",
     "leader.imbalance.per.broker.percentage": "The imbalance that makes it restore leaders.",
     "leader.replication.throttled.rate": "Bytes per second that throttled leaders may send.",
+    "listener.security.protocol.map": "What each listener speaks.",
     "listeners": "The addresses the broker listens on; they cannot change while it runs.",
     "log.cleaner.backoff.ms": "How long the cleaner sleeps when there is nothing to compact.",
     "log.cleaner.dedupe.buffer.size": "Memory for the keys that compaction remembers.",
@@ -129,6 +143,8 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "producer.purgatory.purge.interval.requests": "Completed produces per purge of the purgatory.",
     "queued.max.request.bytes": "Stops reading while queued requests exceed this; -1 for no limit.",
     "queued.max.requests": "Stops reading while this many requests are queued.",
+    "controller.quota.window.num": "The number of windows for the quota on topic changes.",
+    "controller.quota.window.size.seconds": "The length of one such window.",
     "quota.window.num": "The number of windows over which rates are measured.",
     "quota.window.size.seconds": "The length of one such window.",
     "replica.fetch.backoff.ms": "How long a follower waits after a failed fetch.",
@@ -143,8 +159,39 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "replication.quota.window.num": "The number of windows over which replication is throttled.",
     "replication.quota.window.size.seconds": "The length of one such window.",
     "request.timeout.ms": "How long transaction markers wait for the replicas.",
+    "sasl.enabled.mechanisms": "The SASL mechanisms that clients may use.",
+    "sasl.jaas.config": "The login module; usually set for one listener and mechanism.",
+    "sasl.kerberos.principal.to.local.rules": "How Kerberos principals become users.",
+    "sasl.mechanism.inter.broker.protocol": "The SASL mechanism that brokers use among themselves.",
+    "sasl.oauthbearer.clock.skew.seconds": "How much clocks may differ for signed tokens.",
+    "sasl.oauthbearer.expected.audience": "Audiences, one of which a signed token must have.",
+    "sasl.oauthbearer.expected.issuer": "The issuer that a signed token must have.",
+    "sasl.oauthbearer.jwks.endpoint.url": "The key set for signed tokens, a file:// URL.",
+    "sasl.oauthbearer.scope.claim.name": "The claim of a signed token that holds its scope.",
+    "sasl.oauthbearer.sub.claim.name": "The claim of a signed token that holds the user's name.",
+    "sasl.server.callback.handler.class": "Kafka's OAuthBearerValidatorCallbackHandler, or none.",
+    "security.inter.broker.protocol": "The listener that brokers use among themselves.",
+    "ssl.cipher.suites": "The cipher suites of TLS 1.2, by Java's names.",
+    "ssl.client.auth": "Whether clients must, may or need not show a certificate.",
+    "ssl.enabled.protocols": "The versions of TLS: TLSv1.2, TLSv1.3.",
+    "ssl.endpoint.identification.algorithm": (
+        "If empty, brokers do not check each other's names in certificates."
+    ),
+    "ssl.key.password": "The password of the private key in a PEM file.",
+    "ssl.keystore.certificate.chain": "The broker's certificates, as PEM.",
+    "ssl.keystore.key": "The broker's private key, as PEM.",
+    "ssl.keystore.location": "A file with the broker's key and certificates, PEM or PKCS12.",
+    "ssl.keystore.password": "The password of a PKCS12 file.",
+    "ssl.keystore.type": "PEM or PKCS12.",
+    "ssl.principal.mapping.rules": "How the subject of a certificate becomes a user's name.",
+    "ssl.truststore.certificates": "The trusted certificates, as PEM.",
+    "ssl.truststore.location": "A file with the trusted certificates, PEM or PKCS12.",
+    "ssl.truststore.password": "The password of a PKCS12 file.",
+    "ssl.truststore.type": "PEM or PKCS12.",
+    "sasl.server.max.receive.size": "The longest request of a client before it has logged in.",
     "socket.listen.backlog.size": "Connections that may wait to be accepted.",
     "socket.request.max.bytes": "The largest request; a larger one closes the connection.",
+    "super.users": "Principals that may do everything, as User:alice;User:bob.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         "How often the broker aborts transactions that have timed out."
     ),
@@ -168,11 +215,15 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
 }
 
 
-def documentation(name: str) -> str:
-    """A sentence about a topic, broker or group key."""
-    found = TOPIC_DOCS.get(name) or BROKER_DOCS.get(name) or GROUP_DOCS.get(name)
+def documentation(name: str) -> str | None:
+    """A sentence about a key of any resource; None for a name that Kafka does not know."""
+    found = (
+        TOPIC_DOCS.get(name)
+        or BROKER_DOCS.get(name)
+        or GROUP_DOCS.get(name)
+        or CLIENT_METRICS_DOCS.get(name)
+    )
     if found is not None:
         return found
     inert = INERT_TOPIC.get(name) or find_inert(name)
-    assert inert is not None, f"{name} is not documented"
-    return f"Has no effect: {inert.reason}."
+    return f"Has no effect: {inert.reason}." if inert is not None else None

@@ -1,10 +1,8 @@
 """Settings that change while the cluster runs: reads them from the store and notifies listeners.
 
 Owner: `_lock` (leaf) guards the cached values; the background thread applies changes.
-Invariants: a watch on `/config/changes` is set whenever there is a session. The broker reads every
-notification at least once; those made while the store was unreachable, when it returns. Old
-notifications are purged, all but the newest. A broker that was away sees a gap in their numbers
-and reads every setting again.
+Invariants: the broker reads every notification of a change (`zk.change_feed`), or every setting
+again if it missed one.
 Not here: the keys (`broker_keys`, `topic_keys`, `group`), and the requests (`handlers.configs`).
 """
 
@@ -17,18 +15,20 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.client_metrics import CLIENT_METRICS
 from embedkafka.server.config.definition import ConfigValue
 from embedkafka.server.config.group import parse_group_settings
+from embedkafka.server.config.listener_keys import LISTENER_PREFIX, find_listener_key
 from embedkafka.server.config.topic import effective_topic_config
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import DEFAULT_ENTITY, decode_config_change, desanitize
-from embedkafka.zk.store import ConnectionLoss, NoNode, SessionExpired, SessionState, WatchEvent
 
 _LOG = logging.getLogger(__name__)
 
 BROKERS, TOPICS, GROUPS = "brokers", "topics", "groups"
+OF_QUOTAS = ("users", "clients", "ips")
 
 
 class DynamicConfig:
@@ -45,9 +45,9 @@ class DynamicConfig:
         self._effective = static
         self._log_configs: dict[str, LogConfig] = {}
         self._groups: dict[str, dict[str, int]] = {}
-        self._last_change = -1
         self._topic_listener: Callable[[str, LogConfig], None] = lambda topic, config: None
         self._broker_listener: Callable[[BrokerConfig], None] = lambda config: None
+        self._quota_listener: Callable[[], None] = lambda: None
 
     def state_facts(self, facts: Mapping[str, ConfigValue]) -> None:
         """Adds static settings that only a running broker knows; before `start`."""
@@ -57,12 +57,18 @@ class DynamicConfig:
         self,
         on_topic: Callable[[str, LogConfig], None],
         on_broker: Callable[[BrokerConfig], None],
+        on_quotas: Callable[[], None] = lambda: None,
     ) -> None:
         """Reads the settings and follows their changes; listeners run on the background thread."""
         self._topic_listener, self._broker_listener = on_topic, on_broker
-        self._zk.store.on_session_change(self._on_session_change)
-        changes = self._zk.store.children(paths.CONFIG_CHANGES, self._on_change)
-        self._last_change = max(map(_number, changes), default=-1)
+        self._quota_listener = on_quotas
+        self._zk.follow_changes(
+            paths.CONFIG_CHANGES,
+            paths.CONFIG_CHANGE_PREFIX,
+            self._background,
+            on_change=self._read_change,
+            on_gap=self._reload_all,
+        )
         self._reload_broker()
         for group in self._zk.configured_entities(GROUPS):
             self._reload_group(group)
@@ -89,6 +95,13 @@ class DynamicConfig:
         """Groups that override a setting."""
         return sorted(group_id for group_id, own in list(self._groups.items()) if own)
 
+    def configured_client_metrics(self) -> list[str]:
+        """Subscriptions to clients' metrics that set anything."""
+        names = self._zk.configured_entities(CLIENT_METRICS)
+        return sorted(
+            desanitize(name) for name, own in self._zk.configs(CLIENT_METRICS, names).items() if own
+        )
+
     def topic_values(self, topic: str) -> dict[str, ConfigValue]:
         """The effective value of every topic key for `topic`."""
         return effective_topic_config(_parsed(TOPICS, self.overrides(TOPICS, topic)), self.broker)
@@ -108,40 +121,9 @@ class DynamicConfig:
         with self._lock:
             self._log_configs.pop(topic, None)
 
-    def _on_change(self, event: WatchEvent) -> None:
-        self._background.once("config-change", 0, self._read_changes)
-
-    def _on_session_change(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED:
-            self._background.once("config-change", 0, self._read_changes)
-
-    def _read_changes(self) -> None:
-        try:
-            names = sorted(self._zk.store.children(paths.CONFIG_CHANGES, self._on_change))
-            new = [name for name in names if _number(name) > self._last_change]
-            missed = bool(new) and _number(new[0]) > self._last_change + 1
-            for name in new:
-                missed |= not self._read_change(name)
-                self._last_change = _number(name)
-            if missed:
-                self._reload_all()
-            self._zk.purge_config_changes(names[:-1])
-        except (ConnectionLoss, SessionExpired) as error:
-            _LOG.info(
-                "broker %d reads changed settings when ZooKeeper is back: %r",
-                self.broker_id,
-                error,
-            )
-
-    def _read_change(self, name: str) -> bool:
-        """Applies one notification; False if it has been purged."""
-        try:
-            data, _ = self._zk.store.get(f"{paths.CONFIG_CHANGES}/{name}")
-        except NoNode:
-            return False
+    def _read_change(self, data: bytes) -> None:
         entity_type, _, entity = decode_config_change(data).partition("/")
         self._apply(entity_type, entity)
-        return True
 
     def _reload_all(self) -> None:
         """Reads every setting again, because the notification of some change was lost."""
@@ -150,6 +132,7 @@ class DynamicConfig:
             self._reload_group(group)
         for topic in list(self._log_configs):
             self._apply(TOPICS, topic)
+        self._quota_listener()
 
     def _apply(self, entity_type: str, name: str) -> None:
         if entity_type == TOPICS:
@@ -159,6 +142,8 @@ class DynamicConfig:
             self._reload_broker()
         elif entity_type == GROUPS:
             self._reload_group(name)
+        elif entity_type in OF_QUOTAS:
+            self._quota_listener()
 
     def _reload_group(self, entity: str) -> None:
         group_id, own = desanitize(entity), self.overrides(GROUPS, entity)
@@ -184,16 +169,14 @@ class DynamicConfig:
             self._topic_listener(topic, self.log_config(topic))
 
 
-def _number(notification: str) -> int:
-    return int(notification.removeprefix(paths.CONFIG_CHANGE_PREFIX))
-
-
 def _parsed(entity_type: str, overrides: Mapping[str, str]) -> dict[str, ConfigValue]:
     """Typed values; skips unknown keys, and logs values that do not parse."""
     keys = TOPIC_KEYS if entity_type == TOPICS else BROKER_KEYS
     parsed: dict[str, ConfigValue] = {}
     for name, text in overrides.items():
         key = keys.get(name)
+        if key is None and entity_type == BROKERS and name.startswith(LISTENER_PREFIX):
+            key = find_listener_key(name)
         try:
             if key is not None:
                 parsed[name] = key.parse(text)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.config.listeners import LISTENER_FACTS
+from embedkafka.server.config.listener_keys import LISTENER_PREFIX, find_listener_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +32,37 @@ class Inert:
 
 _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
     "security is not supported: connections are plaintext and anonymous": (
-        "connection.failed.authentication.delay.ms",
-        "connections.max.reauth.ms",
-        "delegation.token.",
         "password.encoder.",
-        "sasl.",
         "security.providers",
-        "ssl.",
         "zookeeper.ssl.",
     ),
-    "a broker has two listeners, PLAINTEXT for clients and CONTROLLER for its controller": (
-        "control.plane.listener.name",
-        "early.start.listeners",
-        "inter.broker.listener.name",
-        "listener.security.protocol.map",
+    "OpenSSL decides it, not Java": (
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
     ),
-    "no metrics are collected": (
+    "a new certificate may have another name": (
+        "ssl.allow.dn.changes",
+        "ssl.allow.san.changes",
+    ),
+    "brokers obtain no tokens and tickets from other servers": (
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.",
+        "sasl.login.",
+        "sasl.oauthbearer.assertion.",
+        "sasl.oauthbearer.client.",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.",
+        "sasl.oauthbearer.jwt.",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
+    ),
+    "no listener needs to start before the authorizer": ("early.start.listeners",),
+    "`kafka.metrics()` and `serve --metrics-port` show metrics; there are no reporters": (
         "auto.include.jmx.reporter",
         "kafka.metrics.",
         "metric.reporters",
@@ -91,7 +106,6 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "broker.id.generation.enable",
         "reserved.broker.max.id",
     ),
-    "quotas on topic changes are stored but not enforced": ("controller.quota.window.",),
     "moves between log directories are not throttled": (
         "alter.log.dirs.replication.quota.window.",
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -112,6 +126,7 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "log.dir.failure.timeout.ms",
         "metadata.",
         "process.roles",
+        "sasl.mechanism.controller.protocol",
         "server.max.startup.time.ms",
         "unstable.",
         "zookeeper.metadata.migration.enable",
@@ -133,16 +148,16 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
 _JAVA_CLASS: Final = "it names a Java class, which cannot run in Python"
 
 _REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
-    "there is no authorizer: every client may do everything": ("authorizer.class.name",),
     "the policy would not be applied: " + _JAVA_CLASS: (
         "alter.config.policy.class.name",
         "create.topic.policy.class.name",
     ),
-    "the callback would not be called: " + _JAVA_CLASS: ("client.quota.callback.class",),
-    "every client is User:ANONYMOUS: " + _JAVA_CLASS: ("principal.builder.class",),
-    "security is not supported: brokers speak PLAINTEXT to each other": (
-        "security.inter.broker.protocol",
+    "the callback would not be called: " + _JAVA_CLASS: (
+        "client.quota.callback.class",
+        "sasl.client.callback.handler.class",
     ),
+    "every client is User:ANONYMOUS: " + _JAVA_CLASS: ("principal.builder.class",),
+    "TLS is OpenSSL's: " + _JAVA_CLASS: ("ssl.engine.factory.class",),
     "znodes have no ACLs": ("zookeeper.set.acl",),
     "values are used literally: " + _JAVA_CLASS: ("config.providers",),
     "Kafka 4.0 removed it; use log.message.timestamp.before.max.ms and .after.max.ms": (
@@ -170,20 +185,14 @@ INERT_TOPIC: Final[Mapping[str, Inert]] = {
 """Topic settings. Kafka ignores these too unless tiered storage is on."""
 
 _PREFIXES: Final = tuple(name for name in INERT if name.endswith("."))
-_LISTENER_PREFIX: Final = "listener.name."
 
 
 def find_inert(name: str) -> Inert | None:
     """Why the broker setting `name` has no effect; None if it has one or is unknown."""
-    if name.startswith(_LISTENER_PREFIX):
-        # A setting for one listener; only security settings can be given this way.
-        return INERT["ssl."]
+    if name.startswith(LISTENER_PREFIX):
+        key = find_listener_key(name)
+        return None if key is None else find_inert(key.name)
     found = INERT.get(name)
     if found is None and name.startswith(_PREFIXES):
         return next(INERT[prefix] for prefix in _PREFIXES if name.startswith(prefix))
     return found
-
-
-def holds_anyway(name: str, value: object) -> bool:
-    """Whether `value` is in force here, whatever the setting says."""
-    return LISTENER_FACTS.get(name) == value

@@ -1,28 +1,50 @@
 """Turns the broker's settings into the config class of each part."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from embedkafka.controller.core import ControllerConfig
 from embedkafka.group.config import GroupConfig, MigrationPolicy
-from embedkafka.log.cleaner import CleanerConfig
+from embedkafka.log.cleaning.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig
-from embedkafka.log.producer_state import ProducerStateConfig
+from embedkafka.log.producers.state import ProducerStateConfig
+from embedkafka.net.authentication import NewAuthenticator
 from embedkafka.net.limits import Limits
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig
+from embedkafka.net.transport import Encrypt
 from embedkafka.records.compression import Compression
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import assignor_name, parse_ip_overrides
-from embedkafka.server.config.listeners import CLIENT_LISTENER, CONTROL_LISTENER
+from embedkafka.server.config.listeners import Listeners, NamedListener
 from embedkafka.txn.config import TxnConfig
+
+if TYPE_CHECKING:
+    from embedkafka.security.acl.authorizer import AuthorizerConfig
+    from embedkafka.security.quotas.client_quotas import QuotaWindows
+    from embedkafka.security.tokens import TokenSettings
 
 _MINUTE_MS = 60_000
 _CONNECT_TIMEOUT_MS = 18_000
 
 
-def server_config(config: BrokerConfig, *, host: str, port: int, control_host: str) -> ServerConfig:
+def server_config(
+    config: BrokerConfig,
+    listeners: Listeners,
+    find_authenticators: Callable[[NamedListener], NewAuthenticator | None],
+    find_encrypt: Callable[[str], Encrypt | None],
+) -> ServerConfig:
     return ServerConfig(
         listeners=[
-            ListenerConfig(name=CLIENT_LISTENER, host=host, port=port),
-            ListenerConfig(name=CONTROL_LISTENER, host=control_host, is_control_plane=True),
+            ListenerConfig(
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                is_control_plane=listener.is_control_plane,
+                new_authenticator=find_authenticators(listener),
+                encrypt=find_encrypt(listener.name),
+            )
+            for listener in listeners.all
         ],
         limits=limits(config),
         num_network_threads=config.integer("num.network.threads"),
@@ -43,6 +65,45 @@ def limits(config: BrokerConfig) -> Limits:
         rate_window_ms=1000 * config.integer("quota.window.size.seconds"),
         max_request_bytes=config.integer("socket.request.max.bytes"),
         max_idle_ms=idle_ms if idle_ms >= 0 else None,
+    )
+
+
+def authorizer_config(config: BrokerConfig) -> "AuthorizerConfig | None":
+    """None without an authorizer."""
+    if not config.text("authorizer.class.name"):
+        return None
+    from embedkafka.security.acl.authorizer import AuthorizerConfig  # only a secured broker
+
+    return AuthorizerConfig.of(
+        super_users=config.text("super.users"),
+        allow_if_none=config.flag("allow.everyone.if.no.acl.found"),
+    )
+
+
+def find_token_settings(config: BrokerConfig) -> "TokenSettings | None":
+    """The settings of delegation tokens; None without a secret key, which disables them."""
+    secret_key = config.text("delegation.token.secret.key") or config.text(
+        "delegation.token.master.key"
+    )
+    if not secret_key:
+        return None
+    from embedkafka.security.tokens import TokenSettings
+
+    return TokenSettings(
+        secret_key=secret_key,
+        max_lifetime_ms=config.integer("delegation.token.max.lifetime.ms"),
+        expiry_time_ms=config.integer("delegation.token.expiry.time.ms"),
+    )
+
+
+def quota_windows(config: BrokerConfig) -> "QuotaWindows":
+    from embedkafka.security.quotas.client_quotas import QuotaWindows  # only with quotas
+
+    return QuotaWindows(
+        windows=config.integer("quota.window.num"),
+        window_ms=1000 * config.integer("quota.window.size.seconds"),
+        controller_windows=config.integer("controller.quota.window.num"),
+        controller_window_ms=1000 * config.integer("controller.quota.window.size.seconds"),
     )
 
 
@@ -75,10 +136,10 @@ def replica_config(config: BrokerConfig) -> ReplicaConfig:
     )
 
 
-def controller_config(config: BrokerConfig) -> ControllerConfig:
+def controller_config(config: BrokerConfig, listeners: Listeners) -> ControllerConfig:
     return ControllerConfig(
-        inter_broker_listener=CLIENT_LISTENER,
-        control_plane_listener=CONTROL_LISTENER,
+        inter_broker_listener=listeners.inter_broker,
+        control_plane_listener=listeners.control.name,
         auto_leader_rebalance_enable=config.flag("auto.leader.rebalance.enable"),
         leader_imbalance_check_interval_ms=1000
         * config.integer("leader.imbalance.check.interval.seconds"),

@@ -40,7 +40,12 @@ def effective_topic_config(
     own: Mapping[str, ConfigValue], broker: BrokerConfig
 ) -> dict[str, ConfigValue]:
     """The value of every topic key for a topic with these settings on this broker."""
-    return {name: own[name] if name in own else broker_default(name, broker) for name in TOPIC_KEYS}
+    values = {
+        name: own[name] if name in own else broker_default(name, broker) for name in TOPIC_KEYS
+    }
+    if own.get("internal.segment.bytes") is not None:
+        values["segment.bytes"] = own["internal.segment.bytes"]
+    return values
 
 
 def _check_together(values: Mapping[str, ConfigValue]) -> None:

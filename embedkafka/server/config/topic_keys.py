@@ -20,6 +20,11 @@ from embedkafka.server.config.definition import (
     throttled_replicas,
 )
 
+
+def _throttled_key(name: str) -> ConfigKey:
+    return list_key(name, (), throttled_replicas(name))
+
+
 TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
     [
         list_key("cleanup.policy", ("delete",), one_of("compact", "delete")),
@@ -35,9 +40,10 @@ TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         long_key("file.delete.delay.ms", 60_000, at_least(0)),
         long_key("flush.messages", MAX_LONG, at_least(1)),
         long_key("flush.ms", MAX_LONG, at_least(0)),
-        list_key("follower.replication.throttled.replicas", (), throttled_replicas),
+        _throttled_key("follower.replication.throttled.replicas"),
         int_key("index.interval.bytes", 4096, at_least(0)),
-        list_key("leader.replication.throttled.replicas", (), throttled_replicas),
+        int_key("internal.segment.bytes", None),
+        _throttled_key("leader.replication.throttled.replicas"),
         long_key("local.retention.bytes", -2, at_least(-2)),
         long_key("local.retention.ms", -2, at_least(-2)),
         long_key("max.compaction.lag.ms", MAX_LONG, at_least(1)),
@@ -64,6 +70,13 @@ TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
 )
 
 
+HIDDEN: Final = frozenset({"internal.segment.bytes", "message.downconversion.enable"})
+"""Shown only for a topic that sets them.
+
+The first is for tests, in Kafka too. Kafka 4.0 removed the second with the clients that need it.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
     """A broker key that supplies a topic key's default, times `factor` to convert units."""
@@ -88,6 +101,8 @@ SYNONYMS: Final[Mapping[str, tuple[ConfigSynonym, ...]]] = {
         ConfigSynonym("log.flush.scheduler.interval.ms"),
     ),
     "index.interval.bytes": (ConfigSynonym("log.index.interval.bytes"),),
+    "local.retention.bytes": (ConfigSynonym("log.local.retention.bytes"),),
+    "local.retention.ms": (ConfigSynonym("log.local.retention.ms"),),
     "max.compaction.lag.ms": (ConfigSynonym("log.cleaner.max.compaction.lag.ms"),),
     "max.message.bytes": (ConfigSynonym("message.max.bytes"),),
     "message.downconversion.enable": (ConfigSynonym("log.message.downconversion.enable"),),

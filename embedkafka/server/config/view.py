@@ -10,6 +10,7 @@ from enum import IntEnum
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.client_metrics import CLIENT_METRICS_KEYS
 from embedkafka.server.config.definition import (
     READ_ONLY,
     ConfigKey,
@@ -21,7 +22,7 @@ from embedkafka.server.config.dynamic import BROKERS, DynamicConfig
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
 from embedkafka.server.config.inert import find_inert
 from embedkafka.server.config.topic import broker_default
-from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
+from embedkafka.server.config.topic_keys import HIDDEN, SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY
 
 
@@ -33,6 +34,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -52,21 +55,20 @@ class ConfigEntry:
     type: ConfigType
     source: ConfigSource
     read_only: bool
+    is_sensitive: bool
     synonyms: Sequence[Synonym]
-
-    @property
-    def is_sensitive(self) -> bool:
-        return self.type is ConfigType.PASSWORD
 
 
 def topic_entries(own: Mapping[str, str], config: DynamicConfig) -> Iterator[ConfigEntry]:
     """Every topic setting of a topic that has set `own`."""
     layers = _broker_layers(config)
     for name, key in TOPIC_KEYS.items():
+        if name in HIDDEN and name not in own:
+            continue
         fallbacks = [synonym.name for synonym in SYNONYMS.get(name, ())]
         synonyms = _synonyms(fallbacks, layers)
         if name in own:
-            value: str | None = own[name]
+            value = _shown(key, key.parse(own[name]))
             mine = Synonym(name=name, value=value, source=ConfigSource.TOPIC)
             synonyms = [mine, *synonyms]
         else:
@@ -87,10 +89,26 @@ def group_entries(own: Mapping[str, str], config: DynamicConfig) -> Iterator[Con
         yield _entry(key, value, synonyms, read_only=False)
 
 
+def client_metrics_entries(own: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Every setting of a subscription to clients' metrics that has set `own`."""
+    for name, key in CLIENT_METRICS_KEYS.items():
+        synonyms: Sequence[Synonym] = ()
+        value = _shown(key, key.default)
+        if name in own:
+            value = own[name]
+            synonyms = [Synonym(name=name, value=value, source=ConfigSource.CLIENT_METRICS)]
+        yield _entry(key, value, synonyms, read_only=False)
+
+
 def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
-    """Every setting of this broker."""
+    """Every setting of this broker, and those that it does not know but was given at run time."""
     layers = _broker_layers(config)
+    changed = {name: source for source, own in reversed(layers[:2]) for name in own}
+    for name in changed.keys() - BROKER_KEYS.keys():
+        yield _unknown_entry(name, changed[name])
     for name, key in BROKER_KEYS.items():
+        if name in _UNLISTED and name not in changed:
+            continue
         yield _entry(
             key,
             _shown(key, config.broker[name]),
@@ -103,11 +121,27 @@ def cluster_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
     """Only the settings that were set at run time for all brokers."""
     for name, text in config.overrides(BROKERS, DEFAULT_ENTITY).items():
         key = BROKER_KEYS.get(name)
-        if key is not None:
+        if key is None:
+            yield _unknown_entry(name, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        else:
             value = None if key.type is ConfigType.PASSWORD else text
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER
             mine = Synonym(name=name, value=value, source=source)
             yield _entry(key, value, [mine], read_only=False)
+
+
+def _unknown_entry(name: str, source: ConfigSource) -> ConfigEntry:
+    """A setting that may be meant for a plug-in, and may be a secret."""
+    mine = Synonym(name=name, value=None, source=source)
+    return ConfigEntry(
+        name=name,
+        value=None,
+        type=ConfigType.UNKNOWN,
+        source=source,
+        read_only=True,
+        is_sensitive=True,
+        synonyms=[mine],
+    )
 
 
 _Layer = tuple[ConfigSource, Mapping[str, str | None]]
@@ -123,7 +157,11 @@ def _broker_layers(config: DynamicConfig) -> list[_Layer]:
 
 
 def _shown_all(static: BrokerConfig) -> dict[str, str | None]:
-    return {name: _shown(BROKER_KEYS[name], value) for name, value in static.given.items()}
+    return {
+        name: _shown(key, static.given[name])
+        for name, key in BROKER_KEYS.items()
+        if name in static.given  # which also has settings for one listener
+    }
 
 
 def _shown(key: ConfigKey, value: ConfigValue) -> str | None:
@@ -132,9 +170,24 @@ def _shown(key: ConfigKey, value: ConfigValue) -> str | None:
     return format_value(value)
 
 
+_UNLISTED = frozenset(
+    {
+        "allow.everyone.if.no.acl.found",
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "super.users",
+    }
+)
+"""Keys that Kafka knows only once they are set, and then without a default."""
+
 _DEFAULTS: Mapping[str, str | None] = {
-    name: _shown(key, key.default) for name, key in BROKER_KEYS.items() if key.default is not None
+    name: _shown(key, key.default)
+    for name, key in BROKER_KEYS.items()
+    if key.default is not None and name not in _UNLISTED and name != "node.id"
 }
+
+_LISTS = frozenset({"advertised.listeners", "listeners", "log.dir", "log.dirs"})
+"""Lists to Kafka, whose parts this broker parses from the text."""
 
 _FAMILIES: Mapping[str, Sequence[str]] = {
     synonyms[0].name: [synonym.name for synonym in synonyms] for synonyms in SYNONYMS.values()
@@ -166,8 +219,9 @@ def _entry(
     return ConfigEntry(
         name=key.name,
         value=value,
-        type=key.type,
+        type=ConfigType.LIST if key.name in _LISTS else key.type,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         read_only=read_only,
+        is_sensitive=key.type is ConfigType.PASSWORD,
         synonyms=synonyms,
     )

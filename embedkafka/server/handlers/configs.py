@@ -1,4 +1,4 @@
-"""Describes and changes the settings of topics, brokers and groups."""
+"""Describes and changes the settings of topics, brokers, groups, loggers and client metrics."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,25 +17,32 @@ from embedkafka.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.server import loggers
 from embedkafka.server.config.broker import BrokerConfig, check_change
 from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.client_metrics import CLIENT_METRICS, check_client_metrics
 from embedkafka.server.config.definition import (
     CLUSTER_WIDE,
     READ_ONLY,
     ConfigKey,
     ConfigType,
     ConfigValue,
+    at_least,
     format_value,
+    int_key,
 )
 from embedkafka.server.config.docs import documentation
 from embedkafka.server.config.dynamic import BROKERS, GROUPS, TOPICS
 from embedkafka.server.config.group import GROUP_KEYS, parse_group_settings
 from embedkafka.server.config.inert import find_inert
+from embedkafka.server.config.listener_keys import LISTENER_PREFIX, require_listener_key
 from embedkafka.server.config.topic import parse_topic_settings
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 from embedkafka.server.config.view import (
     ConfigEntry,
+    ConfigSource,
     broker_entries,
+    client_metrics_entries,
     cluster_entries,
     group_entries,
     topic_entries,
@@ -48,7 +55,7 @@ if TYPE_CHECKING:
     from embedkafka.server.dispatch import RequestContext
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -57,9 +64,9 @@ class ResourceType(IntEnum):
 
 
 _KEYS: Final[Mapping[int, Mapping[str, ConfigKey]]] = {
-    ResourceType.TOPIC: TOPIC_KEYS,
-    ResourceType.BROKER: BROKER_KEYS,
-    ResourceType.GROUP: GROUP_KEYS,
+    ConfigResourceType.TOPIC: TOPIC_KEYS,
+    ConfigResourceType.BROKER: BROKER_KEYS,
+    ConfigResourceType.GROUP: GROUP_KEYS,
 }
 
 
@@ -73,10 +80,7 @@ class AlterOp(IntEnum):
 def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: "RequestContext"
 ) -> DescribeConfigsResponse:
-    """Settings of topics, groups, this broker, and (broker with an empty name) of all brokers.
-
-    Left out: loggers and client metrics.
-    """
+    """Settings of topics, groups, client metrics, this broker and its loggers, and all brokers."""
     return DescribeConfigsResponse(
         results=[_described(broker, resource, request) for resource in request.resources]
     )
@@ -85,22 +89,22 @@ def describe_configs(
 def list_config_resources(
     broker: "Broker", request: ListConfigResourcesRequest, context: "RequestContext"
 ) -> ListConfigResourcesResponse:
-    """Lists resources with settings: topics, brokers, and groups that override any.
+    """Lists topics, brokers, and the groups and client metrics that have settings.
 
-    Versions:  v0 knows client metrics only.
-    Left out:  client metrics; the list has none.
+    Versions: v0 knows client metrics only.
     """
-    known = list(ResourceType) if context.version else [ResourceType.CLIENT_METRICS]
+    known = list(ConfigResourceType) if context.version else [ConfigResourceType.CLIENT_METRICS]
     wanted = request.resource_types or known
     if not set(wanted) <= set(known):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     snapshot = broker.metadata.snapshot
     brokers = [str(broker_id) for broker_id in sorted(snapshot.brokers)]
-    names: Mapping[ResourceType, Sequence[str]] = {
-        ResourceType.GROUP: broker.config.configured_groups(),
-        ResourceType.BROKER_LOGGER: brokers,
-        ResourceType.BROKER: brokers,
-        ResourceType.TOPIC: list(snapshot.topics),
+    names: Mapping[ConfigResourceType, Sequence[str]] = {
+        ConfigResourceType.GROUP: broker.config.configured_groups(),
+        ConfigResourceType.CLIENT_METRICS: broker.config.configured_client_metrics(),
+        ConfigResourceType.BROKER_LOGGER: brokers,
+        ConfigResourceType.BROKER: brokers,
+        ConfigResourceType.TOPIC: list(snapshot.topics),
     }
     resource = ListConfigResourcesResponse.Resource
     return ListConfigResourcesResponse(
@@ -124,7 +128,7 @@ def _described(
     wanted = resource.configuration_keys
     return DescribeConfigsResponse.Resource(
         error_code=error.code if error else ErrorCode.NONE,
-        error_message=(error.message or error.code.message) if error else None,
+        error_message=_described_message(error),
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[
@@ -133,20 +137,51 @@ def _described(
     )
 
 
+def _described_message(error: ApiError | None) -> str:
+    """Empty, not null, where there is nothing to explain."""
+    if error is None or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ""
+    return error.message
+
+
 def _entries(broker: "Broker", resource_type: int, name: str) -> list[ConfigEntry]:
-    if resource_type == ResourceType.TOPIC:
+    if resource_type == ConfigResourceType.TOPIC:
         _check_topic(broker, name)
         return list(topic_entries(broker.config.overrides(TOPICS, name), broker.config))
-    if resource_type == ResourceType.BROKER:
-        if _broker_entity(broker, name) == DEFAULT_ENTITY:
+    if resource_type == ConfigResourceType.BROKER:
+        if not name:
             return list(cluster_entries(broker.config))
+        _check_broker(broker, name, noun="Broker", expected=f"{broker.id} or empty string")
         return list(broker_entries(broker.config))
-    if resource_type == ResourceType.GROUP:
+    if resource_type == ConfigResourceType.GROUP:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         own = broker.config.overrides(GROUPS, sanitize(name))
         return list(group_entries(own, broker.config))
-    raise _unsupported(resource_type)
+    if resource_type == ConfigResourceType.CLIENT_METRICS:
+        if not name:
+            message = "Client metrics subscription name must not be empty"
+            raise ApiError(ErrorCode.INVALID_REQUEST, message)
+        own = broker.config.overrides(CLIENT_METRICS, sanitize(name))
+        return list(client_metrics_entries(own))
+    if resource_type == ConfigResourceType.BROKER_LOGGER:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_broker(broker, name, noun="Broker", expected=str(broker.id))
+        return [_logger_entry(logger) for logger in loggers.LOGGERS]
+    raise ApiError(ErrorCode.INVALID_REQUEST)
+
+
+def _logger_entry(name: str) -> ConfigEntry:
+    return ConfigEntry(
+        name=name,
+        value=loggers.level_of(name),
+        type=ConfigType.UNKNOWN,
+        source=ConfigSource.BROKER_LOGGER,
+        read_only=False,
+        is_sensitive=False,
+        synonyms=(),
+    )
 
 
 def _config(
@@ -199,14 +234,17 @@ def alter_configs(
 def incremental_alter_configs(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: "RequestContext"
 ) -> IncrementalAlterConfigsResponse:
-    """Sets, deletes, appends to or subtracts from single settings."""
+    """Sets, deletes, appends to or subtracts from single settings, or levels of loggers."""
 
     def change(resource: IncrementalAlterConfigsRequest.Resource) -> None:
+        if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+            _alter_loggers(broker, resource, validate_only=request.validate_only)
+            return
         keys = _KEYS.get(resource.resource_type, BROKER_KEYS)
         _alter(
             broker,
             resource,
-            lambda old: _changed(old, resource.configs, keys),
+            lambda old: _changed(old, resource, keys),
             validate_only=request.validate_only,
         )
 
@@ -223,6 +261,7 @@ def incremental_alter_configs(
     )
 
 
+_STORES = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
 _AnyResource = AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource
 R = TypeVar("R", AlterConfigsRequest.Resource, IncrementalAlterConfigsRequest.Resource)
 
@@ -259,10 +298,13 @@ def _alter(
             parse_topic_settings(new)
         elif entity_type == GROUPS:
             parse_group_settings(new, broker.config.broker)
+        elif entity_type == CLIENT_METRICS:
+            check_client_metrics(new)
         else:
-            _check_broker_settings(
-                new, old, broker.config.broker, per_broker=entity != DEFAULT_ENTITY
-            )
+            per_broker = entity != DEFAULT_ENTITY
+            changed = _check_broker_settings(new, old, broker.config.broker, per_broker=per_broker)
+            if per_broker:
+                broker.check_security(broker.config.static.with_values(changed))
     except ConfigError as error:
         # For brokers, Kafka reports a bad value as INVALID_REQUEST.
         is_brokers = entity_type == BROKERS
@@ -272,27 +314,61 @@ def _alter(
         broker.config.set_overrides(entity_type, entity, new)
 
 
+def _alter_loggers(
+    broker: "Broker",
+    resource: IncrementalAlterConfigsRequest.Resource,
+    *,
+    validate_only: bool,
+) -> None:
+    """Changes all levels or none; they are lost with the process, as in Kafka."""
+    _check_broker(broker, resource.resource_name, noun="Node", expected=str(broker.id))
+    levels: dict[str, str | None] = {}
+    for change in resource.configs:
+        if change.config_operation in (AlterOp.APPEND, AlterOp.SUBTRACT):
+            operation = AlterOp(change.config_operation).name
+            message = f"{operation} operation is not allowed for the BROKER_LOGGER resource"
+            raise ApiError(ErrorCode.INVALID_REQUEST, message)
+        deleted = change.config_operation == AlterOp.DELETE
+        if change.value is None and not deleted:
+            raise _null_value(change.name)
+        levels[change.name] = None if deleted else change.value
+        loggers.check_level(change.name, levels[change.name])
+    for name, level in levels.items() if not validate_only else ():
+        loggers.set_level(name, level)
+
+
 def _entity(broker: "Broker", resource: _AnyResource) -> tuple[str, str]:
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        if not resource.resource_name:
+            message = "Default topic resources are not allowed."
+            raise ApiError(ErrorCode.INVALID_REQUEST, message)
         _check_topic(broker, resource.resource_name)
         return TOPICS, resource.resource_name
-    if resource.resource_type == ResourceType.BROKER:
-        return BROKERS, _broker_entity(broker, resource.resource_name)
-    if resource.resource_type == ResourceType.GROUP:
+    if resource.resource_type == ConfigResourceType.BROKER:
+        if not resource.resource_name:
+            return BROKERS, DEFAULT_ENTITY
+        _check_broker(broker, resource.resource_name, noun="Node", expected=str(broker.id))
+        return BROKERS, resource.resource_name
+    if resource.resource_type == ConfigResourceType.GROUP:
         if not resource.resource_name:
             message = "Default group resources are not allowed."
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
         return GROUPS, sanitize(resource.resource_name)
-    raise _unsupported(resource.resource_type)
+    if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
+        if not resource.resource_name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        return CLIENT_METRICS, sanitize(resource.resource_name)
+    message = f"Unknown resource type {resource.resource_type}"
+    raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _changed(
     old: Mapping[str, str],
-    changes: Iterable[IncrementalAlterConfigsRequest.Resource.Config],
+    resource: IncrementalAlterConfigsRequest.Resource,
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str]:
     new = dict(old)
-    for change in changes:
+    for change in resource.configs:
         key = keys.get(change.name)
         if change.config_operation == AlterOp.DELETE:
             new.pop(change.name, None)
@@ -302,11 +378,11 @@ def _changed(
         if change.config_operation == AlterOp.SET:
             new[change.name] = change.value
         elif change.config_operation in (AlterOp.APPEND, AlterOp.SUBTRACT):
-            new[change.name] = _edited_list(key, change, new.get(change.name))
+            current = new.get(change.name)
+            new[change.name] = _edited_list(key, change, current, resource.resource_type)
         else:
             raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unknown operation type {change.config_operation} for {change.name}.",
+                ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.config_operation}"
             )
     return new
 
@@ -315,48 +391,69 @@ def _edited_list(
     key: ConfigKey | None,
     change: IncrementalAlterConfigsRequest.Resource.Config,
     current: str | None,
+    resource_type: int,
 ) -> str:
     operation = AlterOp(change.config_operation)
     if key is None or key.type is not ConfigType.LIST:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {change.name} because its type is not LIST.",
-        )
+        raise ApiError(ErrorCode.INVALID_CONFIG, _no_list(operation, change.name, resource_type))
     default = format_value(key.default)
     items = [item for item in (default if current is None else current).split(",") if item]
-    edits = [item.strip() for item in (change.value or "").split(",") if item.strip()]
+    edits = [item.strip() for item in (change.value or "").split(",")]
     if operation is AlterOp.APPEND:
         return ",".join(items + [item for item in edits if item not in items])
     return ",".join(item for item in items if item not in edits)
 
 
+def _no_list(operation: AlterOp, name: str, resource_type: int) -> str:
+    """Kafka's brokers refuse before its controller does, in other words."""
+    if resource_type == ConfigResourceType.BROKER:
+        verb = operation.name.lower()
+        return f"Config value {verb} is not allowed for config key: {name}"
+    return f"Can't {operation.name} to key {name} because its type is not LIST."
+
+
 def _check_broker_settings(
     new: Mapping[str, str], old: Mapping[str, str], current: BrokerConfig, *, per_broker: bool
-) -> None:
-    """Refuses keys that cannot change at run time or have no effect, and bad values."""
+) -> dict[str, ConfigValue]:
+    """The typed values; refuses keys that cannot change at run time or have no effect."""
     parsed: dict[str, ConfigValue] = {}
     for name, text in new.items():
         key, inert = BROKER_KEYS.get(name), find_inert(name)
         is_changed = old.get(name) != text
+        if name.startswith(LISTENER_PREFIX):
+            key = require_listener_key(name)
+        elif is_changed and name.startswith(_STORES):
+            raise ConfigError(
+                "These security configs can be dynamically updated only per-listener using the "
+                f"listener prefix: [{name}]"
+            )
         if key is not None:
-            if is_changed and (
-                key.update is READ_ONLY or (key.update is not CLUSTER_WIDE and not per_broker)
-            ):
-                raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
-            parsed[name] = key.parse(text)
-            is_changed = is_changed and parsed[name] != current[name]
+            if is_changed and key.update is READ_ONLY:
+                raise ConfigError(f"Cannot update these configs dynamically: [{name}]")
+            if is_changed and key.update is not CLUSTER_WIDE and not per_broker:
+                raise ConfigError(
+                    "Cannot update these configs at default cluster level, broker id must be "
+                    f"specified: [{name}]"
+                )
+            parsed[name] = _parsed_at_run_time(key, text)
+            is_changed = is_changed and parsed[name] != current.given.get(name, key.default)
         # Kafka accepts unknown names, which may be meant for a plug-in.
         if is_changed and inert is not None:
             raise ConfigError(f"{name} has no effect: {inert.reason}")
     check_change(current, parsed)
+    return parsed
+
+
+def _parsed_at_run_time(key: ConfigKey, text: str) -> ConfigValue:
+    """A broker can start without a handler pool, but can neither lose nor get one later."""
+    if key.name == "num.io.threads":
+        key = int_key(key.name, None, at_least(1))
+    return key.parse(text)
 
 
 def _check_repeated(names: Sequence[str]) -> None:
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-    if repeated:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {','.join(repeated)}"
-        )
+    if len(set(names)) < len(names):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
 
 
 def _check_topic(broker: "Broker", name: str) -> None:
@@ -365,23 +462,17 @@ def _check_topic(broker: "Broker", name: str) -> None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
-def _broker_entity(broker: "Broker", name: str) -> str:
-    """The store's name for a broker's settings; an empty `name` means all brokers."""
-    if not name:
-        return DEFAULT_ENTITY
-    if name != str(broker.id):
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.id} or empty string, but received {name}",
-        )
-    return name
-
-
-def _unsupported(resource_type: int) -> ApiError:
-    return ApiError(
-        ErrorCode.INVALID_REQUEST,
-        f"Unsupported resource type {resource_type}: expected topic, broker or group",
-    )
+def _check_broker(broker: "Broker", name: str, *, noun: str, expected: str) -> None:
+    """Refuses the id of another broker: each answers for itself."""
+    if name == str(broker.id):
+        return
+    try:
+        int(name)
+    except ValueError:
+        message = f"{noun} id must be an integer, but it is: {name}"
+    else:
+        message = f"Unexpected broker id, expected {expected}, but received {name}"
+    raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _null_value(name: str) -> ApiError:

@@ -1,7 +1,7 @@
 """Cluster features and their levels (KIP-584), beyond API versions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -10,10 +10,29 @@ if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
-FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
-"""The features that clients use: KIP-848 groups and KIP-890 transactions.
 
-Kafka's other features concern its metadata log, or things that this broker does not support.
+class Feature(NamedTuple):
+    """The levels of a feature that the cluster knows, and the one in force."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def level(self) -> int:
+        return self.highest
+
+
+FEATURES: Final[Mapping[str, Feature]] = {
+    "group.version": Feature(0, 1),
+    "kraft.version": Feature(0, 0),
+    "metadata.version": Feature(7, 30),
+    "transaction.version": Feature(0, 2),
+}
+"""KIP-848 groups and KIP-890 transactions, which clients use, and two that are a facade.
+
+`metadata.version` is that of Kafka 4.3, whose requests this broker answers; it has no metadata log.
+`kraft.version` says that the voters cannot change. Kafka's other features concern things that this
+broker does not support.
 """
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
@@ -45,16 +64,16 @@ def update_features(
 
 
 def _find_fault(update: UpdateFeaturesRequest.FeatureUpdate) -> str | None:
-    highest = FEATURES.get(update.feature)
+    feature = FEATURES.get(update.feature)
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if update.max_version_level < 0:
         return "A feature version cannot be less than 0."
-    if highest is None:
+    if feature is None:
         return "This cluster does not support this feature."
-    if update.max_version_level > highest:
-        return f"This cluster only supports versions 0-{highest}"
-    if update.max_version_level == highest:
+    if not feature.lowest <= update.max_version_level <= feature.highest:
+        return f"This cluster only supports versions {feature.lowest}-{feature.highest}"
+    if update.max_version_level == feature.level:
         return None
     if update.upgrade_type == _UPGRADE:
         return (

@@ -10,6 +10,7 @@ from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.fetch_conversion import (
     LAST_CONVERTED,
@@ -20,6 +21,7 @@ from embedkafka.server.fetch_conversion import (
 from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
@@ -55,7 +57,11 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     if session.error is not ErrorCode.NONE or not session.partitions:
         context.reply(_response(broker, session.update_and_generate(()), context))
         return LATER
-    known = [asked for asked in session.partitions if asked.topic_partition.topic]
+    known: Sequence[PartitionFetch] = [
+        asked for asked in session.partitions if asked.topic_partition.topic
+    ]
+    if context.checks is not None:
+        known = _permitted(known, params, context.checks)
 
     def reply(answers: Sequence[Answer]) -> None:
         context.reply(_response(broker, session.update_and_generate(answers), context))
@@ -134,14 +140,35 @@ def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[SessionKey]:
 
 
 def _in_order(session: FetchContext, read: Sequence[PartitionData]) -> list[Answer]:
-    """One answer for each requested partition; those with unknown topic ids were not read."""
+    """One answer for each requested partition.
+
+    Those with unknown topic ids were not read, nor were those that the client may not read.
+    """
     found = {data.topic_partition: data for data in read}
-    return [
-        (asked, found[asked.topic_partition])
-        if asked.topic_partition.topic
-        else (asked, PartitionData(asked.topic_partition, ErrorCode.UNKNOWN_TOPIC_ID))
-        for asked in session.partitions
-    ]
+
+    def answer(asked: PartitionFetch) -> PartitionData:
+        data = found.get(asked.topic_partition)
+        if data is not None:
+            return data
+        forbidden = bool(asked.topic_partition.topic)
+        return PartitionData(
+            asked.topic_partition,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED if forbidden else ErrorCode.UNKNOWN_TOPIC_ID,
+        )
+
+    return [(asked, answer(asked)) for asked in session.partitions]
+
+
+def _permitted(
+    wanted: Sequence[PartitionFetch], params: FetchParams, checks: "Checks"
+) -> Sequence[PartitionFetch]:
+    """What a consumer, topic by topic, or a follower, all or nothing, may read."""
+    if params.is_from_follower:
+        return wanted if checks.may_cluster(AclOperation.CLUSTER_ACTION) else ()
+    permitted, _ = checks.split(
+        AclOperation.READ, ResourceType.TOPIC, wanted, lambda asked: asked.topic_partition.topic
+    )
+    return permitted
 
 
 def _converted(broker: "Broker", answers: Sequence[Answer], version: int) -> list[Answer]:
@@ -210,7 +237,7 @@ def _partition(
         if diverging is None
         else _Partition.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
         current_leader=leader,
-        aborted_transactions=None
+        aborted_transactions=_no_transactions(data.error)
         if aborted is None
         else [
             _Partition.AbortedTransaction(
@@ -223,5 +250,11 @@ def _partition(
     )
 
 
+def _no_transactions(error: ErrorCode) -> Sequence[_Partition.AbortedTransaction] | None:
+    """Kafka leaves the list out, but not where it found no partition to read."""
+    return () if error in _WITHOUT_PARTITION else None
+
+
+_WITHOUT_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _NO_LEADER: Final = _Partition.LeaderIdAndEpoch()
 _NO_DIVERGENCE: Final = _Partition.EpochEndOffset()

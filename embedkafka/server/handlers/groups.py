@@ -31,14 +31,16 @@ from embedkafka.protocol.messages.groups import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupRequest,
 )
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from embedkafka.security.acl.operations import GROUP_OPERATIONS
 from embedkafka.server import zookeeper_offsets
-from embedkafka.server.acl_operations import GROUP_OPERATIONS
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.delayed import DelayedTopics
@@ -105,7 +107,7 @@ def _coordinators(
     found = _coordinator(broker, request.key, topic, context.listener)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message or "NONE",  # Kafka's words for success, until v3
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -115,15 +117,13 @@ def _coordinators(
 def _coordinator(
     broker: "Broker", key: str, topic: str | None, listener: str
 ) -> FindCoordinatorResponse.Coordinator:
-    def failed(error: ErrorCode, message: str | None = None) -> FindCoordinatorResponse.Coordinator:
+    def failed(error: ErrorCode) -> FindCoordinatorResponse.Coordinator:
         return FindCoordinatorResponse.Coordinator(
-            key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
+            key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.message
         )
 
-    if topic is None:
-        return failed(
-            ErrorCode.INVALID_REQUEST, "only groups and transactional ids have coordinators"
-        )
+    if topic is None:  # a share group, or a kind that no release knows
+        return failed(ErrorCode.INVALID_REQUEST)
     snapshot = broker.metadata.snapshot
     service = broker.groups if topic == GROUP_METADATA_TOPIC else broker.txns
     info = snapshot.find_partition(topic, service.coordinator.partition_for(key))
@@ -131,7 +131,7 @@ def _coordinator(
     if info is None or not endpoint:
         return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return FindCoordinatorResponse.Coordinator(
-        key=key, node_id=info.leader, host=endpoint.host, port=endpoint.port
+        key=key, node_id=info.leader, host=endpoint.host, port=endpoint.port, error_message=""
     )
 
 
@@ -167,6 +167,8 @@ def consumer_group_heartbeat(
     """Joins, stays in or leaves a group whose coordinator assigns partitions (KIP-848)."""
     if not _has_consumer_groups(broker):
         return heartbeat_error(ErrorCode.UNSUPPORTED_VERSION)
+    if not request.group_id:  # which has no coordinator, so that any broker can say so
+        return heartbeat_error(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     broker.groups.consumer_group_heartbeat(
         request, context.client_id, context.client_host, context.version, context.reply
     )
@@ -190,7 +192,10 @@ def consumer_group_describe(
 
     @context.answering
     def reply(response: ConsumerGroupDescribeResponse) -> None:
-        groups = [replace(g, authorized_operations=GROUP_OPERATIONS) for g in response.groups]
+        groups = [
+            g if g.error_code else replace(g, authorized_operations=GROUP_OPERATIONS)
+            for g in response.groups
+        ]
         context.reply(replace(response, groups=groups))
 
     broker.groups.consumer_group_describe(request, reply)
@@ -263,15 +268,14 @@ def _commit_to_zookeeper(broker: "Broker", request: OffsetCommitRequest) -> Offs
 def _merged(
     committed: Sequence[OffsetCommitResponse.Topic], refused: list[OffsetCommitResponse.Topic]
 ) -> list[OffsetCommitResponse.Topic]:
-    """One entry per topic, with the refused partitions after the others."""
-    merged = {(topic.name, topic.topic_id): topic for topic in committed}
-    for topic in refused:
-        key = (topic.name, topic.topic_id)
+    """One entry per topic, with the refused partitions first, as in Kafka."""
+    merged: dict[object, OffsetCommitResponse.Topic] = {}
+    for topic in (*refused, *committed):
+        key = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id
         if key in merged:
             partitions = [*merged[key].partitions, *topic.partitions]
-            merged[key] = replace(topic, partitions=partitions)
-        else:
-            merged[key] = topic
+            topic = replace(merged[key], partitions=partitions)
+        merged[key] = topic
     return list(merged.values())
 
 
@@ -354,9 +358,42 @@ def _with_ids(
 def offset_delete(
     broker: "Broker", request: OffsetDeleteRequest, context: "RequestContext"
 ) -> object:
-    """Deletes committed offsets of topics that the group does not subscribe to."""
-    broker.groups.offset_delete(request, context.reply)
+    """Deletes committed offsets of topics that the group does not subscribe to.
+
+    Behaviour: a partition that does not exist answers UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    snapshot = broker.metadata.snapshot
+
+    def is_missing(topic: str, partition: int) -> bool:
+        return snapshot.find_partition(topic, partition) is None
+
+    @context.answering
+    def reply(response: OffsetDeleteResponse) -> None:
+        context.reply(_with_missing(response, is_missing))
+
+    broker.groups.offset_delete(request, reply)
     return LATER
+
+
+def _with_missing(
+    response: OffsetDeleteResponse, is_missing: Callable[[str, int], bool]
+) -> OffsetDeleteResponse:
+    """The answer with an error for each partition that does not exist."""
+    return replace(
+        response,
+        topics=[
+            replace(
+                topic,
+                partitions=[
+                    replace(partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    if is_missing(topic.name, partition.partition_index)
+                    else partition
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in response.topics
+        ],
+    )
 
 
 def list_groups(broker: "Broker", request: ListGroupsRequest, context: "RequestContext") -> object:
@@ -382,7 +419,10 @@ def _with_operations(
         return reply
 
     def add(response: DescribeGroupsResponse) -> None:
-        groups = [replace(g, authorized_operations=GROUP_OPERATIONS) for g in response.groups]
+        groups = [
+            g if g.error_code else replace(g, authorized_operations=GROUP_OPERATIONS)
+            for g in response.groups
+        ]
         reply(replace(response, groups=groups))
 
     return add

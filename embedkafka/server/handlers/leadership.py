@@ -32,14 +32,8 @@ def elect_leaders(
 ) -> object:
     """Elects preferred (0) or unclean (1) leaders of the given partitions, or of all (null).
 
-    Behaviour: a request for all leaves out partitions that needed no election.
+    Behaviour: a request for all names every topic, without the partitions that needed no election.
     """
-    try:
-        kind = ElectionType(request.election_type)
-    except ValueError:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, "the election type must be 0 (preferred) or 1 (unclean)"
-        ) from None
     asked = None
     if request.topic_partitions is not None:
         asked = [
@@ -57,6 +51,7 @@ def elect_leaders(
         )
 
     try:
+        kind = _election_type(request.election_type)
         controller = broker.require_controller()
     except ApiError as error:
         return ElectLeadersResponse(
@@ -67,6 +62,13 @@ def elect_leaders(
         )
     controller.elect_leaders(asked, kind, reply)
     return LATER
+
+
+def _election_type(number: int) -> ElectionType:
+    try:
+        return ElectionType(number)
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {number}") from None
 
 
 def _election_topics(
@@ -81,20 +83,17 @@ def _election_topics(
             )
         return _Partition(partition_id=partition)
 
-    shown = {
-        tp: result
-        for tp, result in results.items()
-        if not (
-            wants_all
-            and isinstance(result, ApiError)
-            and result.code is ErrorCode.ELECTION_NOT_NEEDED
-        )
-    }
+    def is_shown(tp: TopicPartition) -> bool:
+        result = results[tp]
+        unneeded = isinstance(result, ApiError) and result.code is ErrorCode.ELECTION_NOT_NEEDED
+        return not (wants_all and unneeded)
+
     return [
         ElectLeadersResponse.Topic(
-            topic=topic, partition_result=[shape(tp.partition, shown[tp]) for tp in partitions]
+            topic=topic,
+            partition_result=[shape(tp.partition, results[tp]) for tp in filter(is_shown, group)],
         )
-        for topic, partitions in _by_topic(shown)
+        for topic, group in _by_topic(results)
     ]
 
 
@@ -110,18 +109,19 @@ def alter_partition_reassignments(
 
     @context.answering
     def reply(results: Mapping[TopicPartition, ApiError | None] | ApiError) -> None:
-        context.reply(_reassignment_response(wanted, results))
+        context.reply(_reassignment_response(request, results))
 
     try:
         controller = broker.require_controller()
     except ApiError as error:
-        return _reassignment_response(wanted, error)
-    controller.alter_partition_reassignments(wanted, reply)
+        return _reassignment_response(request, error)
+    may_resize = request.allow_replication_factor_change
+    controller.alter_partition_reassignments(wanted, reply, may_resize=may_resize)
     return LATER
 
 
 def _reassignment_response(
-    wanted: Iterable[TopicPartition],
+    request: AlterPartitionReassignmentsRequest,
     results: Mapping[TopicPartition, ApiError | None] | ApiError,
 ) -> AlterPartitionReassignmentsResponse:
     _Topic = AlterPartitionReassignmentsResponse.Topic
@@ -135,15 +135,27 @@ def _reassignment_response(
         return _Topic.Partition(
             partition_index=tp.partition,
             error_code=error.code if error else ErrorCode.NONE,
-            error_message=error.message if error else None,
+            error_message=_own_message(error) if error else None,
         )
 
     return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
         responses=[
-            _Topic(name=topic, partitions=[shape(tp) for tp in partitions])
-            for topic, partitions in _by_topic(wanted)
-        ]
+            _Topic(
+                name=topic.name,
+                partitions=[
+                    shape(TopicPartition(topic.name, partition.partition_index))
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
     )
+
+
+def _own_message(error: ApiError) -> str | None:
+    """The error's message, unless it only repeats the meaning of the code."""
+    return None if error.message == error.code.message else error.message
 
 
 def list_partition_reassignments(

@@ -1,19 +1,17 @@
 """A client's first questions: API versions, brokers, topics and leaders."""
 
-import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.client_software import has_valid_software
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.core import (
     ApiVersionsRequest,
     ApiVersionsResponse,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     MetadataRequest,
@@ -22,7 +20,7 @@ from embedkafka.protocol.messages.core import (
 from embedkafka.protocol.wire_types import OPERATIONS_OMITTED, ZERO_UUID
 from embedkafka.runtime.ids import NO_LEADER
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
-from embedkafka.server.acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from embedkafka.security.acl.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from embedkafka.server.api_table import HANDLERS
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.features import FEATURES
@@ -33,11 +31,9 @@ if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_NULL_FOR_ALL = 1
 _FIRST_BY_TOPIC_ID = 12
 _FIRST_WITH_LISTENER_ERRORS = 6
-_CONTROLLERS = 2
 _FIRST_WITH_LEVEL_0 = 4
 
 # Clients keep the features with the greatest epoch; ours never change.
@@ -53,20 +49,23 @@ def api_versions(
     has features, but only v4 can carry those whose lowest level is 0.
     """
     named = (request.client_software_name, request.client_software_version)
-    if context.version >= 3 and not all(map(_SOFTWARE.fullmatch, named)):
+    if not has_valid_software(context.version, *named):
         return _api_versions(ErrorCode.INVALID_REQUEST)
-    supported = FEATURES if context.version >= _FIRST_WITH_LEVEL_0 else {}
     return replace(
-        _api_versions(ErrorCode.NONE),
+        _api_versions(ErrorCode.NONE, at_controller=context.is_control_plane),
         supported_features=[
-            ApiVersionsResponse.SupportedFeature(name=name, min_version=0, max_version=level)
-            for name, level in supported.items()
+            ApiVersionsResponse.SupportedFeature(
+                name=name, min_version=feature.lowest, max_version=feature.highest
+            )
+            for name, feature in FEATURES.items()
+            if feature.lowest > 0 or context.version >= _FIRST_WITH_LEVEL_0
         ],
         finalized_features=[
             ApiVersionsResponse.FinalizedFeature(
-                name=name, min_version_level=level, max_version_level=level
+                name=name, min_version_level=feature.level, max_version_level=feature.level
             )
-            for name, level in FEATURES.items()
+            for name, feature in FEATURES.items()
+            if feature.level > 0
         ],
         finalized_features_epoch=_FEATURES_EPOCH,
     )
@@ -77,7 +76,7 @@ def unsupported_api_versions() -> ApiVersionsResponse:
     return _api_versions(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
+def _api_versions(error: ErrorCode, *, at_controller: bool = False) -> ApiVersionsResponse:
     rows = sorted(HANDLERS.items())
     if error is ErrorCode.UNSUPPORTED_VERSION:
         rows = [row for row in rows if row[0] is ApiKey.API_VERSIONS]
@@ -90,7 +89,7 @@ def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
                 api_key=key, min_version=api.versions[0], max_version=api.versions[1]
             )
             for key, api in rows
-            if not api.control_plane
+            if api.is_served(control_plane=at_controller)
         ],
     )
 
@@ -104,10 +103,10 @@ def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContex
     that there are none, and never ask again.
     Versions:  v0 an empty list means all topics; v12 topics by id.
     """
-    return _once_informed(broker, context, lambda: _metadata(broker, request, context))
+    return once_informed(broker, context, lambda: _metadata(broker, request, context))
 
 
-def _once_informed(
+def once_informed(
     broker: "Broker", context: "RequestContext", answer: Callable[[], object]
 ) -> object:
     """Answers after the controller's first full update.
@@ -137,7 +136,8 @@ def _metadata(
     if wants_all:
         topics = [describe.known(name) for name in sorted(snapshot.topics)]
     else:
-        topics = [describe.requested(topic) for topic in request.topics or ()]
+        asked = {(topic.name, topic.topic_id): topic for topic in request.topics or ()}
+        topics = [describe.requested(topic) for topic in asked.values()]
         broker.auto_create_topics(describe.missing)
     return MetadataResponse(
         brokers=[
@@ -180,8 +180,7 @@ class _TopicDescriber:
         )
 
     def requested(self, topic: MetadataRequest.Topic) -> MetadataResponse.Topic:
-        # The Java client sends an empty name with an id; others send null.
-        if topic.name is None or (topic.topic_id != ZERO_UUID and not topic.name):
+        if topic.name is None or topic.topic_id != ZERO_UUID:
             return self._by_id(topic.topic_id)
         if topic.name in self._snapshot.topics:
             return self.known(topic.name)
@@ -220,6 +219,7 @@ class _TopicDescriber:
             topic_id=topic_id,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
+            topic_authorized_operations=OPERATIONS_OMITTED if name is None else self._operations,
         )
 
     def _partition(self, index: int, info: PartitionInfo) -> MetadataResponse.Topic.Partition:
@@ -255,44 +255,6 @@ def offline_replicas(snapshot: MetadataSnapshot, info: PartitionInfo) -> Sequenc
     ]
 
 
-def describe_cluster(
-    broker: "Broker", request: DescribeClusterRequest, context: "RequestContext"
-) -> object:
-    """Brokers, controller and cluster id.
-
-    Left out: controller endpoints (`endpoint_type` 2) answer MISMATCHED_ENDPOINT_TYPE, as
-    today's brokers do.
-    """
-    return _once_informed(broker, context, lambda: _cluster(broker, request, context))
-
-
-def _cluster(
-    broker: "Broker", request: DescribeClusterRequest, context: "RequestContext"
-) -> DescribeClusterResponse:
-    snapshot = broker.metadata.snapshot
-    unsupported = request.endpoint_type == _CONTROLLERS
-    return DescribeClusterResponse(
-        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if unsupported else ErrorCode.NONE,
-        error_message="only broker endpoints are supported" if unsupported else None,
-        endpoint_type=request.endpoint_type,
-        cluster_id=broker.cluster_id,
-        controller_id=snapshot.controller_id,
-        brokers=[
-            DescribeClusterResponse.Broker(
-                broker_id=node.id,
-                host=node.endpoints[context.listener].host,
-                port=node.endpoints[context.listener].port,
-                rack=node.rack,
-            )
-            for node in snapshot.brokers.values()
-            if context.listener in node.endpoints and not unsupported
-        ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if request.include_cluster_authorized_operations
-        else OPERATIONS_OMITTED,
-    )
-
-
 def describe_topic_partitions(
     broker: "Broker", request: DescribeTopicPartitionsRequest, context: "RequestContext"
 ) -> object:
@@ -301,7 +263,7 @@ def describe_topic_partitions(
     Behaviour: a page holds at most `response_partition_limit` partitions, and never more than
     `max.request.partition.size.limit`; no topics in the request means all of them.
     """
-    return _once_informed(broker, context, lambda: _topic_partitions(broker, request))
+    return once_informed(broker, context, lambda: _topic_partitions(broker, request))
 
 
 def _topic_partitions(
@@ -311,16 +273,33 @@ def _topic_partitions(
     limit = broker.config.broker.integer("max.request.partition.size.limit")
     page = _Page(snapshot, max(1, min(limit, request.response_partition_limit)))
     cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
-    asked = {topic.name for topic in request.topics} or set(snapshot.topics)
+    named = {topic.name for topic in request.topics}
+    asked = named or set(snapshot.topics)
     if cursor is not None:
+        if cursor.partition_index < 0 or (named and cursor.topic_name not in named):
+            return _refused_cursor(request)
         asked = {name for name in asked if name >= cursor.topic_name}
     for name in sorted(asked):
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         if not page.add(name, first, skip_missing=not request.topics):
             break
     return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
+
+
+def _refused_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """Answers a cursor with a negative partition, or with a topic that is not requested."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponse.Topic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=topic.name,
+                topic_id=ZERO_UUID,
+                is_internal=False,
+                partitions=[],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 class _Page:
@@ -365,6 +344,7 @@ class _Page:
             topic_id=ZERO_UUID,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
+            topic_authorized_operations=TOPIC_OPERATIONS,
         )
 
     def _topic(

@@ -23,7 +23,7 @@ from embedkafka.protocol.messages.topics import (
 )
 from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import CONSUMER_REPLICA_ID
-from embedkafka.replica.partition import (
+from embedkafka.replica.partition.partition import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -31,7 +31,7 @@ from embedkafka.replica.partition import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
-from embedkafka.replica.partition_values import OffsetAnswer, OffsetSearch
+from embedkafka.replica.partition.values import OffsetAnswer, OffsetSearch
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server import log_dirs
 from embedkafka.server.dispatch import LATER
@@ -62,8 +62,8 @@ def list_offsets(
     """Offsets by timestamp, for leaders only.
 
     Behaviour: consumers see the high watermark as the end, read-committed ones the last stable
-    offset; a partition named twice answers INVALID_REQUEST. A search that has to inflate a large
-    batch runs on the thread for conversions.
+    offset; a partition named twice answers INVALID_REQUEST, once. A search that has to inflate a
+    large batch runs on the thread for conversions.
     Versions:  v0 lists segment starts; v7 knows the highest timestamp (-3), v8 to v11 those
     of tiered storage.
     Left out:  tiered storage, whose timestamps find the local log start or nothing.
@@ -73,28 +73,22 @@ def list_offsets(
         for topic in request.topics
         for partition in topic.partitions
     )
-
-    begun = [
-        (
-            topic.name,
-            [
-                (
-                    partition.partition_index,
-                    _begin(broker, request, context, topic.name, partition, asked),
-                )
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    begun: dict[str, dict[int, _Listed | OffsetSearch]] = {}
+    for topic in request.topics:
+        partitions = begun.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            partitions[partition.partition_index] = _begin(
+                broker, request, context, topic.name, partition, asked
+            )
 
     def finish() -> ListOffsetsResponse:
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsResponse.Topic(
-                    name=name, partitions=[_finished(index, found) for index, found in partitions]
+                    name=name,
+                    partitions=[_finished(index, found) for index, found in partitions.items()],
                 )
-                for name, partitions in begun
+                for name, partitions in begun.items()
             ]
         )
 
@@ -104,8 +98,8 @@ def list_offsets(
 
     if any(
         isinstance(found, OffsetSearch) and found.is_slow
-        for _, partitions in begun
-        for _, found in partitions
+        for partitions in begun.values()
+        for found in partitions.values()
     ):
         broker.conversions.once("search-by-time", 0, finish_and_reply)
         return LATER
@@ -235,8 +229,8 @@ def delete_records(
                     DeleteRecordsResponse.Topic(
                         name=topic.name,
                         partitions=[
-                            _deleted(p.partition_index, results, topic.name)
-                            for p in topic.partitions
+                            _deleted(index, results, topic.name)
+                            for index in dict.fromkeys(p.partition_index for p in topic.partitions)
                         ],
                     )
                     for topic in request.topics

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Final
 from embedkafka.log.log import AppendOrigin
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest, ProduceResponse
-from embedkafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, next_batch_size
+from embedkafka.records.batch import next_batch_size
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.writes import OnProduced
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
-from embedkafka.server.handlers.transactional_writes import transactional_write, unverified
+from embedkafka.server.handlers.transactional_writes import (
+    is_transactional,
+    transactional_write,
+    unverified,
+)
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -60,7 +64,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
                 refused[key] = refusal
             elif partition.records is not None:
                 entries[TopicPartition(name, partition.index)] = partition.records
-                has_transactions = has_transactions or _is_transactional(partition.records)
+                has_transactions = has_transactions or is_transactional(partition.records)
 
     @context.answering
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
@@ -113,32 +117,29 @@ _ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id with which Kafka's own tools may write to internal topics."""
 
 _LENGTH_END: Final = 12
+_NEWEST_MAGIC: Final = 2
 _HEAD: Final = struct.Struct(">8xi4xb5xB")  # length, magic, lower byte of the attributes
 _CODEC_MASK, _ZSTD = 0x07, 4
 _FIRST_WITH_BATCHES: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
 
 
-def _is_transactional(records: memoryview) -> bool:
-    if records.nbytes < HEADER_SIZE:
-        return False
-    _, magic, attributes = _HEAD.unpack_from(records)
-    return bool(magic == 2 and attributes & TRANSACTIONAL_FLAG)
-
-
 def _refusal(records: memoryview | None, version: int) -> PartitionResponse | None:
     """Checks what this version of Produce may carry; the log checks the rest."""
     if records is None or (not records and version >= _FIRST_WITH_BATCHES):
-        return _invalid(f"Produce v{version} needs one batch per partition")
+        return _INVALID
     if version < _FIRST_WITH_BATCHES:
         return None if _begins_whole(records) else _NOTHING_APPENDED
     if records.nbytes < _HEAD.size:
-        return None
+        return _INVALID
     length, magic, attributes = _HEAD.unpack_from(records)
     if magic < 2:
-        return _invalid(f"Produce v{version} carries batches of magic 2, not {magic}")
-    if _LENGTH_END + length < records.nbytes:
-        return _invalid(f"Produce v{version} carries one batch per partition, not several")
+        return _INVALID
+    if magic > _NEWEST_MAGIC:
+        message = f"Invalid magic found in record: {magic}"
+        return PartitionResponse(error=ErrorCode.CORRUPT_MESSAGE, error_message=message)
+    if _LENGTH_END + length != records.nbytes:  # several batches, or a part of one
+        return _INVALID
     if version < _FIRST_WITH_ZSTD and attributes & _CODEC_MASK == _ZSTD:
         return PartitionResponse(
             error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -159,8 +160,7 @@ def _begins_whole(message_set: memoryview) -> bool:
 _NOTHING_APPENDED: Final = PartitionResponse()
 
 
-def _invalid(reason: str) -> PartitionResponse:
-    return PartitionResponse(error=ErrorCode.INVALID_RECORD, error_message=reason)
+_INVALID: Final = PartitionResponse(error=ErrorCode.INVALID_RECORD)
 
 
 def _finish_unacknowledged(results: Iterable[PartitionResponse], context: "RequestContext") -> None:

@@ -14,12 +14,13 @@ from embedkafka.protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.topic_names import CLUSTER_METADATA_TOPIC
 from embedkafka.server.config.view import topic_entries
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
-from embedkafka.server.topics.admin import DEFAULT, NewTopic
+from embedkafka.server.topics.admin import NewTopic
 from embedkafka.server.topics.delayed import DelayedTopics
-from embedkafka.server.topics.rules import check_request_size
+from embedkafka.server.topics.rules import DEFAULT, check_request_size
 from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:
@@ -47,13 +48,18 @@ def create_topics(
         try:
             if topic.name in repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if topic.name == CLUSTER_METADATA_TOPIC:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Creation of internal topic {topic.name} is prohibited.",
+                )
             if excess is not None:
                 raise excess
             planned = _plan(broker, topic)
             if not request.validate_only:
                 broker.topics.create(planned)
                 waits_for[topic.name] = len(planned.assignment)
-            results[topic.name] = _created(broker, planned, validate_only=request.validate_only)
+            results[topic.name] = _created(broker, planned)
         except ApiError as error:
             results[topic.name] = CreateTopicsResponse.Topic(
                 name=topic.name, error_code=error.code, error_message=error.message or None
@@ -91,18 +97,16 @@ def _plan(broker: "Broker", topic: CreateTopicsRequest.Topic) -> NewTopic:
         topic.name,
         partitions=topic.num_partitions,
         replication=topic.replication_factor,
-        assignment={a.partition_index: a.broker_ids for a in topic.assignments},
+        assignment=[(a.partition_index, a.broker_ids) for a in topic.assignments],
         config={config.name: config.value for config in topic.configs},
         broker_config=broker.config.broker,
     )
 
 
-def _created(
-    broker: "Broker", topic: NewTopic, *, validate_only: bool
-) -> CreateTopicsResponse.Topic:
+def _created(broker: "Broker", topic: NewTopic) -> CreateTopicsResponse.Topic:
     return CreateTopicsResponse.Topic(
         name=topic.name,
-        topic_id=ZERO_UUID if validate_only else topic.topic_id,
+        topic_id=topic.topic_id,
         num_partitions=len(topic.assignment),
         replication_factor=topic.replication_factor,
         configs=[
@@ -154,7 +158,8 @@ def create_partitions(
                 waits_for[topic.name] = topic.count
             errors[topic.name] = (ErrorCode.NONE, None)
         except ApiError as error:
-            errors[topic.name] = (error.code, error.message or None)
+            missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            errors[topic.name] = (error.code, None if missing else error.message)
 
     @context.answering
     def reply(late: frozenset[str]) -> None:
@@ -197,8 +202,14 @@ def delete_topics(
     results: list[DeleteTopicsResponse.Topic] = []
     doomed: dict[str, int] = {}
     deletions = _Deletions(broker)
-    for topic in asked:
-        result = _delete(broker, topic, deletions, context.version)
+    times = Counter((topic.name, topic.topic_id) for topic in asked)
+    for topic in {(topic.name, topic.topic_id): topic for topic in asked}.values():
+        repeated = times[topic.name, topic.topic_id] > 1
+        result = (
+            _refused_twice(topic)
+            if repeated
+            else _delete(broker, topic, deletions, context.version)
+        )
         results.append(result)
         if result.error_code == ErrorCode.NONE and result.name is not None:
             doomed[result.name] = len(results) - 1
@@ -213,6 +224,17 @@ def delete_topics(
 
     _wait(broker, doomed, request.timeout_ms, deletions.is_done, reply)
     return LATER
+
+
+def _refused_twice(topic: DeleteTopicsRequest.Topic) -> DeleteTopicsResponse.Topic:
+    """The one answer for a topic that the request names several times."""
+    what = "id" if topic.name is None else "name"
+    return DeleteTopicsResponse.Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=f"Duplicate topic {what}.",
+    )
 
 
 class _Deletions:
@@ -247,7 +269,9 @@ def _delete(
     name, topic_id = topic.name, topic.topic_id
     try:
         if name is not None and topic_id != ZERO_UUID:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and id.")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+            )
         if name is None and topic_id == ZERO_UUID:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
         if name is None:

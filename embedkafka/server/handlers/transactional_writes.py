@@ -14,6 +14,8 @@ from embedkafka.server.txn_verification import (
     support_by_version,
 )
 
+_MAGIC: Final = struct.Struct(">16xb5xB")  # magic, lower byte of the attributes
+
 # Of a batch: lower byte of the attributes, producer id, epoch, first sequence number.
 _PRODUCER: Final = struct.Struct(">22xB20xqhi")
 
@@ -26,6 +28,14 @@ _TRY_AGAIN: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+
+
+def is_transactional(records: memoryview) -> bool:
+    """Whether a batch is part of a transaction."""
+    if records.nbytes < HEADER_SIZE:
+        return False
+    magic, attributes = _MAGIC.unpack_from(records)
+    return bool(magic == 2 and attributes & TRANSACTIONAL_FLAG)
 
 
 def transactional_write(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from embedkafka.coordinator.decision import refusal_of
 from embedkafka.log.log import AppendOrigin
-from embedkafka.log.producer_state import ActiveProducer
+from embedkafka.log.producers.state import ActiveProducer
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.transactions import (
@@ -34,11 +34,13 @@ from embedkafka.records.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
 )
-from embedkafka.replica.partition import ACKS_ALL
+from embedkafka.replica.partition.partition import ACKS_ALL
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
 from embedkafka.server.dispatch import LATER
+from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.topics.rules import check_topic_name
 from embedkafka.server.txn_verification import TransactionalWrite, support_by_version
 from embedkafka.txn.metadata import EPOCH_BUMP_VERSION
 from embedkafka.txn.service import FIRST_SENT_BY_BROKERS
@@ -66,7 +68,7 @@ def add_partitions_to_txn(
     Versions: v4 is for brokers: several transactions, and it may only verify (KIP-890).
     """
     if context.version < FIRST_SENT_BY_BROKERS:
-        refused = _refused_partitions(broker, request.v3_and_below_topics)
+        refused = _refused_partitions(broker, request.v3_and_below_topics, from_client=True)
         if refused is not None:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
         broker.txns.add_partitions_to_txn(request, context.version, context.reply)
@@ -103,29 +105,49 @@ def _add_partitions_for_brokers(
 
 
 def _refused_partitions(
-    broker: "Broker", topics: Sequence[AddPartitionsToTxnRequest.Transaction.Topic]
+    broker: "Broker",
+    topics: Sequence[AddPartitionsToTxnRequest.Transaction.Topic],
+    *,
+    from_client: bool = False,
 ) -> list[AddPartitionsToTxnResponse.Transaction.Topic] | None:
-    """The results if a topic does not exist; the other partitions are not attempted then."""
-    snapshot = broker.metadata.snapshot
-    asked = [(topic.name, partition) for topic in topics for partition in topic.partitions]
-    if all(snapshot.find_partition(*one) is not None for one in asked):
-        return None
+    """The results if a partition is refused; the others are not attempted then."""
     _Topic = AddPartitionsToTxnResponse.Transaction.Topic
+    refusals = {
+        (topic.name, partition): refusal
+        for topic in topics
+        for partition in topic.partitions
+        if (refusal := _refused_partition(broker, topic.name, partition, from_client=from_client))
+    }
+    if not refusals:
+        return None
     return [
         _Topic(
             name=topic.name,
             results_by_partition=[
                 _Topic.Partition(
                     partition_index=partition,
-                    partition_error_code=ErrorCode.OPERATION_NOT_ATTEMPTED
-                    if snapshot.find_partition(topic.name, partition)
-                    else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    partition_error_code=refusals.get(
+                        (topic.name, partition), ErrorCode.OPERATION_NOT_ATTEMPTED
+                    ),
                 )
                 for partition in topic.partitions
             ],
         )
         for topic in topics
     ]
+
+
+def _refused_partition(
+    broker: "Broker", topic: str, partition: int, *, from_client: bool
+) -> ErrorCode:
+    """Why a transaction cannot write to a partition; NONE if it can.
+
+    Clients may not write to internal topics; brokers add the offsets topic for them.
+    """
+    if from_client and topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found = broker.metadata.snapshot.find_partition(topic, partition)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else ErrorCode.NONE
 
 
 def add_offsets_to_txn(
@@ -151,14 +173,12 @@ def txn_offset_commit(
     Behaviour: first asks the transaction's coordinator whether the offsets are part of it.
     Versions:  v4 knows TRANSACTION_ABORTABLE; v5 adds the offsets to the transaction (KIP-890).
     """
-    snapshot = broker.metadata.snapshot
-    known = [topic for topic in request.topics if topic.name in snapshot.topics]
-    missing = [topic for topic in request.topics if topic.name not in snapshot.topics]
+    known, missing = _split(broker.metadata.snapshot, request.topics)
     unknown = _commit_errors(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     @context.answering
     def reply(response: TxnOffsetCommitResponse) -> None:
-        context.reply(replace(response, topics=[*response.topics, *unknown]))
+        context.reply(replace(response, topics=_merged([*response.topics, *unknown])))
 
     @context.answering
     def commit(errors: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -176,6 +196,43 @@ def txn_offset_commit(
     else:
         reply(TxnOffsetCommitResponse(topics=[]))
     return LATER
+
+
+_CommitTopic = TxnOffsetCommitRequest.Topic
+
+
+def _split(
+    snapshot: MetadataSnapshot, topics: Iterable[_CommitTopic]
+) -> tuple[list[_CommitTopic], list[_CommitTopic]]:
+    """The topics with their partitions that exist, and with those that do not."""
+
+    def only(topic: _CommitTopic, *, existing: bool) -> _CommitTopic:
+        return replace(
+            topic,
+            partitions=[
+                partition
+                for partition in topic.partitions
+                if (snapshot.find_partition(topic.name, partition.partition_index) is not None)
+                is existing
+            ],
+        )
+
+    known = [only(topic, existing=True) for topic in topics]
+    missing = [only(topic, existing=False) for topic in topics]
+    return [t for t in known if t.partitions], [t for t in missing if t.partitions]
+
+
+def _merged(
+    topics: Iterable[TxnOffsetCommitResponse.Topic],
+) -> list[TxnOffsetCommitResponse.Topic]:
+    """One entry for each topic."""
+    by_name: dict[str, list[TxnOffsetCommitResponse.Topic.Partition]] = {}
+    for topic in topics:
+        by_name.setdefault(topic.name, []).extend(topic.partitions)
+    return [
+        TxnOffsetCommitResponse.Topic(name=name, partitions=partitions)
+        for name, partitions in by_name.items()
+    ]
 
 
 def _offsets_write(
@@ -346,13 +403,13 @@ def _producers(
 ) -> DescribeProducersResponse.Topic.Partition:
     _Partition = DescribeProducersResponse.Topic.Partition
     try:
+        check_topic_name(topic_partition.topic)
         log = broker.replicas.hosted.require(topic_partition).require_log()
     except ApiError as error:
-        is_known = topic_partition.topic in broker.metadata.snapshot.topics
         return _Partition(
             partition_index=topic_partition.partition,
             error_code=error.code,
-            error_message=None if is_known else error.code.message,
+            error_message=_producers_message(broker, topic_partition.topic, error),
             active_producers=[],
         )
     return _Partition(
@@ -369,6 +426,13 @@ def _producers(
             for producer in _by_id(log.active_producers())
         ],
     )
+
+
+def _producers_message(broker: "Broker", topic: str, error: ApiError) -> str | None:
+    """Kafka explains an illegal or a missing topic, but no other error."""
+    if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return error.message
+    return None if topic in broker.metadata.snapshot.topics else error.code.message
 
 
 def _by_id(producers: Iterable[ActiveProducer]) -> list[ActiveProducer]:

@@ -12,7 +12,6 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.definition import format_value
 from embedkafka.server.config.topic import parse_topic_settings
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topics.placement import (
@@ -22,20 +21,19 @@ from embedkafka.server.topics.placement import (
     without_partial_racks,
 )
 from embedkafka.server.topics.rules import (
+    DEFAULT,
     check_assignment,
     check_batch_size,
     check_collision,
     check_counts,
     check_topic_name,
+    check_unset,
 )
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import ReplicaAssignment, TopicAssignment
 from embedkafka.zk.store import NodeExists
 
 Assignment = Mapping[int, Sequence[int]]
-
-DEFAULT = -1
-"""The client leaves this count to the broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,7 @@ class TopicAdmin:
         *,
         partitions: int = DEFAULT,
         replication: int = DEFAULT,
-        assignment: Assignment | None = None,
+        assignment: Sequence[tuple[int, Sequence[int]]] = (),
         config: Mapping[str, str | None] | None = None,
         broker_config: BrokerConfig,
     ) -> NewTopic:
@@ -86,14 +84,8 @@ class TopicAdmin:
         check_collision(name, existing)
         settings = _checked_config(config or {})
         if assignment:
-            if partitions != DEFAULT or replication != DEFAULT:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    "Both numPartitions or replicationFactor and replicasAssignments were set. "
-                    "Both cannot be used at the same time.",
-                )
-            check_assignment(assignment, self._racks())
-            placed: Assignment = {partition: tuple(r) for partition, r in assignment.items()}
+            check_unset(partitions, replication)
+            placed: Assignment = check_assignment(assignment, self._racks())
         else:
             placed = self._place(
                 broker_config.integer("num.partitions") if partitions == DEFAULT else partitions,
@@ -126,7 +118,7 @@ class TopicAdmin:
         """
         topic = self._zk.find_topic(name)
         if topic is None or self._zk.is_marked_for_deletion(name):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' is unknown.")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if any(replicas.is_being_reassigned for replicas in topic.partitions.values()):
             raise ApiError(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,
@@ -140,9 +132,8 @@ class TopicAdmin:
         if assignments is None:
             added = self._place_more(topic, count)
         else:
-            added = {old + index: tuple(replicas) for index, replicas in enumerate(assignments)}
-            check_assignment(
-                added,
+            added = check_assignment(
+                enumerate(assignments, old),
                 self._racks(),
                 first=old,
                 replication=len(topic.partitions[0].replicas),
@@ -216,10 +207,10 @@ def _check_assigned(assignments: Sequence[Sequence[int]], added: int) -> None:
 
 def _checked_config(config: Mapping[str, str | None]) -> dict[str, str]:
     try:
-        parsed = parse_topic_settings(config)
+        parse_topic_settings(config)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    return {name: format_value(value) for name, value in parsed.items()}
+    return {name: str(value) for name, value in config.items()}
 
 
 def _already_exists(name: str) -> ApiError:

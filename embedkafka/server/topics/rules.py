@@ -1,9 +1,13 @@
 """Checks names, counts and assignments of new topics, with Kafka's error codes and messages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from embedkafka.controller.manual_assignment import check_replicas
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.topic_names import name_fault
+
+DEFAULT = -1
+"""The client leaves this count to the broker."""
 
 _MAX_PARTITIONS_PER_REQUEST = 10_000
 _MAX_RECORDS_PER_REQUEST = 10_000
@@ -56,58 +60,66 @@ def check_batch_size(records: int) -> None:
 
 def check_counts(partitions: int, replication: int, alive: int) -> None:
     """Refuses counts that are not positive, and more replicas than live brokers."""
+    if replication < 1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
     if partitions < 1:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
-        )
-    if replication < 1:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            "Replication factor was set to an invalid non-positive value.",
         )
     if replication > alive:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication} time(s): The target replication "
             f"factor of {replication} cannot be reached because only {alive} broker(s) are "
-            "registered.",
+            "registered or some brokers have all their log directories cordoned.",
         )
 
 
+def check_unset(partitions: int, replication: int) -> None:
+    """Refuses counts beside a manual assignment."""
+    for name, count in (("replication factor", replication), ("numPartitions", partitions)):
+        if count != DEFAULT:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
+            )
+
+
 def check_assignment(
-    assignment: Mapping[int, Sequence[int]],
-    alive: Iterable[int],
+    assignment: Iterable[tuple[int, Sequence[int]]],
+    registered: Collection[int],
     *,
     first: int = 0,
     replication: int | None = None,
-) -> None:
-    """Refuses an incomplete manual assignment.
+) -> dict[int, Sequence[int]]:
+    """The manual assignment by partition; refuses an incomplete one.
 
     Partitions must be consecutive from `first`. Each needs the same number (`replication`, if
     given) of distinct, registered brokers.
     """
-    if sorted(assignment) != list(range(first, first + len(assignment))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
-    known = set(alive)
-    expected = replication or len(assignment[first])
-    for partition, replicas in assignment.items():
-        if not replicas:
-            raise _bad_assignment(f"partition {partition} has no replicas")
-        if len(set(replicas)) != len(replicas):
-            raise _bad_assignment(f"partition {partition} repeats a replica: {list(replicas)}")
-        unknown = sorted(set(replicas) - known)
-        if unknown:
-            raise _bad_assignment(f"partition {partition} names unknown brokers {unknown}")
-        if len(replicas) != expected:
+    by_partition: dict[int, Sequence[int]] = {}
+    for partition, replicas in assignment:
+        if partition in by_partition:
             raise _bad_assignment(
-                f"partition {partition} has {len(replicas)} replica(s), but this is not consistent "
-                f"with the {expected} replica(s) of the other partitions"
+                f"Found multiple manual partition assignments for partition {partition}"
             )
+        check_replicas(replicas, registered)
+        replication = replication or len(replicas)
+        if len(replicas) != replication:
+            raise _bad_assignment(
+                f"The manual partition assignment includes a partition with {len(replicas)} "
+                "replica(s), but this is not consistent with previous partitions, which have "
+                f"{replication} replica(s)."
+            )
+        by_partition[partition] = tuple(replicas)
+    if sorted(by_partition) != list(range(first, first + len(by_partition))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return by_partition
 
 
 def _bad_assignment(reason: str) -> ApiError:
-    return ApiError(
-        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-        f"The manual partition assignment is not valid: {reason}.",
-    )
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)

@@ -90,6 +90,7 @@ def _explain(spark: InstalledSpark, tried: Mapping[str, str], fitting_sparks: Se
             f"Or put {connector.jar_name(spark.release)} and its companions",
             f"({', '.join(companion.name for companion in companions)}) in a folder and set",
             f"  {ENVIRONMENT_VARIABLE}=/that/folder",
+            "`embedkafka doctor` shows what this machine has.",
             *(["Or install a PySpark that fits a connector found above:", *pins] if pins else []),
         ]
     )

@@ -14,6 +14,7 @@ final class AdminSession implements Session {
         new ConfigCommands(admin).addTo(commands);
         new GroupCommands(admin).addTo(commands);
         new ClusterCommands(admin).addTo(commands);
+        commands.put("tour", this::tour);
     }
 
     @Override
@@ -23,6 +24,16 @@ final class AdminSession implements Session {
             throw new IllegalArgumentException("an admin client has no " + op);
         }
         return command.run(args);
+    }
+
+    /** Calls every method of the client, with good and bad input. */
+    private Object tour(JsonNode args) throws Exception {
+        Tour tour = new Tour(admin, args.get("prefix").asText());
+        new ClusterTour(tour).run();
+        new TopicTour(tour).run();
+        new ConfigTour(tour).run();
+        new GroupTour(tour).run();
+        return tour.told();
     }
 
     @Override

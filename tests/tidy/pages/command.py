@@ -37,7 +37,7 @@ on to its command.
 ## A server.properties file
 
 `--properties` takes a `server.properties` of Apache Kafka as it is. Settings that have no effect
-here, such as `listeners` and `log.dirs`, and unknown names produce a warning on stderr.
+here, such as `log.dirs`, and unknown names produce a warning on stderr.
 `--config` overrides the file.
 """
 

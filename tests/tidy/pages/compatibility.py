@@ -16,8 +16,6 @@ and so do those of 4.x.
 
 Not supported:
 
-- TLS, SASL and ACLs. The broker answers like an Apache Kafka without security.
-- Quotas are stored and described, but never throttle a client.
 - Tiered storage.
 - Share groups and Streams groups.
 
@@ -50,14 +48,14 @@ def render() -> str:
 def _row(key: ApiKey) -> str:
     api = HANDLERS[key]
     summary = (load_handler(api.handler).__doc__ or "").strip().splitlines()[0]
-    plane = " (between brokers)" if api.control_plane else ""
-    cells = (key.value, _name(key) + plane, _span(api.versions), _declared(key), summary)
+    plane = " (between brokers)" if not api.for_clients else ""
+    cells = (key.value, api_name(key) + plane, _span(api.versions), _declared(key), summary)
     return "| " + " | ".join(map(str, cells)) + " |\n"
 
 
 def _unanswered() -> str:
     missing = [key for key in sorted(ApiKey) if key not in HANDLERS and _is_declared(key)]
-    rows = "".join(f"| {key.value} | {_name(key)} | {_declared(key)} |\n" for key in missing)
+    rows = "".join(f"| {key.value} | {api_name(key)} | {_declared(key)} |\n" for key in missing)
     return UNANSWERED_HEAD + rows if rows else ""
 
 
@@ -78,5 +76,6 @@ def _span(span: tuple[int, int]) -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
-def _name(key: ApiKey) -> str:
+def api_name(key: ApiKey) -> str:
+    """An API as the protocol calls it."""
     return "".join(part.capitalize() for part in key.name.split("_"))

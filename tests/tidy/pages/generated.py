@@ -4,7 +4,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from tests.tidy.pages import command, compatibility, plugin, settings, shown_files, states
+from tests.tidy.pages import (
+    authorization,
+    command,
+    compatibility,
+    plugin,
+    settings,
+    shown_files,
+    states,
+)
 from tests.tidy.sources import ROOT
 
 DOCS = ROOT / "docs"
@@ -13,6 +21,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "compatibility.md": compatibility.render,
     DOCS / "states.md": states.render,
     DOCS / "how-to" / "ci.md": partial(shown_files.render, DOCS / "how-to" / "ci.md"),
+    DOCS / "reference" / "authorization.md": authorization.render,
     DOCS / "reference" / "command.md": command.render,
     DOCS / "reference" / "pytest.md": plugin.render,
     DOCS / "reference" / "settings.md": settings.render,

@@ -25,8 +25,9 @@ of embedkafka until a test uses one of its fixtures.
 
 FIXTURES_FOOT = """
 - A test that uses one of the Kafka fixtures fails if a thread of the cluster failed while it ran.
-- After each test, the plugin deletes the topics that the test body created. Topics that a fixture
-  created stay until the fixture deletes them.
+- After each test, `kafka` is as it was before: topics, groups, transactions, settings, faults,
+  brokers, network and clock. What a fixture of a class, module or session did stays. See
+  [isolation](../how-to/isolation.md).
 - A query that the test body leaves running is stopped, and the test fails with its name;
   `--spark-leftovers` changes that. Queries of a fixture stay until the fixture stops them.
 - A test that fails shows the cluster, its queries and the end of Spark's log below its own output;
@@ -93,7 +94,10 @@ def _where() -> Iterator[tuple[str, ...]]:
     for name in sorted(names, key=lambda name: not hasattr(ExternalKafka, name)):
         external = "yes" if hasattr(ExternalKafka, name) else "the test is skipped"
         yield f"`kafka.{name}`", "yes", external
-    yield "`kafka_topic`", "yes", "yes"
+    for name in ("topic", "group", "producer", "consumer", "admin"):
+        yield f"`kafka_{name}`", "yes", "yes"
+    for name in ("clock", "faults"):
+        yield f"`kafka_{name}`", "yes", "the test is skipped"
     yield "`kafka_cluster`", "yes", "yes: it starts embedded clusters all the same"
     yield "`spark`", "yes", "yes"
 
@@ -115,7 +119,7 @@ def _fixtures() -> Iterator[tuple[str, ...]]:
         if not isinstance(node, ast.FunctionDef):
             continue
         for decorator in map(ast.unparse, node.decorator_list):
-            if decorator.startswith("pytest.fixture"):
+            if decorator.startswith("pytest.fixture") and not node.name.startswith("_"):
                 scope = "session" if "session" in decorator else "function"
                 yield f"`{node.name}`", scope, _one_line(ast.get_docstring(node) or "")
 

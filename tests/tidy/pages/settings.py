@@ -33,8 +33,9 @@ Any admin client can change them at run time too, where Kafka allows it.
 - A setting [without effect](#settings-without-effect) produces a `ConfigWarning` with the reason.
 - One marked *refused* raises `ConfigError`: if it were ignored, a test could pass that should fail.
 
-`broker.id` is the id of the first broker; the others count up from it. `advertised.listeners` is
-the address that clients get.
+`broker.id` is the id of the first broker; the others count up from it. So do the fixed ports in
+`listeners` and `advertised.listeners`. Port 0 in `listeners` takes a free port, and clients learn
+that one. Without a host, a listener uses the cluster's `host`, `127.0.0.1` unless given.
 """
 
 TUNED_HEAD = """

@@ -1,18 +1,18 @@
 """The arguments of the command line, with a stand-in for the cluster."""
 
+import inspect
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import embedkafka
 from embedkafka import cli
-from embedkafka.cluster import broker_process
-from embedkafka.cluster.config import ClusterConfig
+from embedkafka.cluster import broker_process, embedded
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
 
@@ -23,11 +23,16 @@ class StandIn:
     made: list["StandIn"] = []
     close_with: Exception | None = None
     bootstrap_servers = "127.0.0.1:1,127.0.0.1:2"
+    listeners: ClassVar = {"PLAINTEXT": bootstrap_servers, "SAFE": "127.0.0.1:3"}
+    certificates_dir = "/certificates"
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
         self.closed = False
         StandIn.made.append(self)
+
+    def java_properties(self, user: str) -> str:
+        return f"/files/{user}"
 
     def __enter__(self) -> Any:
         return self
@@ -64,8 +69,16 @@ def test_up_passes_every_option_to_the_cluster(tmp_path: Path) -> None:
     options = ["--brokers", "3", "--port", "9092", "--properties", str(properties)]
     options += ["--config", "num.partitions=2", "--data-dir", str(tmp_path)]
     options += ["--topic", "a:3:2", "--topic", "b:4", "--topic", "c"]
+    options += ["--topic-config", "b:retention.ms=6", "--topic-config", "b:cleanup.policy=compact"]
+    options += ["--host", "127.0.0.2", "--racks", "r1,r2, r3", "--zookeeper", "localhost:2181/here"]
+    options += ["--log-dirs", "2", "--seed", "7"]
     assert cli.main(["up", *options, *python("")]) == 0
     settings = StandIn.made[0].settings
+    assert settings["host"] == "127.0.0.2"
+    assert settings["racks"] == ["r1", "r2", "r3"]
+    assert settings["zookeeper"] == "localhost:2181/here"
+    assert (settings["log_dirs"], settings["seed"]) == (2, 7)
+    assert settings["topics"]["b"].config == {"retention.ms": "6", "cleanup.policy": "compact"}
     assert settings["brokers"] == 3
     assert settings["port"] == 9092
     assert settings["data_dir"] == tmp_path
@@ -74,11 +87,27 @@ def test_up_passes_every_option_to_the_cluster(tmp_path: Path) -> None:
     assert topics == {"a": (3, 2), "b": (4, None), "c": (1, None)}
 
 
+def test_every_argument_of_a_cluster_can_be_given_and_has_the_same_default() -> None:
+    assert cli.main(["up", *python("")]) == 0
+    arguments = inspect.signature(embedded.EmbeddedKafka).parameters
+    defaults = {name: argument.default for name, argument in arguments.items()}
+    given = StandIn.made[0].settings
+    assert set(given) == set(defaults)
+    assert {name: given[name] or None for name in given} == {
+        name: default or None for name, default in defaults.items()
+    }
+
+
+def test_a_setting_of_a_topic_needs_the_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["up", "--topic-config", "a:retention.ms=6", *python("")]) == 2
+    assert "give --topic a too" in capsys.readouterr().err
+
+
 def test_broker_passes_every_option_to_its_process(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Lone(StandIn):
-        address = "127.0.0.1:9"
+        listeners: ClassVar = {"PLAINTEXT": "127.0.0.1:9"}
 
     monkeypatch.setattr(broker_process, "BrokerProcess", Lone)
     monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
@@ -102,15 +131,15 @@ def test_a_setting_without_effect_is_one_line_on_stderr(
 ) -> None:
     class Checking(StandIn):
         def __init__(self, **settings: Any) -> None:
-            ClusterConfig(**settings)
+            embedded.EmbeddedKafka(**settings)
             super().__init__(**settings)
 
     monkeypatch.setattr(embedkafka, "EmbeddedKafka", Checking, raising=False)
-    options = ["--config", "ssl.keystore.location=x", "--config", "background.threads=3"]
+    options = ["--config", "ssl.provider=x", "--config", "background.threads=3"]
     assert cli.main(["up", *options, *python("")]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" has no effect: ")[0] for line in lines] == [
-        "embedkafka: warning: broker setting ssl.keystore.location",
+        "embedkafka: warning: broker setting ssl.provider",
         "embedkafka: warning: broker setting background.threads",
     ]
 
@@ -118,9 +147,9 @@ def test_a_setting_without_effect_is_one_line_on_stderr(
 def test_a_setting_that_must_not_be_ignored_is_misuse(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(embedkafka, "EmbeddedKafka", ClusterConfig, raising=False)
-    assert cli.main(["up", "--config", "authorizer.class.name=x", *python("")]) == 2
-    assert "there is no authorizer" in capsys.readouterr().err
+    monkeypatch.setattr(embedkafka, "EmbeddedKafka", embedded.EmbeddedKafka, raising=False)
+    assert cli.main(["up", "--config", "create.topic.policy.class.name=x", *python("")]) == 2
+    assert "the policy would not be applied" in capsys.readouterr().err
 
 
 def test_up_keeps_the_exit_code_of_the_command() -> None:
@@ -280,3 +309,27 @@ def test_dump_log_ends_in_silence_when_its_reader_has_seen_enough(tmp_path: Path
         dumping.stdout.readline()
         dumping.stdout.close()
         assert dumping.stderr.read() == b""
+
+
+def test_serve_prints_where_the_files_of_a_secured_cluster_are(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
+    options = ["--security", "sasl_ssl", "--user", "alice:a:secret", "--user", "job:j-secret"]
+    assert cli.main(["serve", *options, "--mechanism", "plain"]) == 0
+    security = StandIn.made[0].settings["security"]
+    assert (security.protocol, security.mechanism) == ("SASL_SSL", "PLAIN")
+    assert security.users == {"alice": "a:secret", "job": "j-secret"}
+    assert capfd.readouterr().out.splitlines() == [
+        "BOOTSTRAP 127.0.0.1:1,127.0.0.1:2",
+        "BOOTSTRAP.SAFE 127.0.0.1:3",
+        "CERTIFICATES /certificates",
+        "CLIENT.alice /files/alice",
+        "CLIENT.job /files/job",
+    ]
+
+
+@pytest.mark.parametrize("options", [["--user", "alice:x"], ["--mechanism", "plain"]])
+def test_users_need_a_protocol(options: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", *options]) == 2
+    assert "need --security" in capfd.readouterr().err

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ import embedkafka
 
 class StandIn:
     bootstrap_servers = "127.0.0.1:1"
+    listeners = {"PLAINTEXT": bootstrap_servers}
+    certificates_dir = None
     def __init__(self, **settings): pass
     def __enter__(self): return self
     def __exit__(self, *error): print("closed", file=sys.stderr, flush=True)
@@ -117,3 +120,36 @@ def test_a_command_killed_by_a_signal_gives_128_and_its_number(start: Start) -> 
     program = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
     process = start("up", "--", sys.executable, "-c", program)
     assert process.wait(30) == 128 + signal.SIGTERM
+
+
+#: A command that starts another process, and tells its id.
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_the_command_has_started_does_not_outlive_up(
+    start: Start, number: signal.Signals
+) -> None:
+    process = start("up", "--", sys.executable, "-c", PARENT, stdin=subprocess.DEVNULL)
+    assert process.stdout is not None
+    grandchild = int(process.stdout.readline())
+    process.send_signal(number)
+    process.wait(30)
+    # The pipe of its standard output ends only when nothing of the group holds it open.
+    assert process.stdout.read() == ""
+    while is_alive(grandchild):
+        pass
+
+
+def is_alive(process: int) -> bool:
+    """Whether it runs; one that has ended may wait for its parent to collect it."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"

@@ -1,6 +1,6 @@
 """Lags and ends, compared with what a test waits for."""
 
-from embedkafka.cluster.client_waits import find_behind, find_lag
+from embedkafka.cluster.clients.client_waits import find_behind, find_lag
 from embedkafka.runtime.ids import TopicPartition
 
 ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from embedkafka.cluster.reset import _gone
+from embedkafka.cluster.restoring.reset import _gone
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.zk.kafka_zk import KafkaZk

@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from embedkafka.explore.checkpoints import find_checkpoints, has_watermark, uncommit
+from embedkafka.explore.checkpoints import (
+    find_checkpoints,
+    has_watermark,
+    planned_batches,
+    uncommit,
+    uncommitted_batches,
+)
 
 
 def checkpoint(directory: Path, *watermarks_ms: int) -> Path:
@@ -33,3 +39,18 @@ def test_a_query_without_a_batch_has_nothing_to_take_back(tmp_path: Path) -> Non
 def test_a_commit_tells_of_a_watermark(tmp_path: Path) -> None:
     assert has_watermark(checkpoint(tmp_path / "with", 0, 1000))
     assert not has_watermark(checkpoint(tmp_path / "without", 0, 0))
+
+
+def test_a_batch_that_was_begun_and_not_committed_is_found(tmp_path: Path) -> None:
+    found = checkpoint(tmp_path, 0, 0)
+    (found / "offsets").mkdir()
+    for batch in range(3):
+        (found / "offsets" / str(batch)).touch()
+    (found / "offsets" / ".3.1f2e.tmp").touch()
+
+    assert sorted(planned_batches(found)) == [0, 1, 2]
+    assert uncommitted_batches(found) == [2]
+
+
+def test_a_query_that_has_begun_nothing_has_no_batches(tmp_path: Path) -> None:
+    assert planned_batches(checkpoint(tmp_path)) == []

@@ -81,11 +81,40 @@ def test_a_refutation_is_shortened_and_says_how_to_repeat_it(
     message = refuted(exploring, doubled_by(Crash), seed=3)
 
     assert message.startswith("doubled: the result of the job depends on the schedule")
-    assert (
-        "1. orders 1-5 arrive [noted]\n  2. the queries take what is there; the driver" in message
-    )
+    assert "1. orders 5 arrives [noted]\n  2. the queries take what is there; the driver" in message
+    assert "steps and 5 records, shortened in" in message
+    assert 'The records that are left:\n  orders 5: {"n": 4, "sku": "b"}\n' in message
     assert "plain schedule: 1\n    this schedule:  1, 1" in message
     assert "pytest --explore-seed=3/2, or explore(..., seed='3/2')" in message
+
+
+def test_only_records_that_are_right_under_their_plain_schedule_are_left(
+    exploring: Callable[..., Any],
+) -> None:
+    """The invariant gets the records that are left, and holds for the plain schedule of all."""
+
+    def gives(schedule: Schedule) -> list[object]:
+        known = sorted({arrival.nth for arrival in schedule.arrivals} & {1, 3})
+        return [*known, "again"] if schedule.uses(Crash) else [*known]
+
+    def holds_with_both(out: dict[str, Any], given: dict[str, Any]) -> bool:
+        return bool(out["out"] == [1, 3]) and {"sku": "b", "n": 1} in given["orders"]
+
+    message = refuted(exploring, gives, invariant=holds_with_both, seed=3, shrink_runs=100)
+
+    assert "The records that are left:\n  orders 2: " in message
+    assert message.index("orders 2: ") < message.index("orders 4: ")
+    assert "orders 1: " not in message
+
+
+def test_an_invariant_for_all_records_only_keeps_them_all(exploring: Callable[..., Any]) -> None:
+    def looks_up_the_last(out: dict[str, Any], given: dict[str, Any]) -> bool:
+        return bool(out["out"] == [1]) and given["orders"][4]["n"] == 4
+
+    message = refuted(exploring, doubled_by(Crash), invariant=looks_up_the_last, seed=3)
+
+    assert "1. orders 1-5 arrive" in message
+    assert "records" not in message
 
 
 def test_a_printed_seed_repeats_only_what_it_found(exploring: Callable[..., Any]) -> None:

@@ -14,6 +14,7 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     Grow,
+    KillJvm,
     KillLeader,
     Limit,
     LoseReply,
@@ -40,6 +41,7 @@ def terms(
     left_out: frozenset[StepKind] = frozenset(),
     has_watermark: bool = False,
     brokers: int = 3,
+    kill_jvm: bool = False,
 ) -> Terms:
     return terms_of(
         read_inputs(inputs, seed=0),
@@ -48,6 +50,7 @@ def terms(
         has_checkpoint=True,
         has_watermark=has_watermark,
         brokers=brokers,
+        kill_jvm=kill_jvm,
     )
 
 
@@ -125,6 +128,15 @@ def test_only_inputs_that_may_be_resent_are() -> None:
         if placed.event.arrival in schedule.arrivals[: placed.position]
     ]
     assert {arrival.source for arrival in resent} == {"orders"}
+
+
+def test_the_jvm_is_killed_only_on_request_and_then_once_in_turn() -> None:
+    assert not any(each.uses(KillJvm) for each in drawn(terms()))
+    assert StepKind.JVM not in terms(left_out=frozenset({StepKind.JVM}), kill_jvm=True).kinds
+
+    killing = terms(kill_jvm=True)
+    uses = [number for number, each in enumerate(drawn(killing, 23), 1) if each.uses(KillJvm)]
+    assert uses == [len(killing.kinds), 2 * len(killing.kinds)]
 
 
 def test_kinds_that_are_left_out_do_not_occur() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from embedkafka.explore.inputs import Feed, Input, given_records, read_inputs
+from embedkafka.explore.schedule import Arrival
 from embedkafka.runtime.failures import ConfigError
 
 
@@ -37,7 +38,10 @@ def test_mappings_rows_text_bytes_and_pairs() -> None:
         (b"key", b'{"n": 1}'),
         (b"key", None),
     ]
-    assert given_records({"orders": feed})["orders"][:2] == [{"sku": "a"}, {"sku": "a"}]
+    arrivals = [Arrival("orders", 4), Arrival("orders", 0)]
+    assert given_records({"orders": feed}, arrivals) == {
+        "orders": [{"sku": "a"}, ("key", {"n": 1})]
+    }
 
 
 def test_a_field_or_a_function_is_the_key() -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from embedkafka.cluster.message import Message
+from embedkafka.cluster.clients.message import Message
 from embedkafka.explore.options import Options
 from embedkafka.explore.outputs import (
     Output,

@@ -8,6 +8,7 @@ from embedkafka.explore.schedule import (
     Crash,
     Event,
     Grow,
+    KillJvm,
     KillLeader,
     Limit,
     LoseReply,
@@ -101,3 +102,17 @@ def test_queries_stop_before_records_are_sent_that_no_batch_takes() -> None:
         Take(),
     ]
     assert sorted(index for index, _ in stops_first(steps)) == [0, 1, 2, 3, 4]
+
+
+def test_queries_stop_before_what_waits_for_a_driver_that_dies() -> None:
+    sent, kill = Send(arrivals=orders(1, 2)), KillJvm(after_ms=10)
+
+    assert stops_first([Take(), sent, kill, Restart(), Take()]) == [
+        (0, Take()),
+        (2, Restart()),
+        (1, sent),
+        (2, kill),
+        (3, Restart()),
+        (4, Take()),
+    ]
+    assert str(kill).endswith("is killed 10 ms after it has planned a batch")

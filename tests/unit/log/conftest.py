@@ -8,9 +8,9 @@ import pytest
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
+from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.log.log import AppendInfo, AppendOrigin, Log
-from embedkafka.log.producer_state import ProducerStateConfig
-from embedkafka.log.record_ages import RecordAges
+from embedkafka.log.producers.state import ProducerStateConfig
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka.log import checkpoints
-from embedkafka.log.checkpoints import CorruptCheckpoint, MetaProperties
+from embedkafka.log.files import checkpoints
+from embedkafka.log.files.checkpoints import CorruptCheckpoint, MetaProperties
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import TopicPartition
 

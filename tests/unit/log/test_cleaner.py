@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedkafka.log.checkpoints import CLEANER_CHECKPOINT, read_offsets
-from embedkafka.log.cleaner import Cleaner, CleanerConfig
+from embedkafka.log.cleaning.cleaner import Cleaner, CleanerConfig
+from embedkafka.log.files.checkpoints import CLEANER_CHECKPOINT, read_offsets
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression

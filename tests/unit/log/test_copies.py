@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka.log import checkpoints
-from embedkafka.log.copies import copy_log_dir
+from embedkafka.log.files import checkpoints
+from embedkafka.log.files.copies import copy_log_dir
 from embedkafka.log.log import Log
 from embedkafka.runtime.files import SystemFiles
 from tests.unit.log.conftest import LogKit

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import pytest
 
-from embedkafka.log import checkpoints
 from embedkafka.log.dump import (
     BatchFound,
     DirectoryFound,
@@ -20,6 +19,7 @@ from embedkafka.log.dump import (
     dump,
     parse_directory_name,
 )
+from embedkafka.log.files import checkpoints
 from embedkafka.records.compression import Compression
 from embedkafka.runtime.ids import TopicPartition
 from tests.unit.log.conftest import LogKit

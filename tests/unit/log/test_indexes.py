@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedkafka.log.index_file import CorruptIndex
-from embedkafka.log.offset_index import OffsetIndex, OffsetPosition
-from embedkafka.log.time_index import TimeIndex, TimestampOffset
-from embedkafka.log.txn_index import AbortedTransaction, TransactionIndex
+from embedkafka.log.files.index_file import CorruptIndex
+from embedkafka.log.files.offset_index import OffsetIndex, OffsetPosition
+from embedkafka.log.files.time_index import TimeIndex, TimestampOffset
+from embedkafka.log.files.txn_index import AbortedTransaction, TransactionIndex
 from embedkafka.runtime.files import SystemFiles
 
 BASE = 1_000_000

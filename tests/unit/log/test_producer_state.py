@@ -14,15 +14,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from embedkafka.log.append_info import AppendInfo
 from embedkafka.log.log import FetchIsolation, Log
-from embedkafka.log.producer_entry import AppendOrigin
-from embedkafka.log.producer_snapshot import (
+from embedkafka.log.producers.entry import AppendOrigin
+from embedkafka.log.producers.snapshot import (
     CorruptSnapshot,
     SnapshotEntry,
     read_snapshot,
     write_snapshot,
 )
-from embedkafka.log.producer_state import CheckedProducers, ProducerState, ProducerStateConfig
-from embedkafka.log.verification import Verification
+from embedkafka.log.producers.state import CheckedProducers, ProducerState, ProducerStateConfig
+from embedkafka.log.producers.verification import Verification
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import RecordBatch, read_batches
 from embedkafka.records.builder import build_batch

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from embedkafka.log.files.record_ages import PartitionAges, RecordAges, shift_of
+from embedkafka.log.files.time_index import TimestampOffset
 from embedkafka.log.log import Log, RecordsRejected
-from embedkafka.log.record_ages import PartitionAges, RecordAges, shift_of
-from embedkafka.log.time_index import TimestampOffset
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.files import FileRegion
 from embedkafka.runtime.ids import TopicPartition

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.log.throttle import Throttle
+from embedkafka.log.cleaning.throttle import Throttle
 
 
 def test_slow_work_is_never_held_up() -> None:

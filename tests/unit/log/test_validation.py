@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.producer_entry import AppendOrigin
+from embedkafka.log.producers.entry import AppendOrigin
 from embedkafka.log.validation import (
     RecordsRejected,
     Validated,

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 import pytest
 
+from embedkafka.net.authentication import NewAuthenticator
 from embedkafka.net.limits import Limits
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig, SocketServer
@@ -87,9 +88,10 @@ class Bench:
         port: int = 0,
         threads: int = 1,
         control_handle: Callable[[Request], None] | None = None,
+        new_authenticator: NewAuthenticator | None = None,
         **limits: Any,
     ) -> SocketServer:
-        listeners = [ListenerConfig(name=DATA, port=port)]
+        listeners = [ListenerConfig(name=DATA, port=port, new_authenticator=new_authenticator)]
         if control_handle is not None:
             listeners.append(ListenerConfig(name=CONTROL, is_control_plane=True))
         server = SocketServer(

@@ -214,6 +214,7 @@ class Garbage:
         return self
 
     local, peer, peer_host = "here:1", "there:2", "there"
+    holds_input = holds_output = False
 
     def fileno(self) -> int:
         return -1
@@ -231,6 +232,9 @@ class Garbage:
         count = min(len(buffer), len(self.sent), 7)
         buffer[:count], self.sent = self.sent[:count], self.sent[count:]
         return count
+
+    def flush(self) -> bool:
+        return True
 
     def close(self) -> None:
         pass

@@ -48,3 +48,14 @@ def test_addresses_without_connections_are_forgotten() -> None:
         quota.release(f"10.0.0.{number}")
     assert quota.count == 0
     assert not quota._by_host
+
+
+def test_an_address_has_a_rate_of_its_own_or_that_of_all_others() -> None:
+    quota = ConnectionQuota(Limits())
+    assert not any(quota.note_arrival_from("10.0.0.1", 0) for _ in range(100))
+    quota.set_address_rates({"10.0.0.1": 2, None: 1})
+    assert [quota.note_arrival_from("10.0.0.1", 0) for _ in range(22)] == [0.0] * 20 + [500.0] * 2
+    assert [quota.note_arrival_from("10.0.0.2", 0) for _ in range(11)] == [0.0] * 10 + [1000.0]
+    assert quota.note_arrival_from("10.0.0.1", 20_000) == 0.0, "old connections do not count"
+    quota.set_address_rates({"10.0.0.1": 2})
+    assert not any(quota.note_arrival_from("10.0.0.2", 0) for _ in range(100))

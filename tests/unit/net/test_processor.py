@@ -16,6 +16,7 @@ class EndedStream:
     """A stream that only records how it ended; the tests use nothing else."""
 
     local, peer, peer_host = "127.0.0.1:9092", "127.0.0.1:50000", "127.0.0.1"
+    holds_input = holds_output = False
     ended = ""
 
     def reset(self) -> None:

@@ -18,7 +18,8 @@ class Port:
     listener = "PLAINTEXT"
     is_control_plane = False
     client_address = "127.0.0.1"
-    principal = "User:ANONYMOUS"
+    principal = None
+    throttle_ms = 0.0
 
     def __init__(self) -> None:
         self.told: list[object] = []

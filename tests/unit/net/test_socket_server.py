@@ -57,7 +57,7 @@ def test_a_request_tells_where_it_came_from(bench: Bench) -> None:
         local, remote = peer.socket.getsockname()[1], server.bound_port("PLAINTEXT")
         assert request.connection_id == f"127.0.0.1:{remote}-127.0.0.1:{local}-0"
         assert (request.listener, request.is_control_plane) == ("PLAINTEXT", False)
-        assert (request.client_address, request.principal) == ("127.0.0.1", "User:ANONYMOUS")
+        assert (request.client_address, request.principal) == ("127.0.0.1", None)
         assert request.received_ms == bench.clock.monotonic_ms()
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from embedkafka.protocol.codec import ProtocolError, decode, encode
 from embedkafka.protocol.message import message, replace, schema_of, since, struct, tagged, until
+from embedkafka.protocol.messages.configs import AlterConfigsRequest
 from embedkafka.protocol.messages.core import MetadataResponse, ProduceResponse
 from embedkafka.protocol.messages.groups import HeartbeatRequest, OffsetCommitRequest
+from embedkafka.protocol.messages.security import SaslAuthenticateRequest
 from embedkafka.protocol.wire_types import ZERO_UUID, Int16, Int32
 
 
@@ -66,6 +68,15 @@ def test_messages_compare_by_value_and_lists_equal_tuples() -> None:
     assert Sample(items=[]) != Sample(items=[item])
     others: list[object] = [Sample(items=[]), "a"]
     assert all(item != other for other in others)
+
+
+def test_repr_hides_what_logs_someone_in() -> None:
+    token = SaslAuthenticateRequest(auth_bytes=b"s3cret")
+    assert repr(token) == "SaslAuthenticateRequest(auth_bytes=(hidden))"
+    setting = AlterConfigsRequest.Resource.Config
+    for name in ("sasl.jaas.config", "ssl.key.password", "listener.name.x.ssl.keystore.key"):
+        assert "s3cret" not in repr(setting(name=name, value="s3cret"))
+    assert "value='3'" in repr(setting(name="num.partitions", value="3"))
 
 
 def test_repr_shows_what_differs_from_the_defaults() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, StopReplicaRequest
-from embedkafka.replica.fetcher import FollowState
+from embedkafka.replica.following.fetcher import FollowState
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import File, SystemFiles
 from embedkafka.runtime.ids import TopicPartition

@@ -10,10 +10,10 @@ from embedkafka.log.log import Log
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import PartitionData, PartitionFetch
-from embedkafka.replica.fetcher import Followed, FollowState
-from embedkafka.replica.fetcher_manager import FetcherManager
-from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
-from embedkafka.replica.partition import Partition
+from embedkafka.replica.following.fetcher import Followed, FollowState
+from embedkafka.replica.following.fetcher_manager import FetcherManager
+from embedkafka.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
+from embedkafka.replica.partition.partition import Partition
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.runtime.ids import BrokerId, TopicPartition

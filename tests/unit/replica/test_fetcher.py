@@ -11,9 +11,9 @@ from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.builder import build_batch
 from embedkafka.replica.fetch import ClientMetadata, EpochEnd, FetchParams, PartitionData
-from embedkafka.replica.fetcher import Followed, FollowState, ReplicaFetcher, Round
-from embedkafka.replica.leader_endpoint import LeaderUnavailable
-from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from embedkafka.replica.following.fetcher import Followed, FollowState, ReplicaFetcher, Round
+from embedkafka.replica.following.leader_endpoint import LeaderUnavailable
+from embedkafka.replica.partition.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from embedkafka.replica.quota import ReplicationQuota
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.doubles.replica_cluster import Node, ReplicaCluster

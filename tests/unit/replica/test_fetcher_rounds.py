@@ -9,9 +9,9 @@ import pytest
 
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import PartitionData, PartitionFetch
-from embedkafka.replica.fetcher import Followed
-from embedkafka.replica.fetcher_loop import FetcherLoop
-from embedkafka.replica.leader_endpoint import (
+from embedkafka.replica.following.fetcher import Followed
+from embedkafka.replica.following.fetcher_loop import FetcherLoop
+from embedkafka.replica.following.leader_endpoint import (
     LeaderAccess,
     LeaderEndPoint,
     LeaderUnavailable,

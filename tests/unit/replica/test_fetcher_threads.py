@@ -9,9 +9,9 @@ import pytest
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import PartitionData, PartitionFetch
-from embedkafka.replica.fetcher import Followed
-from embedkafka.replica.fetcher_manager import FetcherManager
-from embedkafka.replica.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
+from embedkafka.replica.following.fetcher import Followed
+from embedkafka.replica.following.fetcher_manager import FetcherManager
+from embedkafka.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import BrokerId, TopicPartition

@@ -7,7 +7,7 @@ import pytest
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import ClientMetadata, PartitionFetch
-from embedkafka.replica.partition_values import ReplicaView
+from embedkafka.replica.partition.values import ReplicaView
 from embedkafka.replica.replica_selector import RackAwareReplicaSelector, replica_selector
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.ids import BrokerId, TopicPartition

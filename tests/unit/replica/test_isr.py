@@ -1,4 +1,4 @@
-from embedkafka.replica.isr import (
+from embedkafka.replica.partition.isr import (
     FollowerProgress,
     effective_min_isr,
     high_watermark,

@@ -14,7 +14,7 @@ from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
 from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import FetchParams, PartitionFetch
-from embedkafka.replica.partition_values import OffsetAnswer, OffsetSearch
+from embedkafka.replica.partition.values import OffsetAnswer, OffsetSearch
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, BrokerId, TopicPartition
 from tests.doubles.replica_cluster import Node, ReplicaCluster
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from embedkafka.log.config import LogConfig
-from embedkafka.log.producer_entry import AppendOrigin
+from embedkafka.log.producers.entry import AppendOrigin
 from embedkafka.replica.fetch import PartitionFetch
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.doubles.replica_cluster import ReplicaCluster, records

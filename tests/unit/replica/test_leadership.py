@@ -15,7 +15,7 @@ from embedkafka.protocol.messages.brokers import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
-from embedkafka.replica.fetcher import FollowState
+from embedkafka.replica.following.fetcher import FollowState
 from embedkafka.runtime.ids import TopicPartition
 from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster, leader_and_isr, partition_error
 

@@ -6,10 +6,10 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.fetch import PartitionFetch
-from embedkafka.replica.leader_endpoint import LeaderUnavailable
+from embedkafka.replica.following.leader_endpoint import LeaderUnavailable
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from embedkafka.replica.partition.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster, values_in
 

@@ -16,8 +16,8 @@ from embedkafka.protocol.messages.core import (
 )
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import EpochEnd, PartitionFetch, bytes_of
-from embedkafka.replica.leader_endpoint import LeaderUnavailable
-from embedkafka.replica.remote_leader import RemoteLeader
+from embedkafka.replica.following.leader_endpoint import LeaderUnavailable
+from embedkafka.replica.following.remote_leader import RemoteLeader
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
 TP = TopicPartition("orders", 0)

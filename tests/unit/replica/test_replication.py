@@ -11,7 +11,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.builder import build_batch
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import FetchParams, PartitionFetch
-from embedkafka.replica.fetcher import FollowState
+from embedkafka.replica.following.fetcher import FollowState
 from embedkafka.replica.isr_updates import NOTIFY_DELAY_MS
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedkafka.replica.fetch import EpochEnd
-from embedkafka.replica.truncation import Truncation, truncation_for
+from embedkafka.replica.following.truncation import Truncation, truncation_for
 
 
 def test_same_epoch_ends_where_the_shorter_log_ends() -> None:

@@ -12,6 +12,7 @@ from embedkafka.protocol.headers import RequestHeader
 from embedkafka.protocol.messages.groups import HeartbeatResponse
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.failures import BackgroundFailure, Failures
+from embedkafka.security.principals import ANONYMOUS, KafkaPrincipal
 from embedkafka.server.dispatch import RequestContext, _find_error_response
 from embedkafka.zk.store import ConnectionLoss
 
@@ -20,6 +21,7 @@ class NotedRequest:
     """Records how it was answered."""
 
     connection_id = "client"
+    principal: KafkaPrincipal | None = None
 
     def __init__(self) -> None:
         self.replies: list[Sequence[Part]] = []
@@ -101,3 +103,13 @@ def test_a_late_answer_that_needs_a_lost_zookeeper_is_no_bug(
 ) -> None:
     context.answering(raising(ConnectionLoss("gone")))()
     assert (request_.replies, len(request_.closed_for)) == ([], 1)
+
+
+def test_a_client_is_anonymous_until_it_has_authenticated(
+    context: RequestContext, request_: NotedRequest
+) -> None:
+    assert context.principal is ANONYMOUS
+    alice = KafkaPrincipal("User", "alice")
+    context.principal = alice
+    assert context.principal is alice
+    assert request_.principal is alice, "the connection does not know who has logged in"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka.cluster.message import Message
+from embedkafka.cluster.clients.message import Message
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.spark.assertions import assert_topic_equals, latest_by_key
 

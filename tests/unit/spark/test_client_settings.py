@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import Producer
 
 from embedkafka import ConfigError
-from embedkafka.cluster.clients import Clients
-from embedkafka.cluster.topic import Topic
+from embedkafka.cluster.clients.clients import Clients
+from embedkafka.cluster.clients.topic import Topic
 from embedkafka.spark.client_settings import translate_properties
 
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -160,3 +160,15 @@ def test_a_topic_hands_the_credentials_to_spark() -> None:
     assert options["kafka.bootstrap.servers"] == "127.0.0.1:1"
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert "alice" in options["kafka.sasl.jaas.config"]
+
+
+def test_spark_waits_shortly_for_more_records_unless_a_setting_says_otherwise() -> None:
+    wait = "kafka.fetch.max.wait.ms"
+    plain = Topic("orders", "127.0.0.1:1", Clients("127.0.0.1:1"))
+    patient = translate_properties({"fetch.max.wait.ms": "300"})
+    topic = Topic("orders", "127.0.0.1:1", Clients("127.0.0.1:1", settings=patient))
+
+    assert plain.spark_options()[wait] == "10"
+    assert wait not in plain.sink_options()
+    assert topic.spark_options()[wait] == "300"
+    assert topic.spark_options(**{wait: "500"})[wait] == "500"

@@ -139,3 +139,18 @@ def test_the_tail_of_a_log_starts_where_it_is_told_to(tmp_path: Path) -> None:
     assert session.log_tail(log, lines=2) == "three\nfour"
     assert session.log_tail(log, start=14) == "four"
     assert session.log_tail(tmp_path / "absent") == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the option is Linux's")
+@pytest.mark.parametrize(
+    ("version", "option"),
+    [("1.8.0_402", ""), ("17.0.15", "-Djdk.lang.Process.launchMechanism=VFORK"), ("22", "")],
+)
+def test_a_java_with_a_helper_for_processes_does_without(
+    tmp_path: Path, version: str, option: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(mode=0o755)
+    (tmp_path / "release").write_text(f'JAVA_VERSION="{version}"\n')
+
+    assert session.quick_processes({"JAVA_HOME": str(tmp_path)}) == option

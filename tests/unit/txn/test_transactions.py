@@ -678,3 +678,22 @@ def test_transactions_are_listed_by_state_producer_duration_and_name(
     assert listed(coordinator, state_filters=["Nope"]).unknown_state_filters == ["Nope"]
     bad = listed(coordinator, transactional_id_pattern="(")
     assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+# Forgetting
+
+
+def test_an_id_is_forgotten_after_its_open_transaction_is_aborted(coordinator: Coordinator) -> None:
+    answers: list[ErrorCode] = []
+
+    def forget() -> ErrorCode:
+        coordinator.service.forget("tx", answers.append)
+        coordinator.loop.run()
+        return answers.pop()
+
+    ongoing(coordinator)
+    assert forget() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.state() == "CompleteAbort"
+    assert forget() is ErrorCode.NONE
+    assert forget() is ErrorCode.NONE  # there is nothing to forget
+    assert coordinator.init().producer == (1001, 0)  # as if it had never been

@@ -11,7 +11,7 @@ from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk import paths
-from embedkafka.zk.kafka_zk import CONFIG_CHANGE_EXPIRATION_MS, ControllerMoved, KafkaZk
+from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.memory import MemoryZk
 from embedkafka.zk.payloads import (
     BrokerEndpoint,
@@ -302,27 +302,6 @@ def test_settings_are_set_listed_and_announced(zk: KafkaZk) -> None:
     assert len(zk.store.children(paths.CONFIG_CHANGES)) == 2
 
 
-def test_notifications_of_settings_are_purged_after_a_while() -> None:
-    clock = ManualClock()
-    server = MemoryZk(clock, Failures())
-    zk = KafkaZk(server.connect(), clock)
-    zk.make_persistent_paths()
-
-    def left() -> list[str]:
-        names = zk.store.children(paths.CONFIG_CHANGES)
-        zk.purge_config_changes(names)
-        return sorted(zk.store.children(paths.CONFIG_CHANGES))
-
-    zk.set_config("topics", "orders", {})
-    clock.advance(CONFIG_CHANGE_EXPIRATION_MS)
-    zk.set_config("topics", "payments", {})
-    assert len(left()) == 2, "a quarter of an hour has not passed yet"
-    clock.advance(1)
-    assert left() == ["config_change_0000000001"]
-    zk.purge_config_changes(["config_change_0000000000"])  # another broker was first
-    server.close()
-
-
 def test_broken_reassignment_json_is_ignored(zk: KafkaZk) -> None:
     zk.store.create(paths.REASSIGN_PARTITIONS, b"not json")
     assert zk.reassignment() == {}
@@ -357,7 +336,12 @@ def test_everything_that_a_cluster_was_told_can_be_found_and_forgotten(zk: Kafka
     zk.set_config("brokers", "1", {"log.retention.ms": "1"})
     zk.set_config("users", "ann/clients/shop", {"producer_byte_rate": "1.0"})
     zk.set_config("groups", "readers", {})
-    assert sorted(zk.configured_everywhere()) == [("brokers", "1"), ("users", "ann/clients/shop")]
+    assert zk.overrides() == {
+        ("topics", "orders"): {"retention.ms": "1"},
+        ("topics", "prices"): {"retention.ms": "1"},
+        ("brokers", "1"): {"log.retention.ms": "1"},
+        ("users", "ann/clients/shop"): {"producer_byte_rate": "1.0"},
+    }
 
     zk.set_consumer_offset("readers", tp(0), 5)
     zk.delete_consumer_offsets()

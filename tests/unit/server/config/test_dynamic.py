@@ -9,7 +9,8 @@ from embedkafka.runtime.failures import Failures
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.dynamic import DynamicConfig
 from embedkafka.zk import paths
-from embedkafka.zk.kafka_zk import CONFIG_CHANGE_EXPIRATION_MS, KafkaZk
+from embedkafka.zk.change_feed import CHANGE_EXPIRATION_MS
+from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
 
 
@@ -77,7 +78,7 @@ def test_old_notifications_go_when_the_next_is_read(
         set_segment_bytes(admin, size)
     broker.background.run()
     assert notifications(admin) == [0, 1]
-    clock.advance(CONFIG_CHANGE_EXPIRATION_MS + 1)
+    clock.advance(CHANGE_EXPIRATION_MS + 1)
     set_segment_bytes(admin, 40_000_000)
     broker.background.run()
     assert notifications(admin) == [2]
@@ -89,7 +90,7 @@ def test_a_broker_that_missed_a_notification_reads_everything(
 ) -> None:
     quick, slow = Follower(server, clock, 1), Follower(server, clock, 2)
     set_segment_bytes(admin, 20_000_000)
-    clock.advance(CONFIG_CHANGE_EXPIRATION_MS + 1)
+    clock.advance(CHANGE_EXPIRATION_MS + 1)
     quick.background.run()
     admin.set_config("topics", "payments", {})
     quick.background.run()

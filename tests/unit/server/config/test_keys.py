@@ -34,8 +34,8 @@ def test_every_default_parses_to_itself(keys: Mapping[str, ConfigKey]) -> None:
         ("cleanup.policy", "shred", "String must be one of: compact, delete"),
         ("preallocate", "maybe", "Expected value to be either true or false"),
         ("min.cleanable.dirty.ratio", "2", "Value must be no more than 1"),
-        ("compression.gzip.level", "0", "Value must be at least 1"),
-        ("leader.replication.throttled.replicas", "1-2", "must be the literal '*'"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+        ("leader.replication.throttled.replicas", "1-2", ".* must be the literal '*'"),
     ],
 )
 def test_a_bad_topic_value_is_refused_with_kafkas_reason(name: str, text: str, reason: str) -> None:
@@ -84,22 +84,33 @@ def test_a_topic_takes_its_own_value_then_the_brokers_then_the_default() -> None
 
 
 def test_a_production_properties_file_is_accepted_for_what_it_can_mean_here() -> None:
-    assert parse_broker_settings({"ssl.keystore.location": "x", "num.partitions": "3"}) == {
-        "num.partitions": 3
+    file = {"ssl.keystore.location": "x", "super.users": "User:a", "num.partitions": "3"}
+    assert parse_broker_settings(file) == {
+        "ssl.keystore.location": "x",
+        "super.users": "User:a",
+        "num.partitions": 3,
     }
-    assert list(idle_settings({"ssl.keystore.location": "x", "num.partitions": "3"})) == [
-        "ssl.keystore.location"
-    ]
+    assert list(idle_settings(file)) == []
+
+
+def test_a_security_setting_is_checked_although_it_has_no_effect() -> None:
+    for name, value, reason in (
+        ("ssl.client.auth", "maybe", "String must be one of: required, requested, none"),
+        ("sasl.enabled.mechanisms", "PLAIN,PLAIN", "values must not be duplicated"),
+        ("ssl.cipher.suites", "A,,B", "values must not be empty"),
+        ("sasl.login.refresh.buffer.seconds", "40000", "Not a number of type SHORT"),
+    ):
+        with pytest.raises(ConfigError, match=f"{name}.* {reason}"):
+            parse_broker_settings({name: value})
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
         ("create.topic.policy.class.name", "com.example.Policy"),
         ("alter.config.policy.class.name", "com.example.Policy"),
         ("principal.builder.class", "com.example.Principals"),
-        ("security.inter.broker.protocol", "SSL"),
+        ("ssl.engine.factory.class", "com.example.Engine"),
         ("zookeeper.set.acl", True),
         ("config.providers", "file"),
     ],
@@ -116,16 +127,12 @@ def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds() -> No
         {
             "num.replica.fetchers": "4",
             "background.threads": "10",
-            "authorizer.class.name": "",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "control.plane.listener.name": "CONTROL",
-            "listener.name.internal.ssl.keystore.location": "x",
+            "listener.name.internal.ssl.provider": "x",
         }
     )
     assert set(idle) == {
         "num.replica.fetchers",
-        "control.plane.listener.name",
-        "listener.name.internal.ssl.keystore.location",
+        "listener.name.internal.ssl.provider",
     }
     assert "one fetcher per leader" in idle["num.replica.fetchers"]
 
@@ -138,6 +145,7 @@ def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds() -> No
         ("group.coordinator.rebalance.protocols", "classic,share", "not share"),
         ("group.consumer.assignors", "com.example.Assignor", "not the Java class com.example"),
         ("max.connections.per.ip.overrides", "here", "host:count"),
+        ("authorizer.class.name", "com.example.Mine", "cannot run in Python; use kafka.security"),
         ("queued.max.request.bytes", "100", "larger or equal to socket.request.max.bytes"),
         ("log.cleaner.dedupe.buffer.size", "100", "at least 1MB per cleaner thread"),
     ],

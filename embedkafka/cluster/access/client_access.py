@@ -1,0 +1,137 @@
+"""What clients need to connect to a cluster, as the properties of Kafka's Java client.
+
+The library's own clients log in as the brokers do, at the listener that brokers use. So they work
+on every cluster whose brokers can talk to each other, wherever its settings come from.
+Not here: the same for librdkafka and Spark (`spark.client_settings` translates).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from embedkafka.cluster.access.security import (
+    BROKERS_USER,
+    LOGIN_MODULES,
+    PreparedSecurity,
+    find_password,
+    login_module,
+)
+from embedkafka.runtime.failures import InvalidArgument
+from embedkafka.runtime.files import Files
+from embedkafka.security.key_stores import KeyPair
+from embedkafka.security.sasl.jaas import LoginModule
+from embedkafka.server.broker import Broker
+from embedkafka.server.config.listeners import PLAINTEXT, NamedListener
+
+Properties = dict[str, str]
+
+
+class ClientAccess:
+    """Properties of the clients of one cluster, whose files are in `directory`."""
+
+    def __init__(self, prepared: PreparedSecurity | None, directory: Path, files: Files) -> None:
+        self._prepared = prepared
+        self._directory = directory
+        self._files = files
+
+    def own(self, broker: Broker) -> Properties:
+        """Those of the library's own clients, for the listener that brokers use."""
+        name = broker.listeners.inter_broker
+        listener = next(one for one in broker.listeners.clients if one.name == name)
+        properties = self._for_listener(broker, listener)
+        if listener.protocol.startswith("SASL_"):
+            assert broker.authentication is not None
+            mechanism, module = broker.authentication.own_login(name)
+            properties |= _login(mechanism, _without_users(module))
+        if listener.speaks_tls:
+            assert broker.encryption is not None
+            properties |= self._key_store("brokers.pem", broker.encryption.key_pair(name))
+        return properties
+
+    def of_user(self, user: str, broker: Broker) -> Properties:
+        """Those of a user, for the first listener that asks who clients are."""
+        listener = self._users_listener(broker)
+        properties = self._for_listener(broker, listener)
+        if listener.protocol == "SSL":
+            return properties | self._certificate(user)
+        assert broker.authentication is not None
+        mechanism, options = self._credentials(user, broker, listener)
+        return properties | _login(mechanism, options)
+
+    def users_listener(self, broker: Broker) -> str:
+        """The name of the listener that `of_user` is for."""
+        return self._users_listener(broker).name
+
+    def _users_listener(self, broker: Broker) -> NamedListener:
+        clients = broker.listeners.clients
+        secured = [one for one in clients if one.protocol != PLAINTEXT]
+        if not secured:
+            raise InvalidArgument(
+                "this cluster has no users: its clients are anonymous. "
+                'EmbeddedKafka(security=Security(users={"alice": "a-secret"})) has some'
+            )
+        wanted = None if self._prepared is None else self._prepared.security.protocol
+        return next((one for one in secured if one.protocol == wanted), secured[0])
+
+    def _for_listener(self, broker: Broker, listener: NamedListener) -> Properties:
+        if listener.protocol == PLAINTEXT:
+            return {}
+        properties = {"security.protocol": listener.protocol}
+        if listener.speaks_tls:
+            assert broker.encryption is not None
+            trusted = broker.encryption.trusted(listener.name)
+            if trusted is not None:
+                path = self._write("trusted.pem", trusted)
+                properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": path}
+        return properties
+
+    def _credentials(
+        self, user: str, broker: Broker, listener: NamedListener
+    ) -> tuple[str, Mapping[str, str]]:
+        assert broker.authentication is not None
+        if self._prepared is not None:
+            security = self._prepared.security
+            password = self._prepared.password if user == BROKERS_USER else None
+            password = find_password(security, user) if password is None else password
+            if password is None:
+                raise self._no_user(user, security.names)
+            if security.mechanism == "OAUTHBEARER":
+                return security.mechanism, {"unsecuredLoginStringClaim_sub": user}
+            return security.mechanism, {"username": user, "password": password}
+        known = broker.authentication.plain_users(listener.name)
+        if user not in known:
+            raise self._no_user(user, list(known))
+        return "PLAIN", {"username": user, "password": known[user]}
+
+    def _certificate(self, user: str) -> Properties:
+        prepared = self._prepared
+        if prepared is None or not self._files.exists(prepared.directory / f"{user}.pem"):
+            raise self._no_user(user, [] if prepared is None else prepared.security.names)
+        path = str(prepared.directory / f"{user}.pem")
+        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": path}
+
+    def _no_user(self, user: str, known: list[str]) -> InvalidArgument:
+        names = ", ".join(known) or "none"
+        return InvalidArgument(
+            f"the credentials of user {user!r} are not known here, only those of: {names}"
+        )
+
+    def _key_store(self, name: str, pair: KeyPair) -> Properties:
+        path = self._write(name, pair.pem)
+        password = {} if pair.password is None else {"ssl.key.password": pair.password}
+        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": path, **password}
+
+    def _write(self, name: str, content: str | bytes) -> str:
+        data = content.encode() if isinstance(content, str) else content
+        self._files.make_directory(self._directory)
+        self._files.replace(self._directory / name, data)
+        return str(self._directory / name)
+
+
+def _login(mechanism: str, options: Mapping[str, str]) -> Properties:
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login_module(mechanism, options)}
+
+
+def _without_users(module: LoginModule) -> dict[str, str]:
+    """The options with which brokers log in, without the passwords of others."""
+    assert module.name in LOGIN_MODULES.values()
+    return {name: value for name, value in module.options.items() if not name.startswith("user_")}

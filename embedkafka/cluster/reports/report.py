@@ -1,0 +1,347 @@
+"""`kafka.report()`: what is wrong, the cluster and its last activity, to explain a failed test.
+
+It reads brokers and partitions in place, and gets groups, transactions and records with requests to
+the reachable brokers, as a client would.
+
+Owner: none; it only reads.
+Invariants: a broker that does not answer costs its part of the report, not the rest.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, TypeVar
+
+from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.clients.group_status import GroupStatus, ask_groups
+from embedkafka.cluster.cluster_state import PartitionStatus
+from embedkafka.cluster.reports.description import (
+    Views,
+    describe_brokers,
+    describe_partitions,
+    views_by_partition,
+)
+from embedkafka.cluster.reports.request_lines import (
+    error_lines,
+    last_heartbeats,
+    request_lines,
+    topics_of,
+)
+from embedkafka.cluster.reports.troubles import Trouble, find_troubles, trouble_lines
+from embedkafka.cluster.request_log import Mark
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.errors import ApiError
+from embedkafka.protocol.messages.core import FetchRequest
+from embedkafka.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from embedkafka.records.batch import read_batches
+from embedkafka.records.record import Record
+from embedkafka.replica.partition.values import PartitionView
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from embedkafka.runtime.values import dataclass
+from embedkafka.server.broker import Broker
+
+_CLIENT_ID: Final = "embedkafka-report"
+_TIMEOUT_MS: Final = 2_000
+_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_RECORDS: Final = 3  # of each partition
+_PARTITIONS: Final = 20
+_WARNINGS: Final = 20
+_REFUSALS: Final = 20
+_TEXT: Final = 60  # characters of a key or value
+_FETCH_BYTES: Final = 1 << 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that has begun and not ended."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    age_ms: int
+    """How long it has been open, on the cluster's clock."""
+    partitions: tuple[TopicPartition, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.transactional_id}  {self.state} for {self.age_ms / 1000:.1f} s  producer "
+            f"{self.producer_id} epoch {self.producer_epoch}  {' '.join(map(str, self.partitions))}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What only requests find, and who did not answer."""
+
+    groups: Sequence[GroupStatus]
+    transactions: Sequence[OpenTransaction]
+    silent: Sequence[str]
+
+    def troubles(self) -> Iterator[Trouble]:
+        for transaction in self.transactions:
+            yield Trouble(kind="open transaction", what=str(transaction))
+        for group in self.groups:
+            if group.total_lag:
+                behind = [f"{each} {lag}" for each, lag in sorted(group.lag.items()) if lag]
+                what = f"{group.group} is {group.total_lag} behind: {', '.join(behind)}"
+                yield Trouble(kind="lag", what=what)
+        for address in self.silent:
+            yield Trouble(kind="silent broker", what=address)
+
+
+def describe(brokers: Brokers) -> str:
+    """What is wrong, the brokers, and all partitions."""
+    statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+    asked = ask(brokers, statuses, views)
+    return "\n".join(_head(brokers, statuses, views, asked, None))
+
+
+def report(brokers: Brokers, since: Mark | None) -> str:
+    """`describe`, and groups, transactions, records, errors, requests and warnings.
+
+    After a mark, only of the topics that requests have named since, and only those requests.
+    """
+    from_number = 0 if since is None else since.number
+    requests = brokers.request_log.since(from_number)  # before our own
+    topics = None if since is None else topics_of(requests)
+    statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+    asked = ask(brokers, statuses, views)
+    shown = {
+        partition: view
+        for partition, (view, led) in views.items()
+        if led and (topics is None or partition.topic in topics)
+    }
+    now_ms = brokers.clock.monotonic_ms()
+    others = [seen for seen in requests if not seen.is_own]
+    told = (
+        ("held back", held_back(brokers, views, asked.transactions)),
+        ("groups", _groups(asked.groups, last_heartbeats(requests), now_ms)),
+        ("open transactions", map(str, asked.transactions)),
+        ("last records", _records(brokers, list(shown.values()))),
+        ("not allowed", _refusals(brokers)),
+        ("answers with errors", error_lines(others)),
+        ("last requests", request_lines(others, now_ms)),
+        ("brokers' warnings", iter(brokers.warnings.since(from_number)[-_WARNINGS:])),
+    )
+    lines = _head(brokers, statuses, views, asked, topics)
+    for title, found in told:
+        if listed := [f"  {line}" for line in found]:
+            lines += [f"{title}:", *listed]
+    return "\n".join(lines)
+
+
+def explain(brokers: Brokers, seconds: float) -> str:
+    """What is wrong now, and the errors that clients got in the last seconds, if any."""
+    from_ms = brokers.clock.monotonic_ms() - seconds * 1000
+    seen = [each for each in brokers.request_log.since(0) if each.received_ms >= from_ms]
+    troubles = find_troubles(brokers, brokers.state.partitions())
+    errors = error_lines([each for each in seen if not each.is_own])
+    return "\n".join([*trouble_lines(troubles), *errors])
+
+
+def ask(brokers: Brokers, statuses: Sequence[PartitionStatus], views: Views) -> Asked:
+    """Groups and open transactions, from the brokers that coordinate them."""
+    topics = {status.topic for status in statuses}
+    ends = {partition: view.high_watermark for partition, (view, led) in views.items() if led}
+    now_ms = brokers.clock.now_ms()
+    silent: dict[str, None] = {}
+    groups: list[GroupStatus] = []
+    transactions: list[OpenTransaction] = []
+    if GROUP_METADATA_TOPIC in topics:
+        groups = _ask_all(brokers, lambda client: ask_groups(client, ends), silent)
+    if TRANSACTION_STATE_TOPIC in topics:
+        transactions = _ask_all(brokers, lambda client: _transactions(client, now_ms), silent)
+    groups.sort(key=lambda group: group.group)
+    return Asked(groups=groups, transactions=transactions, silent=list(silent))
+
+
+def held_back(
+    brokers: Brokers, views: Views, transactions: Sequence[OpenTransaction]
+) -> Iterator[str]:
+    """The replica or transaction that keeps consumers from a partition's last records."""
+    for partition, (view, led) in views.items():
+        if not led:
+            continue
+        if view.high_watermark < view.log_end_offset:
+            behind = ", ".join(_behind(brokers, view)) or "the next fetch of its followers"
+            at = f"{view.high_watermark} of {view.log_end_offset}"
+            yield f"{partition} is committed up to {at}: held by {behind}"
+        if view.last_stable_offset < view.high_watermark:
+            holders = [
+                f"transaction {each.transactional_id}, open for {each.age_ms / 1000:.1f} s"
+                for each in transactions
+                if partition in each.partitions
+            ]
+            at = f"{view.last_stable_offset} of {view.high_watermark}"
+            yield f"{partition} is stable up to {at}: held by " + (
+                ", ".join(holders) or "an open transaction"
+            )
+
+
+def _head(
+    brokers: Brokers,
+    statuses: Sequence[PartitionStatus],
+    views: Views,
+    asked: Asked,
+    topics: frozenset[str] | None,
+) -> list[str]:
+    return [
+        *trouble_lines([*find_troubles(brokers, statuses), *asked.troubles()]),
+        *describe_brokers(brokers.all(), brokers.state.find_controller()),
+        *describe_partitions(statuses, views, topics),
+    ]
+
+
+def _behind(brokers: Brokers, view: PartitionView) -> Iterator[str]:
+    hosted = brokers.require(view.leader).require_broker().replicas.hosted
+    partition = hosted.find(view.topic_partition)
+    for replica, end in view.follower_end_offsets.items():
+        if replica not in view.isr or end >= view.log_end_offset or partition is None:
+            continue
+        since = "".join(
+            f", behind for {each.behind_ms / 1000:.1f} s"
+            for each in partition.readable_replicas(end)
+            if each.broker_id == replica
+        )
+        yield f"the replica on broker {replica}, which is at {end}{since}"
+
+
+def _ask_all(
+    brokers: Brokers, ask: Callable[[BrokerClient], Iterator[T]], silent: dict[str, None]
+) -> list[T]:
+    found: list[T] = []
+    for handle in brokers.all():
+        if handle.is_reachable:
+            found += _ask(handle.require_broker(), ask, silent)
+    return found
+
+
+def _ask(
+    broker: Broker, ask: Callable[[BrokerClient], Iterator[T]], silent: dict[str, None]
+) -> list[T]:
+    client = broker.make_client(_CLIENT_ID, request_timeout_ms=_TIMEOUT_MS)
+    try:
+        return list(ask(client))
+    except OSError as error:
+        silent[f"{broker.address} does not answer: {error}"] = None
+        return []
+    finally:
+        client.close()
+
+
+def _groups(
+    groups: Sequence[GroupStatus], heartbeats: Mapping[str, float], now_ms: float
+) -> Iterator[str]:
+    for group in groups:
+        yield f"{group.group}  {group.state}"
+        for member in group.members:
+            has = " ".join(map(str, member.partitions)) or "no partitions"
+            beat = heartbeats.get(member.member_id)
+            heard = "" if beat is None else f", last heard {(now_ms - beat) / 1000:.1f} s ago"
+            yield f"  {member.client_id or '-'} at {member.host}: {has}{heard}"
+        for partition, offset in sorted(group.committed.items()):
+            lag = f", lag {group.lag[partition]}" if partition in group.lag else ""
+            yield f"  {partition} committed {offset}{lag}"
+
+
+def _transactions(client: BrokerClient, now_ms: int) -> Iterator[OpenTransaction]:
+    wanted = ListTransactionsRequest(state_filters=_OPEN_STATES, producer_id_filters=[])
+    found = [one.transactional_id for one in client.call(wanted, 0).transaction_states]
+    if not found:
+        return
+    described = client.call(DescribeTransactionsRequest(transactional_ids=found), 0)
+    for one in described.transaction_states:
+        partitions = (TopicPartition(each.topic, n) for each in one.topics for n in each.partitions)
+        yield OpenTransaction(
+            transactional_id=one.transactional_id,
+            state=one.transaction_state,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            age_ms=max(0, now_ms - one.transaction_start_time_ms),
+            partitions=tuple(sorted(partitions)),
+        )
+
+
+def _records(brokers: Brokers, views: Sequence[PartitionView]) -> Iterator[str]:
+    reachable = [handle for handle in brokers.all() if handle.is_reachable]
+    leaders = {handle.id: handle.require_broker() for handle in reachable}
+    filled = (
+        view
+        for view in views
+        if view.log_end_offset > view.log_start_offset
+        and not view.topic_partition.topic.startswith("__")
+        and view.leader in leaders
+    )
+    silent: dict[str, None] = {}
+    for view in islice(filled, _PARTITIONS):
+
+        def ask(client: BrokerClient, view: PartitionView = view) -> Iterator[str]:
+            return _last_records(client, view)
+
+        yield from _ask(leaders[view.leader], ask, silent)
+    yield from silent
+
+
+def _last_records(client: BrokerClient, view: PartitionView) -> Iterator[str]:
+    """The last records below the high watermark, committed or not."""
+    try:
+        records = fetch_last(client, view, _RECORDS)
+    except ApiError as error:
+        yield f"{view.topic_partition} cannot be read: {error}"
+        return
+    for record in records:
+        yield f"{view.topic_partition} {_shown(record)}"
+
+
+def fetch_last(client: BrokerClient, view: PartitionView, count: int) -> list[Record]:
+    """The last `count` records or fewer; raises `ApiError` if they cannot be decoded."""
+    topic, partition = view.topic_partition
+    first = max(view.log_start_offset, view.high_watermark - count)
+    wanted = FetchRequest.Topic.Partition(
+        partition=partition, fetch_offset=first, partition_max_bytes=_FETCH_BYTES
+    )
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[FetchRequest.Topic(topic=topic, partitions=[wanted])],
+        forgotten_topics_data=[],
+    )
+    (found,) = client.call(request, 11).responses[0].partitions
+    records = [
+        record
+        for batch in read_batches(found.records or b"")
+        if not batch.is_control
+        for record in batch.records()
+    ]
+    return records[-count:]
+
+
+def _shown(record: Record) -> str:
+    return f"at {record.offset}: key {_text(record.key)}, value {_text(record.value)}"
+
+
+def _text(data: bytes | None) -> str:
+    if data is None:
+        return "none"
+    text = data.decode(errors="backslashreplace")
+    return repr(text if len(text) <= _TEXT else f"{text[:_TEXT]}...")
+
+
+def _refusals(brokers: Brokers) -> Iterator[str]:
+    """Who may not do what, and how often it was tried."""
+    found = Counter(
+        str(refusal)
+        for handle in brokers.all()
+        for incarnation in [handle.incarnation]
+        if incarnation is not None and incarnation.broker.authorizer is not None
+        for refusal in incarnation.broker.authorizer.refusals()
+    )
+    for text, times in islice(found.items(), _REFUSALS):
+        yield text + (f"  {times} times" if times > 1 else "")

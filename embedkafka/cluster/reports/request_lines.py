@@ -1,0 +1,95 @@
+"""Requests in lines, for people: what clients asked last, and what was answered with errors.
+
+Owner: none; it only reads.
+Invariants: equal lines are one line with a count. A body that is not kept any more costs its part
+of a line.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from embedkafka.cluster.request_log import SeenRequest
+from embedkafka.runtime.failures import EmbedKafkaError
+
+_LINES: Final = 20
+_NAMED: Final = 3  # topics of one request
+_METADATA, _HANDSHAKE = "METADATA", "API_VERSIONS"
+_HEARTBEATS: Final = frozenset(
+    {
+        "CONSUMER_GROUP_HEARTBEAT",
+        "HEARTBEAT",
+        "JOIN_GROUP",
+        "OFFSET_COMMIT",
+        "SHARE_GROUP_HEARTBEAT",
+        "STREAMS_GROUP_HEARTBEAT",
+        "SYNC_GROUP",
+    }
+)
+
+
+def topics_of(requests: Iterable[SeenRequest]) -> frozenset[str]:
+    """Every topic that one of the requests names, apart from what clients keep an eye on."""
+    used = (seen for seen in requests if seen.api != _METADATA)
+    return frozenset(topic for seen in used for topic in _topics(seen))
+
+
+def last_heartbeats(requests: Iterable[SeenRequest]) -> dict[str, float]:
+    """When the coordinator last heard of a member, by its id, on the cluster's monotonic clock."""
+    heard = {}
+    for seen in requests:
+        if seen.api in _HEARTBEATS:
+            try:
+                heard[seen.request.member_id] = seen.received_ms
+            except EmbedKafkaError:
+                continue  # its body is not kept any more
+    return heard
+
+
+def error_lines(requests: Sequence[SeenRequest]) -> list[str]:
+    """Such as "PRODUCE safe-0 -> NOT_ENOUGH_REPLICAS x 14  (client shop)", the newest last."""
+    found: Counter[str] = Counter()
+    for seen in requests:
+        for place, error in _errors(seen):
+            # Removed first, so that the order is that of the last time.
+            line = f"{' '.join(filter(None, [seen.api, place]))} -> {error}"
+            key = f"{line}\n  (client {seen.client_id or '-'}, broker {seen.broker})"
+            found[key] = found.pop(key, 0) + 1
+    lines = []
+    for key, count in list(found.items())[-_LINES:]:
+        line, client = key.split("\n")
+        lines.append(f"{line}{_times(count)}{client}")
+    return lines
+
+
+def request_lines(requests: Sequence[SeenRequest], now_ms: float) -> list[str]:
+    """The last requests, the newest last; equal ones are one line, where the last of them was."""
+    found: dict[str, tuple[int, float]] = {}
+    for seen in requests:
+        if seen.api == _HANDSHAKE:
+            continue
+        line = "  ".join([str(seen), *sorted(_topics(seen))[:_NAMED]])
+        count, _ = found.pop(line, (0, 0.0))
+        found[line] = (count + 1, seen.received_ms)
+    return [
+        f"{(now_ms - last_ms) / 1000:.3f} s ago  {text}{_times(count)}"
+        for text, (count, last_ms) in list(found.items())[-_LINES:]
+    ]
+
+
+def _times(count: int) -> str:
+    return f" x {count}" if count > 1 else ""
+
+
+def _topics(seen: SeenRequest) -> frozenset[str]:
+    try:
+        return seen.topics - {""}
+    except EmbedKafkaError:
+        return frozenset()
+
+
+def _errors(seen: SeenRequest) -> Iterator[tuple[str, str]]:
+    try:
+        yield from seen.placed_errors
+    except EmbedKafkaError:
+        return  # the answer was too large to be kept

@@ -1,0 +1,361 @@
+"""Puts a cluster right after a test: what the test made goes, what it broke works again.
+
+`begin` notes what there is; `end` compares. Most tests use topics and records only. For them `end`
+deletes the new topics and looks at values in memory. The requests that came in between tell whether
+groups, transactions or settings may have changed too, and only then it asks for them.
+
+Owner: the thread of the test.
+Invariants: what was there at `begin` stays, and so does what was broken then. Records that were
+added to a topic that stays are left in it, unless the cluster was made with that topic.
+Not here: emptying a whole cluster (`reset`), earlier states (`snapshot`).
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+from uuid import UUID
+
+from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.reports.description import find_views
+from embedkafka.cluster.restoring.coordinated import (
+    Coordinated,
+    find_coordinated,
+    forget_coordinated,
+)
+from embedkafka.cluster.restoring.reset import delete_topics
+from embedkafka.faults.links import LinkFault
+from embedkafka.faults.request_faults import Fault
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.topic_names import INTERNAL_TOPICS
+from embedkafka.runtime.values import dataclass, replace
+from embedkafka.server.config.dynamic import TOPICS
+
+if TYPE_CHECKING:
+    from embedkafka.security.acl.acls import Acl
+
+_LOG = logging.getLogger(__name__)
+
+_HARMLESS: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.INIT_PRODUCER_ID,  # a transactional producer looks for its coordinator first
+    }
+)
+"""Requests that change topics and records alone, or nothing."""
+
+Entity = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """What there is in a cluster at one moment."""
+
+    topics: Mapping[str, UUID | None]
+    empty: Mapping[str, int]
+    """The topics that the cluster was made with, if they hold no records: how many partitions."""
+    settings: Mapping[Entity, Mapping[str, str]]
+    acls: "frozenset[Acl] | None"
+    """None if the cluster has no authorizer."""
+    coordinated: Coordinated
+    faults: frozenset[Fault | LinkFault]
+    has_disk_faults: bool
+    brokers: frozenset[BrokerId]
+    working: frozenset[BrokerId]
+    """The brokers that run, are not paused and have all their disks."""
+    sides: Collection[frozenset[BrokerId]]
+    is_real_time: bool
+    scratch: frozenset[str]
+
+
+class Isolation:
+    """What a test does to one cluster, undone: `with kafka.isolated():`."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        *,
+        own_topics: Collection[str],
+        create: Callable[[Collection[str]], None],
+        forget: Callable[[str], None],
+        scratch: Path,
+    ) -> None:
+        """`create` makes topics of the cluster's own again; `forget` hears of deleted ones."""
+        self._brokers = brokers
+        self._own_topics = own_topics
+        self._create = create
+        self._forget = forget
+        self._scratch = scratch
+        self._files = SystemFiles()
+        self._before: Footprint | None = None
+        self._coordinated: Coordinated | None = None
+        self._incarnation_count = brokers.incarnation_count
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def begin(self) -> None:
+        """Notes what there is. What comes from now on belongs to the test."""
+        self._before = self.look()
+        self._incarnation_count = self._brokers.incarnation_count
+        self._brokers.request_log.forget()
+
+    def end(self) -> list[str]:
+        """Puts the cluster right, and returns what was still in use. A second call does nothing."""
+        before, self._before = self._before, None
+        if before is None:
+            return []
+        leaks: list[str] = []
+        was_broken = self._end_faults(before) | self._mend_brokers(before)
+        if was_broken or not self._used_only_topics():
+            leaks = self._forget_coordinated(before)
+            self._restore_settings(before)
+        self._restore_acls(before)
+        self._delete_topics(before)
+        self._renew_topics(before)
+        if was_broken:
+            self._restore_leaders(before)
+        if before.is_real_time and not self._is_real_time():
+            self._brokers.clock.reset()
+        for name in self._scratch_names() - before.scratch:
+            self._files.remove_tree(self._scratch / name)
+        self._brokers.request_log.forget()
+        return leaks
+
+    def adopt(self, earlier: Footprint) -> None:
+        """Lets what came after `earlier` stay: what made it outlives the test."""
+        before, now = self._before, self.look()
+        if before is None:
+            return
+        new_topics = now.topics.items() - earlier.topics.items()
+        new_settings = {
+            entity: values
+            for entity, values in now.settings.items()
+            if values != earlier.settings.get(entity)
+        }
+        self._before = replace(
+            before,
+            topics={**before.topics, **dict(new_topics)},
+            settings={**before.settings, **new_settings},
+            coordinated=before.coordinated.with_all_of(
+                now.coordinated.without(earlier.coordinated)
+            ),
+            faults=before.faults | (now.faults - earlier.faults),
+            scratch=before.scratch | (now.scratch - earlier.scratch),
+        )
+
+    # -- looking
+
+    def look(self) -> Footprint:
+        """What there is now."""
+        brokers = self._brokers
+        return Footprint(
+            topics=brokers.zk.topic_ids(),
+            empty=self._empty_topics(),
+            settings=brokers.zk.overrides(),
+            acls=self._find_acls(),
+            coordinated=self._find_coordinated(),
+            faults=frozenset(brokers.faults.standing),
+            has_disk_faults=brokers.faults.has_disk_faults,
+            brokers=frozenset(handle.id for handle in brokers.all()),
+            working=self._working(),
+            sides=brokers.network.sides,
+            is_real_time=self._is_real_time(),
+            scratch=self._scratch_names(),
+        )
+
+    def _used_only_topics(self) -> bool:
+        """Since `begin`. A broker that started may have found earlier groups and settings."""
+        return (
+            self._brokers.incarnation_count == self._incarnation_count
+            and self._brokers.request_log.has_only(_HARMLESS)
+        )
+
+    def _find_coordinated(self) -> Coordinated:
+        """The groups and transactional ids; as last time, if no request can have changed them."""
+        known = self._coordinated
+        if known is None or not self._used_only_topics():
+            known = self._coordinated = find_coordinated(self._brokers)
+        return known
+
+    def _empty_topics(self) -> dict[str, int]:
+        if not self._own_topics:
+            return {}
+        running = [handle.require_broker() for handle in self._brokers.running()]
+        used = {
+            view.topic_partition.topic for view, _ in find_views(running) if view.log_end_offset
+        }
+        found = self._brokers.zk.topic_assignments(self._own_topics)
+        return {name: len(topic.partitions) for name, topic in found.items() if name not in used}
+
+    def _find_acls(self) -> "frozenset[Acl] | None":
+        brokers = self._brokers.running()
+        if not brokers or brokers[0].require_broker().authorizer is None:
+            return None
+        from embedkafka.cluster.access.acls import Acls  # most clusters have none
+
+        return frozenset(Acls(self._brokers).all())
+
+    def _working(self) -> frozenset[BrokerId]:
+        return frozenset(
+            handle.id
+            for handle in self._brokers.running()
+            if handle.has_all_disks and not handle.is_paused
+        )
+
+    def _is_real_time(self) -> bool:
+        return self._brokers.clock.describe() is None
+
+    def _scratch_names(self) -> frozenset[str]:
+        exists = self._files.exists(self._scratch)
+        return frozenset(self._files.names(self._scratch) if exists else ())
+
+    # -- putting right
+
+    def _end_faults(self, before: Footprint) -> bool:
+        """Returns whether brokers were cut off from each other."""
+        brokers = self._brokers
+        for fault in brokers.faults.standing:
+            if fault not in before.faults:
+                fault.remove()
+        if brokers.faults.has_disk_faults and not before.has_disk_faults:
+            brokers.faults.heal_disks()
+        was_cut = brokers.network.sides != before.sides
+        if was_cut:
+            brokers.heal()
+            self._await_membership()
+        return was_cut
+
+    def _mend_brokers(self, before: Footprint) -> bool:
+        """Brings brokers back; returns whether one was missing, out of reach or new.
+
+        What need not be kept goes first. A broker starts in a third of the time without it.
+        """
+        brokers = self._brokers
+        added = [handle.id for handle in brokers.all() if handle.id not in before.brokers]
+        broken = before.working - self._working()
+        dead = broken - {handle.id for handle in brokers.running()}
+        if broken - dead:
+            brokers.revive(broken - dead)
+        if dead:
+            brokers.bury(dead, self._doomed(before, is_broken=True))
+            if self._working():
+                self._delete_topics(before, is_broken=True)
+            brokers.revive(dead)
+        for broker_id in added:
+            brokers.remove(broker_id)
+        if added:
+            self._await_membership()
+        return bool(added or broken)
+
+    def _await_membership(self) -> None:
+        brokers = self._brokers
+        brokers.waiting.await_state("all brokers to know each other", brokers.state.membership())
+
+    def _doomed(self, before: Footprint, *, is_broken: bool) -> set[str]:
+        """The topics that the test has made.
+
+        Kafka's own stay, because making them takes longer than emptying them, unless they are in
+        the way of a broker that must start.
+        """
+        now = self._brokers.zk.topic_ids()
+        made = {name for name, _ in now.items() - before.topics.items()}
+        coordinated = before.coordinated
+        if is_broken and not coordinated.groups and not coordinated.transactions:
+            return made | (INTERNAL_TOPICS & now.keys())
+        return made - INTERNAL_TOPICS
+
+    def _forget_coordinated(self, before: Footprint) -> list[str]:
+        """Returns the groups that had members, and the transactions that were open."""
+        found = find_coordinated(self._brokers)
+        new = found.without(before.coordinated)
+        if new.groups or new.transactions:
+            forget_coordinated(self._brokers, new, kept=before.coordinated)
+            self._coordinated = None
+        else:
+            self._coordinated = found
+        return [
+            *(f"group {group} has members" for group in new.stable_groups),
+            *(f"transaction {name} is open" for name in new.open_transactions),
+        ]
+
+    def _restore_settings(self, before: Footprint) -> None:
+        now = self._brokers.zk.overrides()
+        for entity_type, name in now.keys() | before.settings.keys():
+            wanted = before.settings.get((entity_type, name), {})
+            if now.get((entity_type, name), {}) == wanted:
+                continue
+            if entity_type == TOPICS and name not in before.topics:
+                continue  # it goes with its topic
+            for handle in self._brokers.running():
+                handle.require_broker().config.set_overrides(entity_type, name, wanted)
+
+    def _restore_acls(self, before: Footprint) -> None:
+        if before.acls is not None and before.acls != self._find_acls():
+            from embedkafka.cluster.access.acls import Acls  # most clusters have none
+
+            Acls(self._brokers).replace(before.acls)
+
+    def _delete_topics(self, before: Footprint, *, is_broken: bool = False) -> None:
+        doomed = self._doomed(before, is_broken=is_broken)
+        if not doomed:
+            return
+        for name in doomed:
+            self._forget(name)
+        try:
+            delete_topics(self._brokers, doomed)
+        except EmbedKafkaError as error:
+            _LOG.warning("topics of the last test could not be deleted: %s", error)
+
+    def _renew_topics(self, before: Footprint) -> None:
+        """Makes the cluster's own topics as empty as they were."""
+        if not before.empty:
+            return
+        now, empty = self._brokers.zk.topic_ids(), self._empty_topics()
+        renewed = [name for name, count in before.empty.items() if empty.get(name) != count]
+        if renewed:
+            delete_topics(self._brokers, [name for name in renewed if name in now])
+            self._create(renewed)
+
+    def _restore_leaders(self, before: Footprint) -> None:
+        """Waits until every replica is in sync, and lets the preferred ones lead."""
+        brokers = self._brokers
+        if before.working != before.brokers:
+            return  # some replicas are where the test found them
+        brokers.waiting.await_state(
+            "all replicas in sync", brokers.state.nothing_under_replicated()
+        )
+        displaced = [
+            TopicPartition(status.topic, status.partition)
+            for status in brokers.state.partitions()
+            if status.leader != status.replicas[0]
+        ]
+        if displaced:
+            brokers.zk.create_preferred_election(displaced)
+            brokers.waiting.await_state("the preferred leaders", brokers.state.preferred_lead())

@@ -1,0 +1,12 @@
+"""The names that clients give themselves in ApiVersions (KIP-511)."""
+
+import re
+from typing import Final
+
+_WORD: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_WITH_NAMES: Final = 3
+
+
+def has_valid_software(api_version: int, name: str, version: str) -> bool:
+    """Whether a client's name and version are plain words, or the request is too old for them."""
+    return api_version < _FIRST_WITH_NAMES or all(map(_WORD.fullmatch, (name, version)))

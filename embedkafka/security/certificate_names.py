@@ -1,0 +1,181 @@
+"""The name that a client's certificate gives it: Kafka's `ssl.principal.mapping.rules`.
+
+The subject is spelled as Java spells it (RFC 2253), because rules and ACLs are written for that.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import dataclass
+
+_KEYWORDS: Final[Mapping[str, str]] = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+"""The attributes that RFC 2253 names; others are written as numbers."""
+
+_OBJECT_ID: Final = 0x06
+_UNIVERSAL: Final = 0x1C
+_BMP: Final = 0x1E
+_TEXTS: Final[Mapping[int, str]] = {
+    0x0C: "utf-8",
+    0x12: "ascii",
+    0x13: "ascii",
+    0x14: "latin-1",
+    0x16: "ascii",
+    _UNIVERSAL: "utf-32-be",
+    _BMP: "utf-16-be",
+}
+_EXPLICIT_VERSION: Final = 0xA0
+_LONG_FORM: Final = 0x80
+
+_RULE: Final = re.compile(
+    r"\s*(?:(?P<default>DEFAULT)"
+    r"|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))"
+    r"\s*(?:,|$)"
+)
+
+
+_REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameRule:
+    """Turns a distinguished name that matches `pattern` into a short one; `DEFAULT` without one."""
+
+    pattern: re.Pattern[str] | None = None
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, name: str) -> str | None:
+        if self.pattern is None:
+            return name
+        if self.pattern.fullmatch(name) is None:
+            return None
+        short = self.pattern.sub(self._expand, name)
+        match self.case:
+            case "L":
+                return short.lower()
+            case "U":
+                return short.upper()
+        return short
+
+    def _expand(self, found: re.Match[str]) -> str:
+        """The replacement as Java reads it: `$1` is a group, a backslash quotes."""
+
+        def part(reference: re.Match[str]) -> str:
+            quoted, number = reference.groups()
+            if number is None:
+                return str(quoted)
+            is_group = int(number) <= found.re.groups
+            return (found[int(number)] or "") if is_group else reference[0]
+
+        return _REFERENCE.sub(part, self.replacement)
+
+
+def parse_rules(text: str) -> Sequence[NameRule]:
+    """The rules of `ssl.principal.mapping.rules`; raises ConfigError for anything else."""
+    rules: list[NameRule] = []
+    position = 0
+    while position < len(text.rstrip()):
+        found = _RULE.match(text, position)
+        if found is None or found.end() == position:
+            raise ConfigError(
+                f"ssl.principal.mapping.rules: {text[position:]!r} is neither DEFAULT nor "
+                "RULE:pattern/replacement/[LU]"
+            )
+        position = found.end()
+        rules.append(NameRule() if found["default"] else _rule(found))
+    return rules or [NameRule()]
+
+
+def map_name(rules: Sequence[NameRule], name: str) -> str | None:
+    """The name after the first rule that applies; None if none does."""
+    return next((short for rule in rules if (short := rule.apply(name)) is not None), None)
+
+
+def _rule(found: re.Match[str]) -> NameRule:
+    try:
+        return NameRule(
+            pattern=re.compile(found["pattern"]),
+            replacement=found["replacement"],
+            case=found["case"],
+        )
+    except re.error as error:
+        raise ConfigError(
+            f"ssl.principal.mapping.rules: {found['pattern']!r} is no regular expression: {error}"
+        ) from error
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a DER certificate, spelled like Java's `X500Principal.getName()`."""
+    [(_, whole)] = _elements(certificate)
+    (_, to_be_signed), *_ = _elements(whole)
+    fields = [content for tag, content in _elements(to_be_signed) if tag != _EXPLICIT_VERSION]
+    # serial number, signature, issuer, validity, subject
+    relative = [
+        "+".join(map(_attribute, (content for _, content in _elements(part))))
+        for _, part in _elements(fields[4])
+    ]
+    return ",".join(reversed(relative))
+
+
+def _attribute(content: bytes) -> str:
+    (_, oid), (tag, value) = _elements(content)
+    name = _object_id(oid)
+    keyword = _KEYWORDS.get(name)
+    if keyword is None or tag not in _TEXTS:
+        return f"{keyword or name}=#{_encoded(tag, value).hex()}"
+    return f"{keyword}={_escaped(value.decode(_TEXTS[tag], 'replace'))}"
+
+
+def _escaped(text: str) -> str:
+    escaped = re.sub(r'([,+"\\<>;])', r"\\\1", text)
+    if escaped[:1] in (" ", "#"):
+        escaped = "\\" + escaped
+    if escaped.endswith(" ") and len(escaped) > 1:
+        escaped = escaped[:-1] + "\\ "
+    return escaped
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The DER elements that follow each other in `data`: tag and content."""
+    position = 0
+    while position < len(data):
+        tag, size = data[position], data[position + 1]
+        position += 2
+        if size & _LONG_FORM:
+            count = size - _LONG_FORM
+            size = int.from_bytes(data[position : position + count])
+            position += count
+        yield tag, data[position : position + size]
+        position += size
+
+
+def _encoded(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    if size < _LONG_FORM:
+        return bytes([tag, size]) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8)
+    return bytes([tag, _LONG_FORM + len(length)]) + length + content
+
+
+def _object_id(content: bytes) -> str:
+    numbers: list[int] = []
+    number = 0
+    for byte in content:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, [first, numbers[0] - 40 * first, *numbers[1:]]))

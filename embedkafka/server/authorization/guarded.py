@@ -1,0 +1,73 @@
+"""Puts guards before handlers, on brokers with an authorizer only."""
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from embedkafka.security.acl.authorizer import AclAuthorizer
+from embedkafka.server.api_table import HANDLERS, load_handler
+from embedkafka.server.authorization.checks import Checks, Narrowed, Refused
+from embedkafka.server.authorization.table import RULES
+from embedkafka.server.dispatch import LATER
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+Handler = Callable[..., Any]  # Any: each handler has its own message types
+Guard = Callable[[Checks, Any], object]  # Any: each guard has its own request
+
+
+def guarded_loader(
+    authorizer: AclAuthorizer, load_plain: Callable[[str], Handler] = load_handler
+) -> Callable[[str], Handler]:
+    """A `load_plain` whose handlers ask `authorizer` first."""
+    guards = {HANDLERS[api].handler: rule.guard for api, rule in RULES.items() if api in HANDLERS}
+
+    @functools.cache
+    def load(name: str) -> Handler:
+        handler = load_plain(name)
+        if name not in guards:
+            return handler
+        return _guarded(handler, _load_guard(guards[name]), authorizer)
+
+    return load
+
+
+def _load_guard(name: str) -> Guard:
+    if not name:
+        return lambda check, request: request
+    module, function = name.split(".")
+    loaded = importlib.import_module(f"embedkafka.server.authorization.{module}")
+    return cast(Guard, getattr(loaded, function))  # looked up by name
+
+
+def _guarded(handler: Handler, guard: Guard, authorizer: AclAuthorizer) -> Handler:
+    def run(broker: "Broker", request: Any, context: "RequestContext") -> object:  # Any: see above
+        if not broker.metadata.snapshot.is_informed:
+            return _once_informed(broker, context, functools.partial(run, broker, request, context))
+        context.checks = check = Checks(authorizer, broker, context)
+        outcome = guard(check, request)
+        if outcome is request:
+            return handler(broker, request, context)
+        if isinstance(outcome, Refused):
+            return outcome.response
+        assert isinstance(outcome, Narrowed)
+        context.amend = outcome.amend
+        return handler(broker, outcome.request, context)
+
+    return run
+
+
+def _once_informed(
+    broker: "Broker", context: "RequestContext", answer: Callable[[], object]
+) -> object:
+    """Guards need the names of topics, which a broker that has just started does not know."""
+
+    @context.answering
+    def reply() -> None:
+        context.finish(answer())
+
+    broker.metadata.once_informed(reply)
+    return LATER

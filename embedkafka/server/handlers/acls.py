@@ -1,0 +1,191 @@
+"""Describes, creates and deletes ACLs; without an authorizer there are none."""
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.security import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from embedkafka.security.acl.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    known,
+)
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_NO_AUTHORIZER: Final = "No Authorizer is configured."
+
+
+def describe_acls(
+    broker: "Broker", request: DescribeAclsRequest, context: "RequestContext"
+) -> DescribeAclsResponse:
+    """ACLs that match a filter, by resource; SECURITY_DISABLED without an authorizer."""
+    if broker.authorizer is None:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED,
+            error_message="No Authorizer is configured on the broker",
+            resources=[],
+        )
+    found = sorted(
+        broker.authorizer.acls(_filter(request)), key=lambda acl: (acl.resource, str(acl))
+    )
+    _Resource = DescribeAclsResponse.Resource
+    return DescribeAclsResponse(
+        resources=[
+            _Resource(
+                resource_type=resource.resource_type,
+                resource_name=resource.name,
+                pattern_type=resource.pattern_type,
+                acls=[
+                    _Resource.Acl(
+                        principal=acl.principal,
+                        host=acl.host,
+                        operation=acl.operation,
+                        permission_type=acl.permission,
+                    )
+                    for acl in acls
+                ],
+            )
+            for resource, acls in groupby(found, key=lambda acl: acl.resource)
+        ]
+    )
+
+
+def create_acls(
+    broker: "Broker", request: CreateAclsRequest, context: "RequestContext"
+) -> CreateAclsResponse:
+    """Adds ACLs; each succeeds or fails alone. SECURITY_DISABLED without an authorizer.
+
+    Behaviour: as in Kafka, a number that only a filter may use fails the whole request.
+    """
+    if broker.authorizer is None:
+        refused = CreateAclsResponse.Result(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER
+        )
+        return CreateAclsResponse(results=[refused] * len(request.creations))
+    if any(map(_is_filter, request.creations)):
+        failed = CreateAclsResponse.Result(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_FOR_FILTERS
+        )
+        return CreateAclsResponse(results=[failed] * len(request.creations))
+    created: list[Acl] = []
+    results: list[CreateAclsResponse.Result] = []
+    for creation in request.creations:
+        try:
+            created.append(_created(creation))
+        except ApiError as error:
+            results.append(
+                CreateAclsResponse.Result(error_code=error.code, error_message=error.message)
+            )
+        else:
+            results.append(CreateAclsResponse.Result())
+    broker.authorizer.create(created)
+    return CreateAclsResponse(results=results)
+
+
+_FOR_FILTERS: Final = "An ACL cannot have the type, pattern, operation or permission of a filter."
+
+
+def _is_filter(creation: CreateAclsRequest.Creation) -> bool:
+    """Whether a creation has a number for filters; raises ApiError if one says "unknown"."""
+    pattern = creation.resource_pattern_type
+    others = (creation.resource_type, creation.operation, creation.permission_type)
+    if 0 in (pattern, *others):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "an ACL has unknown elements")
+    return 1 in others or pattern in (PatternType.ANY, PatternType.MATCH)
+
+
+def _created(creation: CreateAclsRequest.Creation) -> Acl:
+    """The ACL, or why there can be none."""
+    kind, name = known(ResourceType, creation.resource_type), creation.resource_name
+    pattern = known(PatternType, creation.resource_pattern_type)
+    operation = known(AclOperation, creation.operation)
+    permission = known(PermissionType, creation.permission_type)
+    fault = None
+    if kind is ResourceType.CLUSTER and name != CLUSTER_NAME:
+        fault = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    elif not name:
+        fault = "Invalid empty resource name"
+    elif 0 in (kind, pattern, operation, permission):
+        fault = "The resource type, pattern type, operation or permission type does not exist"
+    elif "/" in name:
+        fault = f"A resource name with a slash cannot be stored: {name}"
+    elif ":" not in creation.principal:
+        fault = f"A principal is a type and a name, not {creation.principal!r}"
+    if fault is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, fault)
+    return Acl(
+        principal=creation.principal,
+        operation=operation,
+        resource=ResourcePattern(kind, name, pattern),
+        permission=permission,
+        host=creation.host,
+    )
+
+
+def delete_acls(
+    broker: "Broker", request: DeleteAclsRequest, context: "RequestContext"
+) -> DeleteAclsResponse:
+    """Deletes the ACLs that match filters. SECURITY_DISABLED without an authorizer."""
+    _Result = DeleteAclsResponse.FilterResult
+    authorizer = broker.authorizer
+    if authorizer is None:
+        refused = _Result(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER, matching_acls=[]
+        )
+        return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+    results = []
+    doomed: set[Acl] = set()
+    for asked in request.filters:
+        wanted = _filter(asked)
+        if wanted.is_unknown:
+            message = "The filter has an unknown type, operation or permission."
+            results.append(
+                _Result(
+                    error_code=ErrorCode.INVALID_REQUEST, error_message=message, matching_acls=[]
+                )
+            )
+            continue
+        found = authorizer.acls(wanted)
+        doomed.update(found)
+        results.append(_Result(matching_acls=[_deleted(acl) for acl in sorted(found, key=str)]))
+    authorizer.delete(doomed)
+    return DeleteAclsResponse(filter_results=results)
+
+
+def _deleted(acl: Acl) -> DeleteAclsResponse.FilterResult.MatchingAcl:
+    return DeleteAclsResponse.FilterResult.MatchingAcl(
+        resource_type=acl.resource.resource_type,
+        resource_name=acl.resource.name,
+        pattern_type=acl.resource.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def _filter(asked: DescribeAclsRequest | DeleteAclsRequest.Filter) -> AclFilter:
+    return AclFilter(
+        resource_type=known(ResourceType, asked.resource_type_filter),
+        name=asked.resource_name_filter,
+        pattern_type=known(PatternType, asked.pattern_type_filter),
+        principal=asked.principal_filter,
+        host=asked.host_filter,
+        operation=known(AclOperation, asked.operation),
+        permission=known(PermissionType, asked.permission_type),
+    )

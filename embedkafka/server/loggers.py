@@ -1,0 +1,66 @@
+"""Kafka's loggers and their levels, which are those of Python's loggers.
+
+A tool that changes the level of `kafka.controller` changes that of `embedkafka.controller`. All
+brokers of a process share the loggers. `root` stands for `embedkafka`, not for the program's own.
+Owner: Python's `logging`, which any thread may call.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from embedkafka.protocol.errors import ApiError, ErrorCode
+
+ROOT: Final = "root"
+
+LOGGERS: Final[Mapping[str, str]] = {
+    ROOT: "embedkafka",
+    "kafka.cluster": "embedkafka.replica",
+    "kafka.controller": "embedkafka.controller",
+    "kafka.coordinator.group": "embedkafka.group",
+    "kafka.coordinator.transaction": "embedkafka.txn",
+    "kafka.log": "embedkafka.log",
+    "kafka.log.LogCleaner": "embedkafka.log.cleaning",
+    "kafka.network": "embedkafka.net",
+    "kafka.server": "embedkafka.server",
+    "kafka.zk": "embedkafka.zk",
+}
+"""Python's loggers by the names of Kafka's."""
+
+_LEVELS: Final[Mapping[str, int]] = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": 5,
+    "WARN": logging.WARNING,
+}
+
+
+def level_of(name: str) -> str:
+    """The level in force, in Kafka's words; a level between two of them counts as the finer one."""
+    level = logging.getLogger(LOGGERS[name]).getEffectiveLevel()
+    named = sorted((value, word) for word, value in _LEVELS.items())
+    return next((word for value, word in reversed(named) if value <= level), named[0][1])
+
+
+def check_level(name: str, level: str | None) -> None:
+    """Refuses loggers and levels that do not exist; None stands for the parent's level."""
+    if name not in LOGGERS:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if level is None and name == ROOT:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
+        )
+    if level is not None and level not in _LEVELS:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(_LEVELS)}",
+        )
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Changes the level of a logger; None takes over that of its parent."""
+    number = logging.NOTSET if level is None else _LEVELS[level]
+    logging.getLogger(LOGGERS[name]).setLevel(number)

@@ -1,0 +1,187 @@
+"""`embedkafka topics | groups | tail | produce`: a small client for people, for any cluster.
+
+Owner: the calling thread.
+Not here: the arguments (`commands`).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from embedkafka.cluster.clients.client_view import ClientView
+from embedkafka.cluster.clients.clients import Clients
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.properties import parse_properties
+
+if TYPE_CHECKING:
+    from embedkafka.spark.client_settings import ClientSettings
+
+_VARIABLES: Final = ("EMBEDKAFKA_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
+_POLL_S: Final = 0.5
+_BATCH: Final = 1000
+
+
+class Reach:
+    """How to reach a cluster: its addresses, and the settings of a client that may."""
+
+    def __init__(self, bootstrap: str | None, client_config: Path | None) -> None:
+        found = bootstrap or next(filter(None, map(os.environ.get, _VARIABLES)), None)
+        if not found:
+            raise ConfigError(
+                "which cluster? Say --bootstrap host:port,..., or set "
+                f"{' or '.join(_VARIABLES)}, as `embedkafka up` does for its command"
+            )
+        self.bootstrap_servers = found
+        self.settings = _settings(client_config)
+
+    def view(self) -> ClientView:
+        return ClientView(self.bootstrap_servers, self.settings)
+
+
+def topic_lines(reach: Reach, topic: str | None) -> Iterator[str]:
+    """A table of topics, or of one topic's partitions."""
+    view = reach.view()
+    statuses = view.statuses(topic)
+    if topic is not None:
+        ends = view.ends(TopicPartition(each.topic, each.partition) for each in statuses)
+        rows = [
+            (
+                str(each.partition),
+                "none" if each.leader is None else str(each.leader),
+                ",".join(map(str, each.replicas)),
+                ",".join(map(str, each.isr)),
+                str(ends.get(TopicPartition(each.topic, each.partition), "-")),
+            )
+            for each in statuses
+        ]
+        return table([("partition", "leader", "replicas", "isr", "end"), *rows])
+    counted: dict[str, list[int]] = {}
+    for each in statuses:
+        counted.setdefault(each.topic, []).append(len(each.replicas))
+    rows2 = [(name, str(len(counts)), str(counts[0])) for name, counts in counted.items()]
+    return table([("topic", "partitions", "replicas"), *rows2])
+
+
+def group_lines(reach: Reach, group: str | None) -> Iterator[str]:
+    """A table of groups, or of one group's partitions and the members that have them."""
+    view = reach.view()
+    view.metadata()  # says at once if no broker answers
+    if group is None:
+        found = view.groups()
+        rows = [
+            (each.group, each.state, str(len(each.members)), str(each.total_lag)) for each in found
+        ]
+        return table([("group", "state", "members", "lag"), *rows])
+    one = view.group(group)
+    if one.state == "Dead":
+        raise EmbedKafkaError(f"there is no group {group!r}")
+    owners = {each: member.client_id for member in one.members for each in member.partitions}
+    rows = [
+        (
+            str(each),
+            str(one.committed.get(each, "-")),
+            str(one.lag.get(each, "-")),
+            owners.get(each, "-"),
+        )
+        for each in sorted({*one.committed, *owners})
+    ]
+    return table([("partition", "committed", "lag", "client"), *rows])
+
+
+def tail(
+    reach: Reach, topic: str, *, from_start: bool, count: int | None, as_json: bool
+) -> Iterator[str]:
+    """A line for each record as it comes, until there were `count`; the group is never joined."""
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
+    from confluent_kafka import TopicPartition as Position
+
+    view = reach.view()
+    partitions = [each.partition for each in view.statuses(topic)]
+    consumer: Any = Consumer(
+        {
+            **view.client_config,
+            "client.id": "embedkafka-tail",
+            "group.id": "embedkafka-tail",  # required by the client, never joined
+            "enable.auto.commit": False,
+            "allow.auto.create.topics": False,
+        }
+    )
+    start = OFFSET_BEGINNING if from_start else OFFSET_END
+    consumer.assign([Position(topic, number, start) for number in partitions])
+    left = count
+    try:
+        while left is None or left > 0:
+            wanted = _BATCH if left is None else min(left, _BATCH)
+            for message in consumer.consume(num_messages=wanted, timeout=_POLL_S):
+                if message.error():
+                    raise EmbedKafkaError(f"cannot read topic {topic}: {message.error()}")
+                left = None if left is None else left - 1
+                yield record_line(message, as_json=as_json)
+    finally:
+        consumer.close()
+
+
+def record_line(message: Any, *, as_json: bool) -> str:
+    """A record in a line. Any: of confluent-kafka."""
+    key, value = _text(message.key()), _text(message.value())
+    if as_json:
+        return json.dumps(
+            {
+                "topic": message.topic(),
+                "partition": message.partition(),
+                "offset": message.offset(),
+                "timestamp_ms": message.timestamp()[1],
+                "key": key,
+                "value": value,
+                "headers": [[name, _text(held)] for name, held in message.headers() or ()],
+            }
+        )
+    shown = [f"{message.partition()}:{message.offset()}", "-" if key is None else key]
+    return "\t".join([*shown, "(tombstone)" if value is None else value])
+
+
+def produce(
+    reach: Reach, topic: str, values: Sequence[str], *, separator: str | None
+) -> Iterator[str]:
+    """Writes each value, or each line of stdin; says where the records are."""
+    reach.view().statuses(topic)  # raises if there is no such topic
+    clients = Clients(reach.bootstrap_servers, settings=reach.settings)
+    try:
+        for line in values or _lines_of_stdin():
+            key, found, value = line.partition(separator) if separator else ("", "", line)
+            sent = clients.send(topic, value if found or not separator else line, key=key or None)
+            yield f"{topic}-{sent.partition} at {sent.offset}"
+    finally:
+        clients.close()
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Rows with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _lines_of_stdin() -> Iterable[str]:
+    return (line.rstrip("\n") for line in sys.stdin)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")
+
+
+def _settings(client_config: Path | None) -> "ClientSettings | None":
+    if client_config is None:
+        return None
+    from embedkafka.spark.client_settings import translate_properties
+
+    try:
+        given = parse_properties(client_config.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read --client-config {client_config}: {error}") from error
+    return translate_properties(given)

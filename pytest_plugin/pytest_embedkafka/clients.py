@@ -1,0 +1,105 @@
+"""The clients of one test: confluent-kafka's, made with settings and closed after the test.
+
+Settings are those of librdkafka, as a mapping or as keywords: `linger_ms=5` is `linger.ms`.
+Any: confluent-kafka has no types, and is imported late.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from embedkafka import EmbeddedKafka, Topic
+
+_CLOSE_S: Final = 5.0
+"""How long a producer may take to send what is left; the brokers may be dead."""
+_QUIET: Final = {"log_level": 2, "log.connection.close": False}
+
+Settings = Mapping[str, object] | None
+
+
+class TestClients:
+    """Makes clients of one cluster, and closes them together."""
+
+    __test__ = False  # not a class of tests
+
+    def __init__(self, kafka: "EmbeddedKafka", group: str) -> None:
+        self._kafka = kafka
+        self._group = group
+        self._producers: list[Any] = []
+        self._consumers: list[Any] = []
+        self._admins: list[Any] = []
+
+    def producer(self, settings: Settings = None, **more: object) -> Any:
+        """A `confluent_kafka.Producer`."""
+        from confluent_kafka import Producer
+
+        producer = Producer(self._settings(settings, more))
+        self._producers.append(producer)
+        return producer
+
+    def consumer(self, *topics: "Topic | str", settings: Settings = None, **more: object) -> Any:
+        """A `confluent_kafka.Consumer`, subscribed to topics or their handles.
+
+        By default it is in the test's group and reads from the first record.
+        """
+        from confluent_kafka import Consumer
+
+        defaults = {"group.id": self._group, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**defaults, **self._settings(settings, more)})
+        self._consumers.append(consumer)
+        if topics:
+            consumer.subscribe(
+                [topic if isinstance(topic, str) else topic.name for topic in topics]
+            )
+        return consumer
+
+    def admin(self, settings: Settings = None, **more: object) -> Any:
+        """A `confluent_kafka.admin.AdminClient`."""
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient(self._settings(settings, more))
+        self._admins.append(admin)  # without it, what was asked is never answered
+        return admin
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for consumer in self._consumers:
+            with contextlib.suppress(RuntimeError):  # the test has closed it
+                consumer.close()
+        for producer in self._producers:
+            _close_producer(producer)
+        for clients in (self._consumers, self._producers, self._admins):
+            clients.clear()
+
+    def _settings(self, settings: Settings, more: Mapping[str, object]) -> dict[str, Any]:
+        named = {name.replace("_", "."): value for name, value in more.items()}
+        return {**_QUIET, **_connection(self._kafka), **(settings or {}), **named}
+
+
+def _connection(kafka: Any) -> dict[str, Any]:
+    """What every client of the cluster needs. Any: an embedded or external cluster."""
+    if hasattr(type(kafka), "client_config"):
+        return dict(kafka.client_config())
+    return {"bootstrap.servers": kafka.bootstrap_servers}
+
+
+def _close_producer(producer: Any) -> None:
+    """Sends what is left, and gives up a transaction that is still open."""
+    from confluent_kafka import KafkaException
+
+    with contextlib.suppress(KafkaException):  # there is none, or it has been fenced
+        producer.abort_transaction(_CLOSE_S)
+    with contextlib.suppress(KafkaException):
+        if producer.flush(_CLOSE_S):
+            producer.purge()
+        if hasattr(producer, "close"):  # since confluent-kafka 2.13
+            producer.close()

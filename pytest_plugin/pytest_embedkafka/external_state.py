@@ -1,0 +1,105 @@
+"""Leaders and in-sync replicas of a cluster outside this process, as its metadata shows them.
+
+It asks again until a state is reached: an external cluster announces nothing.
+
+Owner: the caller's thread.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from embedkafka import AwaitTimeout, EmbedKafkaError, InvalidArgument, PartitionStatus
+from embedkafka.runtime.arguments import require_int, require_number, require_text
+from embedkafka.runtime.clock import REAL_TIME
+from embedkafka.runtime.locks import leaf_condition
+
+_ASK_AGAIN_MS: Final = 50
+_TIMEOUT_S: Final = 30
+_UNKNOWN_EPOCH: Final = -1
+_INTERNAL: Final = "__"
+
+Probe = Callable[[], str | None]
+"""Returns None if the cluster is in the wanted state, or else what it found instead."""
+
+
+class ExternalState:
+    """Looks at a cluster through an admin client. Any: it has no types."""
+
+    def __init__(self, admin: Any) -> None:
+        self._admin = admin
+
+    @property
+    def controller(self) -> int | None:
+        found: int = self._metadata().controller_id
+        return None if found < 0 else found
+
+    def topics(self) -> set[str]:
+        return set(self._metadata().topics)
+
+    def partitions(self) -> list[PartitionStatus]:
+        """All partitions of all topics, except Kafka's own."""
+        return [
+            _status(name, partition)
+            for name, topic in sorted(self._metadata().topics.items())
+            if not name.startswith(_INTERNAL)
+            for _, partition in sorted(topic.partitions.items())
+        ]
+
+    def require_partition(self, topic: str, partition: int) -> PartitionStatus:
+        require_text("topic", topic)
+        require_int("partition", partition, least=0)
+        found = self._metadata().topics.get(topic)
+        if found is None:
+            raise InvalidArgument(f"there is no topic {topic!r} on this cluster")
+        if partition not in found.partitions:
+            raise InvalidArgument(f"topic {topic} has no partition {partition}")
+        return _status(topic, found.partitions[partition])
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        status = self.require_partition(topic, partition)
+        if status.leader is None:
+            raise EmbedKafkaError(f"no leader: {status}; `await_leader` waits for one")
+        return status.leader
+
+    def await_partition(
+        self,
+        what: str,
+        topic: str,
+        partition: int,
+        is_wanted: Callable[[PartitionStatus], bool],
+        timeout_s: float,
+    ) -> PartitionStatus:
+        """Waits until the partition is as wanted, and returns it."""
+        found = [self.require_partition(topic, partition)]
+
+        def probe() -> str | None:
+            found[0] = self.require_partition(topic, partition)
+            return None if is_wanted(found[0]) else str(found[0])
+
+        self.wait(what, probe, timeout_s)
+        return found[0]
+
+    def wait(self, what: str, probe: Probe, timeout_s: float) -> None:
+        """Returns once `probe` succeeds; raises `AwaitTimeout` with what it found last."""
+        deadline_ms = REAL_TIME.monotonic_ms() + require_number("timeout_s", timeout_s) * 1000
+        pause = leaf_condition("the next question")
+        while (last_seen := probe()) is not None:
+            now_ms = REAL_TIME.monotonic_ms()
+            if now_ms > deadline_ms:
+                raise AwaitTimeout(f"waited {timeout_s:g} s for {what}; last seen: {last_seen}")
+            with pause:
+                REAL_TIME.wait_until(pause, now_ms + _ASK_AGAIN_MS)
+
+    def _metadata(self) -> Any:
+        return self._admin.list_topics(timeout=_TIMEOUT_S)
+
+
+def _status(topic: str, partition: Any) -> PartitionStatus:
+    return PartitionStatus(
+        topic=topic,
+        partition=partition.id,
+        leader=None if partition.leader < 0 else partition.leader,
+        leader_epoch=_UNKNOWN_EPOCH,
+        isr=tuple(partition.isrs),
+        replicas=tuple(partition.replicas),
+    )

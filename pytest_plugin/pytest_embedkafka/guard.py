@@ -1,0 +1,99 @@
+"""Puts the session-wide cluster right after each test, before fixtures that outlive the test end.
+
+pytest sets up the fixtures of sessions, modules and classes first; what they do to the cluster
+stays. With the first fixture of the test itself, or with its body, the test begins. It ends when
+the last of its own fixtures is torn down.
+
+Owner: pytest's thread.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pytest
+
+from pytest_embedkafka.leaks import find_left_running, find_running
+from pytest_embedkafka.marks import find_snapshot, keeps
+
+
+class Isolation(Protocol):
+    """Undoes what a test does to one cluster."""
+
+    def begin(self) -> None: ...
+
+    def end(self) -> list[str]:
+        """Returns what the test has left in use."""
+        ...
+
+    def look(self) -> Any: ...  # Any: each kind of cluster notes something else
+
+    def adopt(self, earlier: Any) -> None:
+        """Lets what came since `earlier` stay."""
+        ...
+
+
+class Guard:
+    """Begins and ends the isolation of the cluster that tests use now."""
+
+    def __init__(self) -> None:
+        self._cluster: Any = None  # Any: an embedded or external cluster
+        self._isolation: Isolation | None = None
+        self._item: pytest.Item | None = None
+
+    def watch(self, cluster: Any, isolation: Isolation) -> None:
+        """Tests use this cluster from now on, perhaps from the middle of a test."""
+        self._cluster, self._isolation = cluster, isolation
+        if self._item is not None:
+            self._begin(self._item)
+
+    def forget(self) -> None:
+        """Tests use no cluster."""
+        self._cluster = self._isolation = None
+
+    def begin(
+        self,
+        item: pytest.Item,
+        *,
+        before_end: Callable[[], None],
+        on_leaks: Callable[[list[str]], None],
+    ) -> None:
+        """Begins a test, unless it has begun.
+
+        When its own fixtures are gone, calls `before_end`, and `on_leaks` with what it left in use.
+        """
+        if self._item is item:
+            return
+
+        def end() -> None:
+            self._item = None
+            before_end()
+            leaks = [] if self._isolation is None else self._isolation.end()
+            leaks += find_left_running(running)
+            if leaks:
+                on_leaks(leaks)
+
+        self._item = item
+        running = find_running()
+        item.addfinalizer(end)
+        self._begin(item)
+
+    def _begin(self, item: pytest.Item) -> None:
+        if self._isolation is None:
+            return
+        if not keeps(item):
+            self._isolation.begin()
+        if (name := find_snapshot(item)) is not None:
+            self._cluster.restore(name)
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Lets what comes during a test stay: a fixture that outlives it makes it."""
+        isolation = self._isolation
+        if self._item is None or isolation is None:
+            yield
+            return
+        earlier = isolation.look()
+        yield
+        if isolation is self._isolation:
+            isolation.adopt(earlier)

@@ -1,0 +1,221 @@
+"""What a test does to a cluster that others use after it: undone when it ends."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from embedkafka import Acl, EmbeddedKafka, EmbedKafkaError
+from embedkafka.cluster.restoring.coordinated import find_coordinated
+
+RETENTION = "retention.ms"
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=3, topics={"own": 2}) as cluster:
+        yield cluster
+
+
+def client(kafka: EmbeddedKafka, **settings: object) -> dict[str, Any]:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, **named}
+
+
+def commit(kafka: EmbeddedKafka, group: str, topic: str) -> None:
+    consumer = Consumer(client(kafka, group_id=group, enable_auto_commit=False))
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()
+
+
+def open_transaction(kafka: EmbeddedKafka, name: str, topic: str) -> Producer:
+    producer = Producer(client(kafka, transactional_id=name))
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, "undecided")
+    producer.flush()
+    return producer
+
+
+def configure(kafka: EmbeddedKafka, kind: ResourceType, name: str, setting: str, to: str) -> None:
+    admin = AdminClient(client(kafka))
+    entry = ConfigEntry(setting, to, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(kind, name, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(20)
+
+
+def topics_of(kafka: EmbeddedKafka) -> set[str]:
+    known = AdminClient(client(kafka)).list_topics(timeout=20).topics
+    return {name for name in known if not name.startswith("__")}
+
+
+def coordinated(kafka: EmbeddedKafka) -> tuple[set[str], set[str]]:
+    found = find_coordinated(kafka._require_brokers())
+    return set(found.groups), set(found.transactions)
+
+
+def test_topics_of_the_block_go_and_earlier_ones_stay(kafka: EmbeddedKafka) -> None:
+    kept = kafka.topic("kept")
+    with kafka.isolated():
+        kafka.topic("passing").send("x")
+        kept.send("added")
+    assert topics_of(kafka) == {"own", "kept"}
+    assert [message.text for message in kept.read()] == ["added"]
+    kafka.delete_topic("kept")
+
+
+def test_topics_that_the_cluster_was_made_with_are_empty_again(kafka: EmbeddedKafka) -> None:
+    with kafka.isolated():
+        kafka.existing_topic("own").send("x")
+        kafka.add_partitions("own", 3)
+    with kafka.isolated():
+        assert kafka.existing_topic("own").read() == []
+        assert len(AdminClient(client(kafka)).list_topics("own").topics["own"].partitions) == 2
+        kafka.delete_topic("own")
+    kafka.existing_topic("own").send("y")
+    with kafka.isolated():  # not empty at the beginning: it belongs to what came before
+        kafka.existing_topic("own").send("z")
+    assert {message.text for message in kafka.existing_topic("own").read(2)} == {"y", "z"}
+    kafka.reset()
+
+
+def test_groups_and_transactions_of_the_block_go(kafka: EmbeddedKafka) -> None:
+    kafka.topic("orders")
+    commit(kafka, "before", "orders")
+    with kafka.isolated():
+        commit(kafka, "during", "orders")
+        producer = open_transaction(kafka, "txn", "orders")
+        assert coordinated(kafka) == ({"before", "during"}, {"txn"})
+    assert coordinated(kafka) == ({"before"}, set())
+    kafka.existing_topic("orders").send("after")
+    assert [m.text for m in kafka.existing_topic("orders").read()] == ["after"]
+    del producer
+    kafka.reset()
+
+
+def test_a_group_with_members_loses_its_offsets_too(kafka: EmbeddedKafka) -> None:
+    with kafka.isolated():
+        kafka.topic("orders")
+        consumer = Consumer(client(kafka, group_id="left", enable_auto_commit=False))
+        consumer.subscribe(["orders"])
+        consumer.poll(0)
+        kafka.await_group("left", members=1)
+        consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+    consumer.close()
+    kafka.topic("orders")
+    again = Consumer(client(kafka, group_id="left"))
+    (found,) = again.committed([TopicPartition("orders", 0)], timeout=20)
+    assert found.offset < 0
+    again.close()
+    kafka.reset()
+
+
+def test_settings_of_the_block_are_undone(kafka: EmbeddedKafka) -> None:
+    kafka.topic("kept", config={RETENTION: 1000})
+    zk = kafka._require_brokers().zk
+    before = zk.overrides()
+    with kafka.isolated():
+        configure(kafka, ResourceType.TOPIC, "kept", RETENTION, "2000")
+        configure(kafka, ResourceType.BROKER, "1", "log.cleaner.threads", "2")
+        kafka.topic("passing", config={RETENTION: 5})
+        assert zk.overrides() != before
+    assert zk.overrides() == before
+    for handle in kafka._require_brokers().running():
+        config = handle.require_broker().config
+        assert config.log_config("kept").retention_ms == 1000
+        assert config.broker.integer("log.cleaner.threads") == 1
+    kafka.reset()
+
+
+DAMAGE: dict[str, Callable[[EmbeddedKafka], object]] = {
+    "kill": lambda kafka: kafka.broker(2).kill(),
+    "kill all": lambda kafka: [handle.kill() for handle in kafka.brokers],
+    "stop": lambda kafka: kafka.broker(1).stop(),
+    "pause": lambda kafka: kafka.broker(3).pause(),
+    "partition": lambda kafka: kafka.partition({1}, {2, 3}),
+    "add": lambda kafka: kafka.add_broker(),
+    "remove": lambda kafka: kafka.remove_broker(2),
+    "error": lambda kafka: kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS", times=None),
+    "link": lambda kafka: kafka.faults.stall_link("clients"),
+    "slow disk": lambda kafka: kafka.faults.disk(1).slow(1000),
+    "disk": lambda kafka: kafka.faults.disk(1).fail(),
+    "advance": lambda kafka: kafka.clock.advance(days=8),
+    "freeze": lambda kafka: kafka.clock.freeze(),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_what_was_broken_works_again(kafka: EmbeddedKafka, name: str) -> None:
+    kept = kafka.topic("kept", replication=3, partitions=3)
+    leaders = [kafka.leader_of("kept", number) for number in range(3)]
+    with kafka.isolated():
+        kept.send("before")
+        DAMAGE[name](kafka)
+    assert [handle.id for handle in kafka.brokers] == [1, 2, 3]
+    assert "fault" not in kafka.describe()
+    assert "network" not in kafka.describe()
+    assert kafka.clock.describe() is None
+    kept.send("after")
+    assert len(kept.read(2)) == 2
+    assert [kafka.leader_of("kept", number) for number in range(3)] == leaders
+    assert len(kafka.bootstrap_servers.split(",")) == 3
+    kafka.reset()
+
+
+def test_what_was_broken_before_stays_so(kafka: EmbeddedKafka) -> None:
+    kafka.broker(2).stop()
+    fault = kafka.faults.error("OFFSET_FETCH", "NOT_COORDINATOR")
+    with kafka.isolated():
+        kafka.broker(3).stop()
+        kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS")
+    assert [handle.state.value for handle in kafka.brokers] == ["running", "stopped", "running"]
+    assert kafka.faults.standing == [fault]
+    kafka.reset()
+
+
+def test_acls_users_and_quotas_of_the_block_are_undone() -> None:
+    config = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with EmbeddedKafka(config=config) as kafka:
+        kafka.acls.add(Acl.allow("job", "READ", topic="orders"))
+        zk = kafka._require_brokers().zk
+        kept, settings = kafka.acls.all(), zk.overrides()
+        with kafka.isolated():
+            kafka.acls.replace([Acl.allow("other", "WRITE", topic="orders")])
+            admin = AdminClient(client(kafka))
+            scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+            wanted: list[Any] = [UserScramCredentialUpsertion("ann", scram, b"secret")]
+            for done in admin.alter_user_scram_credentials(wanted).values():
+                done.result(20)
+            assert zk.overrides() != settings
+        assert kafka.acls.all() == kept
+        assert zk.overrides() == settings
+
+
+def test_requests_and_scratch_directories_of_the_block_are_gone(kafka: EmbeddedKafka) -> None:
+    mark = kafka.mark()
+    kept = Path(kafka.scratch_dir("kept"))
+    with kafka.isolated():
+        kafka.topic("passing").send("x")
+        assert kafka.requests("Produce")
+        scratch = Path(kafka.scratch_dir("checkpoint"))
+    assert kafka.requests("Produce") == []
+    assert not scratch.exists()
+    assert kept.exists()
+    with pytest.raises(EmbedKafkaError, match="older than this test"):
+        kafka.requests("Produce", since=mark)

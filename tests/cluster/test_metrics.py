@@ -1,0 +1,182 @@
+"""Metrics: what a test asserts, and what Prometheus reads."""
+
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from embedkafka import EmbeddedKafka, InvalidArgument
+from embedkafka.cluster.metrics_page import MetricsPage
+from embedkafka.cluster.reports.metrics import NAMES
+from embedkafka.protocol.messages.core import MetadataRequest
+from tests.wire.raw_client import RawClient
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as kafka:
+        kafka.metrics()
+        yield kafka
+
+
+def connect(kafka: EmbeddedKafka) -> RawClient:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    return RawClient(host, int(port))
+
+
+def test_records_and_bytes_are_counted_by_topic(kafka: EmbeddedKafka) -> None:
+    before = kafka.metrics()
+    assert before.total("MessagesInPerSec", topic="counted") == 0
+    topic = kafka.topic("counted", partitions=2)
+    topic.send_many(["abc"] * 5)
+    metrics = kafka.metrics()
+    assert metrics.total("MessagesInPerSec", topic="counted") == 5
+    assert metrics.total("MessagesInPerSec", topic="counted", broker=1) == 5
+    size = metrics.total("Size", topic="counted")
+    assert size == metrics.total("BytesInPerSec", topic="counted") > 0
+    assert metrics.total("LogEndOffset", topic="counted") == 5
+    assert metrics.total("FailedProduceRequestsPerSec", topic="counted") == 0
+
+    assert len(topic.read()) == 5
+    assert kafka.metrics().total("BytesOutPerSec", topic="counted") >= size
+
+
+def test_requests_are_counted_and_timed_by_api() -> None:
+    with EmbeddedKafka() as kafka, connect(kafka) as raw:  # which has no other clients
+        raw.call(MetadataRequest(topics=[]), 9)
+        before = kafka.metrics()
+        for name in ("no-such-topic", "nor-this"):
+            wanted = MetadataRequest.Topic(name=name)
+            raw.call(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False), 9)
+        after = kafka.metrics()
+
+    def grown(name: str, **labels: object) -> float:
+        labels = {"request": "Metadata", **labels}
+        return after.total(name, **labels) - before.total(name, **labels)
+
+    assert grown("RequestsPerSec") == 2
+    assert grown("ErrorsPerSec", error="UNKNOWN_TOPIC_OR_PARTITION") == 2
+    assert grown("LocalTimeMs") > 0
+    assert grown("ResponseSendTimeMs") > 0
+    assert grown("RequestQueueTimeMs") >= 0
+    assert grown("RequestBytes") > 0
+    assert grown("RemoteTimeMs") == 0
+
+
+def test_a_fetch_that_waits_does_so_in_its_remote_time(kafka: EmbeddedKafka) -> None:
+    kafka.topic("waited-for")
+    before = kafka.metrics().total("RemoteTimeMs", request="Fetch")
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "waiting"}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe(["waited-for"])
+        while kafka.metrics().total("RemoteTimeMs", request="Fetch") <= before:
+            consumer.poll(0.2)
+    finally:
+        consumer.close()
+
+
+def test_the_lag_of_a_group_and_open_transactions_are_there(kafka: EmbeddedKafka) -> None:
+    topic = kafka.topic("behind")
+    topic.send_many(["a", "b", "c"])
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "late"}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    consumer.subscribe(["behind"])
+    message = consumer.poll(30)
+    assert message is not None
+    consumer.commit(message=message, asynchronous=False)
+    metrics = kafka.metrics()
+    assert metrics.total("GroupLag", group="late", topic="behind") == 2
+    assert metrics.total("NumGroups") >= 1
+    consumer.close()
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("behind", b"d")
+    producer.flush(30)
+    assert kafka.metrics().total("NumOpenTransactions", state="Ongoing") == 1
+    producer.abort_transaction(30)
+
+
+def test_replicas_that_fall_out_are_seen_and_counted() -> None:
+    with EmbeddedKafka(brokers=2, topics={}) as kafka:
+        kafka.topic("copied", replication=2)
+        settled = kafka.metrics()
+        assert settled.total("ActiveControllerCount") == 1
+        assert settled.total("UnderReplicatedPartitions") == 0
+        assert settled.total("PartitionCount", broker=2) == 1
+        assert settled.total("OfflinePartitionsCount") == 0
+        leader = kafka.leader_of("copied", 0)
+        follower = 3 - leader
+        kafka.broker(follower).stop()
+        kafka.await_isr("copied", 0, size=1)
+        alone = kafka.metrics()
+        assert alone.total("UnderReplicatedPartitions", broker=leader) == 1
+        kafka.broker(follower).start()
+        kafka.await_isr("copied", 0, size=2)
+        assert kafka.metrics().total("IsrExpandsPerSec", broker=leader) >= 1
+
+
+def test_counts_outlive_a_restart() -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.metrics()
+        topic = kafka.topic("kept")
+        topic.send("a")
+        kafka.broker(1).restart()
+        topic.send("b")
+        assert kafka.metrics().total("MessagesInPerSec", topic="kept") == 2
+
+
+def test_nothing_is_counted_before_the_first_question() -> None:
+    with EmbeddedKafka() as kafka:
+        assert kafka.broker(1)._lifecycle.require_broker().meter is None
+        topic = kafka.topic("early")
+        topic.send("a")
+        assert kafka.metrics().total("MessagesInPerSec", topic="early") == 0
+        topic.send("b")
+        assert kafka.metrics().total("MessagesInPerSec", topic="early") == 1
+
+
+def test_a_wrong_name_is_corrected(kafka: EmbeddedKafka) -> None:
+    with pytest.raises(InvalidArgument, match="did you mean 'MessagesInPerSec'"):
+        kafka.metrics().total("MessageInPerSec")
+    assert {metric.name for metric in kafka.metrics()} <= NAMES
+
+
+def test_prometheus_reads_the_page(kafka: EmbeddedKafka) -> None:
+    kafka.topic("a-b").send("x")
+    page = MetricsPage(kafka)
+    try:
+        with urllib.request.urlopen(page.url) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            text = answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(page.url.replace("/metrics", "/"))
+    finally:
+        page.close()
+    for line in text.splitlines():
+        assert re.fullmatch(r'# TYPE \w+ (counter|gauge)|\w+\{(\w+="[^"]*",?)*\} [-+.\de]+', line)
+    assert re.search(
+        r'kafka_server_brokertopicmetrics_messagesin_total\{broker="1",topic="a-b"\} 1', text
+    )
+    assert 'kafka_controller_kafkacontroller_activecontrollercount{broker="1"} 1' in text
+
+
+def test_serve_serves_the_page() -> None:
+    program = "import sys; from embedkafka.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "serve", "--metrics-port", "0"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        printed = [served.stdout.readline().split() for _ in range(2)]
+        (url,) = [words[1] for words in printed if words[0] == "METRICS"]
+        with urllib.request.urlopen(url) as answer:
+            assert b"kafka_server_replicamanager_partitioncount" in answer.read()
+        served.communicate()
+    assert served.returncode == 0

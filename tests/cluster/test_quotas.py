@@ -1,0 +1,125 @@
+"""Quotas of users who log in, and waits that end on the cluster's clock."""
+
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from embedkafka import Acl, EmbeddedKafka
+from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
+from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
+from embedkafka.runtime.addresses import parse_address
+from tests.wire.clients import eventually
+from tests.wire.one_partition import batch
+from tests.wire.raw_client import RawClient
+
+SECRET = "s3cret"
+WAIT_S = 30
+USERS = ("admin", "alice", "bob")
+SECURED = {
+    "listeners": "SASL://127.0.0.1:0",
+    "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "SASL",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.sasl.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="admin" password="{SECRET}" '
+        + " ".join(f'user_{name}="{SECRET}"' for name in USERS)
+        + ";"
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+}
+
+
+#: Clients that wait for days on the cluster's clock are not idle.
+PATIENT = {"quota.window.num": 2, "connections.max.idle.ms": -1}
+
+
+def logged_in(kafka: EmbeddedKafka, user: str) -> RawClient:
+    client = RawClient(*parse_address(kafka.bootstrap_servers))
+    client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    token = f"\0{user}\0{SECRET}".encode()
+    assert client.call(SaslAuthenticateRequest(auth_bytes=token), 2).error_code == 0
+    return client
+
+
+def produced(size: int, *, acks: int = 1) -> ProduceRequest:
+    _Topic = ProduceRequest.Topic
+    records = memoryview(bytearray(batch(b"x" * size)))
+    one = _Topic(name="orders", partition_data=[_Topic.Partition(index=0, records=records)])
+    return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[one])
+
+
+def set_quota(client: RawClient, key: str, value: float, **entity: str) -> None:
+    _Entry = AlterClientQuotasRequest.Entry
+    entry = _Entry(
+        entity=[_Entry.Entity(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        ops=[_Entry.Op(key=key, value=value, remove=False)],
+    )
+    client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
+
+
+def is_throttled(client: RawClient, size: int) -> bool:
+    return bool(client.call(produced(size), 9).throttle_time_ms)
+
+
+def test_a_quota_is_for_the_user_who_has_logged_in() -> None:
+    with EmbeddedKafka(config=SECURED) as kafka:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "admin",
+            "sasl.password": SECRET,
+        }
+        admin_client = AdminClient(settings)
+        admin_client.create_topics([NewTopic("orders", 1, 1)])["orders"].result(WAIT_S)
+        kafka.acls.add(*(Acl.allow(user, "WRITE", topic="orders") for user in ("alice", "bob")))
+        with logged_in(kafka, "admin") as admin:
+            set_quota(admin, "producer_byte_rate", 100_000.0, user="alice")
+        with logged_in(kafka, "alice") as alice, logged_in(kafka, "bob") as bob:
+            eventually(lambda: is_throttled(alice, 300_000), "alice has to wait")
+            assert not is_throttled(bob, 900_000)
+        producer = Producer({**settings, "sasl.username": "bob", "client.id": "raw"})
+        producer.produce("orders", b"x")
+        assert producer.flush(WAIT_S) == 0
+
+
+def test_a_wait_ends_when_the_cluster_says_so() -> None:
+    with EmbeddedKafka(topics={"orders": 1}, config=PATIENT) as kafka:
+        address = parse_address(kafka.bootstrap_servers)
+        with RawClient(*address) as admin, RawClient(*address, client_id="slow") as slow:
+            set_quota(admin, "producer_byte_rate", 1000.0, **{"client-id": "slow"})
+            eventually(lambda: is_throttled(slow, 100_000), "the producer has to wait")
+            waiting = slow.send(produced(1), 9)
+            kafka.clock.advance(hours=100)
+            answer = slow.receive(produced(1), 9, waiting)
+            assert not answer.throttle_time_ms, "what was used long ago does not count"
+
+
+def test_a_write_without_an_answer_is_throttled_too() -> None:
+    with EmbeddedKafka(topics={"orders": 1}, config=PATIENT) as kafka:
+        address = parse_address(kafka.bootstrap_servers)
+        with RawClient(*address) as admin, RawClient(*address, client_id="slow") as slow:
+            set_quota(admin, "producer_byte_rate", 1000.0, **{"client-id": "slow"})
+            eventually(lambda: is_throttled(slow, 2_000), "the quota holds")
+            kafka.clock.advance(hours=100)
+            before = len(kafka.requests(api="Produce"))
+            slow.send(produced(500_000, acks=0), 9)
+            waiting = slow.send(produced(1), 9)
+            eventually(lambda: len(kafka.requests(api="Produce")) > before, "the write arrives")
+            assert len(kafka.requests(api="Produce")) == before + 1, "the next request is not read"
+            kafka.clock.advance(hours=100)
+            slow.receive(produced(1), 9, waiting)
+
+
+def test_time_on_the_brokers_threads_is_limited() -> None:
+    with EmbeddedKafka(topics={"orders": 1}) as kafka:
+        address = parse_address(kafka.bootstrap_servers)
+        with RawClient(*address) as admin, RawClient(*address, client_id="slow") as slow:
+            set_quota(admin, "request_percentage", 0.000_001, **{"client-id": "slow"})
+            eventually(lambda: is_throttled(slow, 10), "the client has to wait")

@@ -1,0 +1,227 @@
+"""`EmbeddedKafka(security=...)`: everything a user needs, from one argument."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from embedkafka import Acl, EmbeddedKafka, InvalidArgument, Security
+from embedkafka.cluster.access.security import BROKERS_USER
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.properties import parse_properties
+from embedkafka.spark.client_settings import translate_properties
+
+TIMEOUT_S = 30.0
+PASSWORDS = {"alice": 'a "quoted\\ secret', "job": "j-secret"}
+KINDS: dict[str, dict[str, Any]] = {
+    "mutual TLS": {"protocol": "SSL", "users": ["alice", "job"]},
+    "SCRAM over TLS": {"users": PASSWORDS},
+    "SCRAM-SHA-256": {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "SCRAM-SHA-256",
+        "users": PASSWORDS,
+    },
+    "PLAIN": {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "users": PASSWORDS},
+    "unsecured tokens": {"mechanism": "OAUTHBEARER", "users": ["alice", "job"]},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
+    security = Security(**KINDS[request.param])
+    with EmbeddedKafka(brokers=2, security=security, topics={"early": 1}) as cluster:
+        yield cluster
+
+
+def test_a_user_logs_in_with_the_clients_own_settings(kafka: EmbeddedKafka) -> None:
+    producer = Producer({**kafka.client_config("alice"), "log_level": 0})
+    producer.produce("early", b"from alice")
+    assert producer.flush(TIMEOUT_S) == 0
+    assert b"from alice" in [message.value for message in kafka.existing_topic("early").read(1)]
+    consumer = Consumer({**kafka.client_config("job"), "group.id": "g", "log_level": 0})
+    assert "early" in consumer.list_topics(timeout=TIMEOUT_S).topics
+    consumer.close()
+
+
+def test_the_librarys_own_helpers_need_no_further_words(kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders", partitions=2, replication=2)
+    orders.send("first")
+    assert [message.text for message in orders.read(1)] == ["first"]
+    report = kafka.report()
+    assert "orders" in report
+    assert "does not answer" not in report
+    kafka.broker(2).restart()
+    kafka.await_isr("orders", 0, size=2)
+    kafka.move_leader("orders", 0, to=2)
+    assert orders.send("second", partition=0).offset >= 0
+    kafka.delete_topic("orders")
+
+
+def test_a_file_for_java_holds_the_same_as_the_settings_for_librdkafka(
+    kafka: EmbeddedKafka,
+) -> None:
+    properties = parse_properties(Path(kafka.java_properties("alice")).read_text())
+    settings = translate_properties(properties)
+    assert settings.bootstrap_servers == kafka.bootstrap_servers
+    assert {**settings.librdkafka, "bootstrap.servers": kafka.bootstrap_servers} == (
+        kafka.client_config("alice")
+    )
+    options = kafka.existing_topic("early").spark_options(user="alice")
+    assert settings.spark_options.items() <= options.items()
+    assert options["kafka.bootstrap.servers"] == kafka.bootstrap_servers
+
+
+def test_a_stranger_is_refused(kafka: EmbeddedKafka) -> None:
+    config = kafka.client_config("alice")
+    stranger = {
+        name: value
+        for name, value in config.items()
+        if not name.startswith(("ssl.certificate", "ssl.key", "enable.sasl"))
+    }
+    if "sasl.password" in stranger:
+        stranger["sasl.password"] = "wrong"
+    if "sasl.oauthbearer.config" in stranger:
+        pytest.skip("every unsecured token is accepted")
+    admin = AdminClient({**stranger, "log_level": 0, "socket.timeout.ms": 2000})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=1)
+
+
+def test_unknown_users_are_named_with_those_that_there_are(kafka: EmbeddedKafka) -> None:
+    with pytest.raises(InvalidArgument, match=r"'bob' are not known here, only .*: alice, job"):
+        kafka.client_config("bob")
+
+
+def test_the_clients_of_a_plain_cluster_are_nobody() -> None:
+    with EmbeddedKafka() as kafka:
+        assert kafka.client_config() == {"bootstrap.servers": kafka.bootstrap_servers}
+        with pytest.raises(InvalidArgument, match="this cluster has no users"):
+            kafka.client_config("alice")
+
+
+def test_a_reset_leaves_the_users_of_the_start_and_no_others() -> None:
+    security = Security(protocol="SASL_PLAINTEXT", users=PASSWORDS)
+    with EmbeddedKafka(brokers=2, security=security) as kafka:
+        kafka.logins.revoke("alice")
+        kafka.logins.set_password("job", "another")
+        kafka.logins.set_password("stranger", "s-secret")
+        kafka.reset()
+        for user in PASSWORDS:
+            admin: Any = AdminClient({**kafka.client_config(user), "log_level": 0})
+            described = admin.describe_user_scram_credentials().result(TIMEOUT_S)
+        assert sorted(set(described) - {BROKERS_USER}) == sorted(PASSWORDS)
+        kafka.broker(2).restart()  # brokers still log in to each other
+        kafka.topic("orders", replication=2).send("after the reset")
+
+
+def test_users_are_found_again_in_a_directory_that_was_kept(tmp_path: Path) -> None:
+    security = Security(protocol="SASL_PLAINTEXT", users=PASSWORDS)
+    for _ in range(2):
+        with EmbeddedKafka(security=security, data_dir=tmp_path) as kafka:
+            admin = AdminClient({**kafka.client_config("alice"), "log_level": 0})
+            assert admin.list_topics(timeout=TIMEOUT_S).brokers
+
+
+def test_a_server_properties_file_that_secures_kafka_secures_a_cluster(tmp_path: Path) -> None:
+    """With the users and the login of brokers in JAAS, as Kafka's documentation has it."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    config = {
+        "listeners": "SAFE://:0,INTERNAL://:0",
+        "listener.security.protocol.map": "SAFE:SASL_PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.safe.plain.sasl.jaas.config": (
+            f'{module} required username="admin" password="x" user_admin="x" user_alice="a-secret";'
+        ),
+    }
+    with EmbeddedKafka(config=config) as kafka:
+        kafka.topic("orders").send("over the plain listener")
+        alice = kafka.client_config("alice")
+        assert alice["bootstrap.servers"] == kafka.listeners["SAFE"]
+        assert AdminClient({**alice, "log_level": 0}).list_topics(timeout=TIMEOUT_S).brokers
+        assert kafka.client_config()["bootstrap.servers"] == kafka.listeners["INTERNAL"]
+
+
+def test_the_settings_may_add_listeners_to_those_of_security() -> None:
+    config = {
+        "listeners": "SASL_PLAINTEXT://:0,INSIDE://:0",
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,INSIDE:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+    }
+    security = Security(protocol="SASL_PLAINTEXT", users=PASSWORDS)
+    with EmbeddedKafka(security=security, config=config) as kafka:
+        assert list(kafka.listeners) == ["SASL_PLAINTEXT", "INSIDE"]
+        kafka.topic("orders").send("over the inner listener")
+        assert written(kafka, "alice", "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"protocol": "TLS"}, "protocol must be one of SSL, SASL_PLAINTEXT, SASL_SSL, got 'TLS'"),
+        ({"protocol": "PLAINTEXT"}, "leave out `security` for plain text"),
+        ({"mechanism": "MD5"}, "mechanism must be one of PLAIN, SCRAM"),
+        ({"users": "alice"}, "users must be a mapping"),
+        ({"users": ["alice"]}, "SCRAM-SHA-512 needs passwords"),
+        ({"users": {"alice": ""}}, "the password of user alice must be a text"),
+        ({"users": {"": "x"}}, "the name of a user"),
+        ({"users": {"embedkafka": "x"}}, "is the user that brokers log in as"),
+        ({"super_users": "alice"}, "super_users must be a list"),
+    ],
+)
+def test_a_mistake_is_named_at_once(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Security(**given)
+
+
+def test_security_must_be_a_security() -> None:
+    with pytest.raises(ConfigError, match="security must be Security"):
+        EmbeddedKafka(security="SASL_SSL")  # type: ignore[arg-type]
+
+
+def test_no_repr_holds_a_password() -> None:
+    security = Security(users=PASSWORDS)
+    kafka = EmbeddedKafka(security=security)
+    assert "secret" not in f"{security!r} {kafka.config!r} {kafka!r}"
+
+
+def test_acls_hold_for_users_and_not_for_the_librarys_own_helpers() -> None:
+    security = Security(
+        protocol="SASL_PLAINTEXT",
+        users=PASSWORDS,
+        acls=[Acl.allow("alice", "WRITE", topic="orders")],
+        super_users=["job"],
+    )
+    with EmbeddedKafka(brokers=2, security=security, topics={"orders": 1}) as kafka:
+        assert written(kafka, "alice", "orders") is None
+        kafka.topic("secrets").send("the library may")
+        refused = written(kafka, "alice", "secrets")
+        assert refused is not None
+        assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert written(kafka, "job", "secrets") is None
+        report = kafka.report()
+        assert "User:alice" in report
+        assert "secrets" in report
+        assert "does not answer" not in report
+
+
+def test_the_name_in_a_certificate_is_that_of_the_acls() -> None:
+    acls = [Acl.allow("alice", "ALL", topic="orders")]
+    security = Security(protocol="SSL", users=["alice", "job"], acls=acls)
+    with EmbeddedKafka(security=security, topics={"orders": 1}) as kafka:
+        assert written(kafka, "alice", "orders") is None
+        refused = written(kafka, "job", "orders")
+        assert refused is not None
+        assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def written(kafka: EmbeddedKafka, user: str, topic: str) -> KafkaError | None:
+    """Writes a record as `user`; returns the error that it met."""
+    errors: list[KafkaError | None] = []
+    producer = Producer({**kafka.client_config(user), "log_level": 0, "linger.ms": 0})
+    producer.produce(topic, b"x", on_delivery=lambda error, message: errors.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    return errors[0]

@@ -1,0 +1,101 @@
+"""`embedkafka topics | groups | tail | produce | doctor | --version`, as people use them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from embedkafka import EmbeddedKafka, cli
+from tests.cluster.traffic import make_consumer
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=1) as kafka:
+        yield kafka
+
+
+def ask(kafka: EmbeddedKafka, *arguments: str) -> int:
+    return cli.main([*arguments, "--bootstrap", kafka.bootstrap_servers])
+
+
+def test_what_is_produced_is_listed_and_read(
+    kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kafka.topic("orders", partitions=2)
+    assert ask(kafka, "produce", "orders", "k:one", "k:two", "--key-separator", ":") == 0
+    partition = capsys.readouterr().out.split()[0].removeprefix("orders-")
+    assert ask(kafka, "topics") == 0
+    assert ["orders", "2", "1"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ask(kafka, "topics", "orders") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["partition", "leader", "replicas", "isr", "end"]
+    assert [partition, "1", "1", "1", "2"] in rows
+    assert ask(kafka, "tail", "orders", "--from-start", "--count", "2") == 0
+    assert capsys.readouterr().out == f"{partition}:0\tk\tone\n{partition}:1\tk\ttwo\n"
+    assert ask(kafka, "tail", "orders", "--from-start", "--count", "1", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["key"], record["value"], record["offset"]) == ("k", "one", 0)
+
+
+def test_groups_are_listed_with_their_lag(
+    kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = kafka.topic("prices")
+    prices.send_many(["a", "b"])
+    consumer = make_consumer(kafka, "readers", **{"client.id": "shop"})
+    consumer.subscribe(["prices"])
+    consumer.commit(message=consumer.poll(30), asynchronous=False)
+    kafka.await_group_stable("readers")
+    assert ask(kafka, "groups") == 0
+    assert ["readers", "Stable", "1", "1"] in [
+        line.split() for line in capsys.readouterr().out.splitlines()
+    ]
+    assert ask(kafka, "groups", "readers") == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["prices-0", "1", "1", "shop"]
+    consumer.close()
+    assert ask(kafka, "groups", "writers") == 1
+    assert "there is no group 'writers'" in capsys.readouterr().err
+
+
+def test_the_cluster_of_up_is_found_and_mistakes_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-m", "embedkafka.cli"]
+    listed = subprocess.run(
+        [*command, "up", "--topic", "orders:3", "--", *command, "topics"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"},
+    )
+    assert listed.stdout.split() == ["topic", "partitions", "replicas", "orders", "3", "1"]
+    monkeypatch.delenv("EMBEDKAFKA_BOOTSTRAP", raising=False)
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    assert cli.main(["topics"]) == 2
+    assert "which cluster? Say --bootstrap" in capsys.readouterr().err
+    assert cli.main(["tail", "x", "--bootstrap", "127.0.0.1:1"]) == 1
+    assert "no broker answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_doctor_says_what_is_here_and_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("JAVA_HOME", "")
+    assert cli.main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    assert "ok    cluster: starts, listened on 127.0.0.1:" in said
+    assert "note  java: not found\n      -> only Spark needs it: install Java 17" in said
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    assert cli.main(["doctor"]) == 1
+    assert "FAIL  cluster: " in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.startswith("embedkafka ")

@@ -1,0 +1,91 @@
+"""What a test can ask a cluster for as values: ends, partitions, groups and lag."""
+
+import pytest
+
+from embedkafka import EmbeddedKafka, InvalidArgument, TopicPartition
+from tests.cluster.traffic import make_consumer
+
+
+def test_groups_and_their_lag_are_values(kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders", partitions=2)
+    for partition in (0, 0, 0, 1):
+        orders.send("x", partition=partition)
+    assert kafka.groups() == []
+    consumer = make_consumer(kafka, "readers", **{"client.id": "shop"})
+    consumer.subscribe(["orders"])
+    while (message := consumer.poll(30)) is None or message.error() or message.partition() == 1:
+        pass
+    consumer.commit(message=message, asynchronous=False)
+
+    stable = kafka.await_group_stable("readers")
+
+    first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    assert (stable.group, stable.state) == ("readers", "Stable")
+    (member,) = stable.members
+    assert (member.client_id, member.partitions) == ("shop", (first, second))
+    assert stable.committed == {first: message.offset() + 1}
+    assert stable.lag == {first: 2 - message.offset()}
+    assert stable.total_lag == sum(kafka.lag("readers").values())
+    assert kafka.lag("readers", "orders") == {first: 2 - message.offset(), second: 1}
+    assert [group.group for group in kafka.groups()] == ["readers"]
+    with pytest.raises(InvalidArgument, match="there is no topic 'prices'"):
+        kafka.lag("readers", "prices")
+    consumer.close()
+    kafka.delete_topic("orders")
+    (group,) = kafka.groups()
+    assert (group.state, group.members, group.total_lag) == ("Empty", (), 0)
+
+
+def test_a_topic_knows_its_ends_and_partitions(kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders", partitions=2, replication=3)
+    orders.send("x", partition=1)
+    assert orders.end_offsets() == {0: 0, 1: 1}
+    partitions = orders.partitions()
+    assert [each.partition for each in partitions] == [0, 1]
+    assert [each.leader for each in partitions] == [kafka.leader_of("orders", n) for n in (0, 1)]
+    assert all(set(each.replicas) == {1, 2, 3} for each in partitions)
+    kafka.delete_topic("orders")
+    with pytest.raises(InvalidArgument, match="there is no topic 'orders'"):
+        orders.end_offsets()
+
+
+def test_a_plain_read_leaves_no_trace(kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders")
+    orders.send("x")
+    mark = kafka.mark()
+    assert len(orders.read()) == 1
+    assert len(orders.wait_for(1)) == 1
+    assert all(
+        seen.client_id == "embedkafka-read"
+        for seen in kafka.requests("FindCoordinator", since=mark)
+    )
+    assert "__consumer_offsets" not in kafka.describe()
+    consumer = make_consumer(kafka, "readers")
+    consumer.subscribe(["orders"])
+    kafka.await_group_stable("readers")
+    consumer.close()
+    assert "__consumer_offsets" in kafka.describe(), "other clients get what Kafka gives them"
+
+
+def test_retention_and_compaction_happen_when_a_test_waits_for_them(kafka: EmbeddedKafka) -> None:
+    old = kafka.topic("old", replication=3, config={"retention.ms": 1000})
+    old.send("x")
+    kafka.clock.advance(days=1)
+    kafka.await_retention("old")
+    assert old.read() == []
+    assert old.end_offsets() == {0: 1}
+    keyed = kafka.topic("keyed", config={"cleanup.policy": "compact"})
+    for value in ("a", "b"):
+        keyed.send(value, key="k")
+    kafka.await_compaction("keyed")
+    assert [message.text for message in keyed.read()] == ["b"]
+    with pytest.raises(InvalidArgument, match="there is no topic 'prices'"):
+        kafka.await_retention("prices")
+
+
+def test_a_cluster_says_where_it_is_and_how_it_fares(kafka: EmbeddedKafka) -> None:
+    assert repr(kafka) == f"<EmbeddedKafka at {kafka.bootstrap_servers}: all is well>"
+    kafka.broker(3).stop()
+    said = f"<EmbeddedKafka at {kafka.bootstrap_servers}: broker down: broker 3 is stopped>"
+    assert repr(kafka) == said
+    assert repr(EmbeddedKafka()) == "<EmbeddedKafka, not running>"

@@ -1,0 +1,92 @@
+"""The page in a real browser: what a person sees, presses and clicks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedkafka import EmbeddedKafka
+from embedkafka.page.document import static_page
+from embedkafka.page.recorder import Recorder
+from tests.page.browser import CHROMIUM, Browser
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
+]
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    with Browser(tmp_path / "profile") as browser:
+        yield browser
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=3) as kafka:
+        yield kafka
+
+
+def test_a_live_page_shows_records_as_they_come_and_its_buttons_act(
+    browser: Browser, kafka: EmbeddedKafka
+) -> None:
+    orders = kafka.topic("orders", replication=3)
+    orders.send_json({"id": 1}, key="first")
+    with kafka.open_ui(browser=False) as page:
+        browser.open(page.url)
+        browser.wait_for("document.getElementById('health').textContent === 'all is well'")
+        browser.press("2")
+        browser.wait_for("document.body.innerText.includes('first')")
+        orders.send("<b>markup</b>", key="second")
+        browser.wait_for("document.body.innerText.includes('<b>markup</b>')")
+        browser.press("/")
+        browser.run("document.activeElement.value = 'MARKUP'")
+        browser.run("document.activeElement.dispatchEvent(new Event('input'))")
+        browser.wait_for("document.body.innerText.includes('Records (1 of 2)')")
+        assert browser.run("document.activeElement.id") == "search"
+        browser.run("document.activeElement.blur()")
+        browser.press("1")
+        browser.run("document.querySelector('[aria-label=\"Kill broker 2\"]').click()")
+        browser.wait_for("document.body.innerText.includes('broker 2 is killed')")
+        assert kafka.broker(2).state.value == "killed"
+        browser.run("document.querySelector('[aria-label=\"Start broker 2\"]').click()")
+        browser.wait_for("document.getElementById('health').textContent === 'all is well'")
+        buttons = "[...document.querySelectorAll('button')]"
+        browser.run(f"{buttons}.find(b => b.textContent === '+8 days').click()")
+        browser.wait_for("document.body.innerText.includes('8 days ahead of real time')")
+    browser.wait_for("document.getElementById('live').textContent === 'not connected'")
+
+
+def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
+    browser: Browser, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    recorder = Recorder(kafka, "kafka")
+    recorder.start()
+    kafka.topic("orders", partitions=2).send_json({"id": 1, "note": "</script>"}, key="k")
+    recorder.span("test", "test_orders", 0, 1, status="failed")
+    recorder.keep_topics("test_orders", None)
+    kafka.broker(3).kill()
+    recorder.stop()
+    file = tmp_path / "report.html"
+    file.write_text(static_page({"title": "run", "clusters": [recorder.document()]}))
+
+    backgrounds = set()
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        for width in (1300, 390):
+            browser.resize(width, 800)
+            browser.open(file.as_uri())
+            browser.wait_for("document.querySelectorAll('svg rect').length > 3")
+            assert "broker 3 is killed" in browser.text()
+            overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            for key in "1234":
+                browser.press(key)
+                assert browser.run(overflow) <= 0, f"view {key} is wider than {width}"
+            browser.press("2")
+            assert '"note": "</script>"' in browser.text()
+            browser.picture(tmp_path / f"{scheme}-{width}.png")
+        backgrounds.add(browser.run("getComputedStyle(document.body).backgroundColor"))
+    assert len(backgrounds) == 2
+    browser.press("t")
+    assert browser.run("document.documentElement.dataset.theme") == "light"

@@ -1,0 +1,159 @@
+"""The page without a browser: its server, its recorder, its decoding."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from embedkafka import EmbeddedKafka
+from embedkafka.cluster.clients.client_view import ClientView
+from embedkafka.page.avro import AvroError, decode_avro
+from embedkafka.page.document import static_page
+from embedkafka.page.recorder import Recorder
+from embedkafka.page.records import decoded
+from embedkafka.page.server import TOKEN_HEADER, PageServer
+from embedkafka.page.source import ExternalSource
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=3, topics={"orders": 2}) as kafka:
+        kafka.existing_topic("orders").send_json({"id": 1}, key="k", headers={"trace": "x"})
+        yield kafka
+
+
+def ask(page: PageServer, path: str, body: object = None, **headers: str) -> Any:
+    address, _, token = page.url.partition("/#token=")
+    sent = {TOKEN_HEADER: token, **headers}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address + path, data=data, headers=sent)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_a_live_page_has_the_state_of_the_cluster_and_its_records(kafka: EmbeddedKafka) -> None:
+    with kafka.open_ui(browser=False) as page:
+        (cluster,) = ask(page, "/api/state")["clusters"]
+        state = cluster["state"]
+        assert [broker["state"] for broker in state["brokers"]] == ["running"] * 3
+        orders = next(topic for topic in state["topics"] if topic["name"] == "orders")
+        assert sum(partition["end"] for partition in orders["partitions"]) == 1
+        assert state["troubles"] == []
+        records: list[Any] = []
+        while not records:
+            records = ask(page, "/api/records?topic=orders")["records"]
+        assert records[0]["key"] == "k"
+        assert records[0]["value"] == {"text": '{"id": 1}', "format": "json"}
+        assert records[0]["headers"] == [["trace", "x"]]
+    assert not [one for one in threading.enumerate() if one.name.startswith("ek-page")]
+
+
+def test_a_page_without_the_token_or_under_another_name_gets_nothing(kafka: EmbeddedKafka) -> None:
+    with kafka.open_ui(browser=False) as page:
+        port = page.url.split(":")[2].split("/")[0]
+        for headers in (
+            {TOKEN_HEADER: ""},
+            {TOKEN_HEADER: "wrong"},
+            {"Host": f"evil.example:{port}"},
+            {"Origin": "http://evil.example"},
+        ):
+            for body in (None, {"action": "kill", "broker": 1}):
+                path = "/api/state" if body is None else "/api/act"
+                with pytest.raises(urllib.error.HTTPError, match="403"):
+                    ask(page, path, body, **headers)
+        assert kafka.broker(1).state.value == "running"
+
+
+def test_buttons_act_and_say_what_they_cannot_do(kafka: EmbeddedKafka) -> None:
+    with kafka.open_ui(browser=False) as page:
+        ask(page, "/api/act", {"action": "pause", "broker": 2})
+        assert kafka.broker(2).state.value == "paused"
+        ask(page, "/api/act", {"action": "resume", "broker": 2})
+        ask(page, "/api/act", {"action": "partition", "broker": 2})
+        assert "! network: 2 | 1, 3" in kafka.describe()
+        ask(page, "/api/act", {"action": "heal"})
+        kafka.await_brokers()
+        ask(page, "/api/act", {"action": "advance", "seconds": 60})
+        kafka.clock.reset()
+        for wrong in (
+            {"action": "explode"},
+            {"action": "kill", "broker": 9},
+            [],
+            {"action": "advance"},
+        ):
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                ask(page, "/api/act", wrong)
+
+
+def test_a_cluster_elsewhere_can_be_looked_at_and_not_acted_on(kafka: EmbeddedKafka) -> None:
+    with PageServer(ExternalSource(lambda: ClientView(kafka.bootstrap_servers))) as page:
+        (cluster,) = ask(page, "/api/state")["clusters"]
+        assert [broker["id"] for broker in cluster["state"]["brokers"]] == [1, 2, 3]
+        assert cluster["state"]["can_act"] is False
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            ask(page, "/api/act", {"action": "heal"})
+
+
+def test_what_happens_to_a_cluster_is_recorded() -> None:
+    with EmbeddedKafka(brokers=3) as kafka:
+        recorder = Recorder(kafka, "kafka")
+        recorder.start()
+        orders = kafka.topic("orders", replication=3)
+        orders.send("x")
+        leader = kafka.leader_of("orders")
+        seen = _await(recorder, lambda found: bool(found["spans"]))
+        assert {span["lane"] for span in seen["spans"]} == {"broker 1", "broker 2", "broker 3"}
+        _await(recorder, lambda found: any(rate > 0 for _, rate in found["throughput"]))
+        kafka.broker(leader).kill()
+        kafka.await_isr("orders", size=2)
+        seen = _await(
+            recorder,
+            lambda found: {"election", "isr"} <= {each["lane"] for each in found["events"]},
+        )
+        assert (f"broker {leader}", "killed") in {(s["lane"], s["text"]) for s in seen["spans"]}
+        recorder.keep_topics("test_it", None)
+        recorder.stop()
+        document = recorder.document()
+    (kept,) = [topic for topic in document["state"]["topics"] if topic["name"] == "orders"]
+    assert (kept["owner"], kept["records"][0]["value"]["text"]) == ("test_it", "x")
+    page = static_page({"title": "</script><script>alert(1)</script>", "clusters": [document]})
+    assert "<script>alert(1)" not in page
+
+
+def test_values_are_decoded_for_people() -> None:
+    assert decoded(None) == {"text": None, "format": "none"}
+    assert decoded(b"hello") == {"text": "hello", "format": "text"}
+    assert decoded(b'{"a": 1}')["format"] == "json"
+    assert decoded(b"\xff\x00") == {"text": "ff 00", "format": "hex"}
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "tags", "type": {"type": "array", "items": "string"}},
+            {"name": "price", "type": ["null", "double"]},
+            {"name": "next", "type": ["null", "Order"]},
+        ],
+    }
+    price = b"\x00\x00\x00\x00\x00\x00\xf8\x3f"
+    data = b"\x54" + b"\x02\x02a\x00" + b"\x02" + price + b"\x00"
+    expected = {"id": 42, "tags": ["a"], "price": 1.5, "next": None}
+    assert decode_avro(schema, data) == expected
+    assert decode_avro(schema, b"\0\0\0\0\x07" + data) == expected, "as a registry's clients write"
+    assert json.loads(decoded(data, schema)["text"]) == expected
+    with pytest.raises(AvroError):
+        decode_avro(schema, data[:-3])
+    assert decoded(b"plain", schema)["format"] == "text"
+
+
+def _await(recorder: Recorder, holds: Any) -> Any:
+    for _ in range(600):
+        found = recorder.timeline()
+        if holds(found):
+            return found
+        recorder._ending.wait(0.05)
+    raise AssertionError(recorder.timeline())

@@ -1,0 +1,285 @@
+"""No test sees what an earlier one did to the session-wide cluster."""
+
+import re
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Any:
+    """A user's pytest run, in a process of its own."""
+    pytester.plugins = []
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout -p no:randomly\n")
+    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
+
+
+DAMAGE = """
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import *
+
+def here(kafka, **settings):
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, **named}
+
+def configure(kafka, kind, name, setting, value):
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(kind, name, incremental_configs=[entry])
+    admin = AdminClient(here(kafka))
+    for done in admin.incremental_alter_configs([wanted]).values():
+        done.result(20)
+
+def auto_create(kafka):
+    producer = Producer(here(kafka))
+    producer.produce("made-by-itself", "x")
+    assert producer.flush(20) == 0
+
+def commit(kafka):
+    consumer = Consumer(here(kafka, group_id="readers"))
+    consumer.commit(offsets=[TopicPartition("kept", 0, 1)], asynchronous=False)
+    consumer.close()
+
+left = []
+
+def open_transaction(kafka):
+    producer = Producer(here(kafka, transactional_id="t"))
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("kept", "undecided")
+    producer.flush()
+    left.append(producer)
+
+def commit_transaction(kafka):
+    open_transaction(kafka)
+    left.pop().commit_transaction(20)
+
+DAMAGE = {
+    "topic": lambda kafka: kafka.topic("orders").send("x"),
+    "auto-created topic": auto_create,
+    "group": commit,
+    "open transaction": open_transaction,
+    "transaction": commit_transaction,
+    "topic setting": lambda kafka: configure(
+        kafka, ResourceType.TOPIC, "kept", "retention.ms", "5"
+    ),
+    "broker setting": lambda kafka: configure(
+        kafka, ResourceType.BROKER, "1", "log.cleaner.threads", "2"
+    ),
+    "group setting": lambda kafka: configure(
+        kafka, ResourceType.GROUP, "readers", "consumer.session.timeout.ms", "50000"
+    ),
+    "fault": lambda kafka: kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS", times=None),
+    "link": lambda kafka: kafka.faults.cut_link("clients", 2),
+    "disk": lambda kafka: kafka.faults.disk(2).slow(500),
+    "killed": lambda kafka: kafka.broker(2).kill(),
+    "stopped": lambda kafka: kafka.broker(1).stop(),
+    "paused": lambda kafka: kafka.broker(3).pause(),
+    "added": lambda kafka: kafka.add_broker(),
+    "network": lambda kafka: kafka.partition({1}, {2, 3}),
+    "advanced": lambda kafka: kafka.clock.advance(days=8),
+    "frozen": lambda kafka: kafka.clock.freeze(),
+    "scratch": lambda kafka: open(kafka.scratch_dir("same") + "/file", "w").close(),
+}
+
+@pytest.fixture(scope="module")
+def kept(kafka):
+    return kafka.topic("kept", replication=3, config={"retention.ms": 1_000_000_000})
+
+def look(kafka):
+    brokers = kafka._require_brokers()
+    from embedkafka.cluster.restoring.coordinated import find_coordinated
+    coordinated = find_coordinated(brokers)
+    return {
+        "topics": {name for name in brokers.zk.topics() if not name.startswith("__")},
+        "groups": coordinated.groups,
+        "transactions": coordinated.transactions,
+        "settings": {
+            entity: values
+            for entity, values in brokers.zk.overrides().items()
+            if not entity[1].startswith("__")
+        },
+        "faults": kafka.faults.active,
+        "brokers": [(handle.id, handle.state.value) for handle in kafka.brokers],
+        "network": brokers.network.sides,
+        "clock": kafka.clock.describe(),
+        "requests": [seen for seen in kafka.requests() if "embedkafka" not in seen.client_id],
+        "scratch": __import__("os").listdir(kafka.scratch_dir("same")),
+    }
+
+good = {}
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_first_does_it(kafka, kept, name):
+    good.setdefault("state", look(kafka))
+    DAMAGE[name](kafka)
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_second_sees_nothing(kafka, kept, name):
+    assert look(kafka) == good["state"]
+    kept.send("works")
+    assert kafka.leader_of("kept") == kafka.describe_partition("kept").replicas[0]
+
+"""
+CONFTEST = """
+def pytest_collection_modifyitems(items):
+    # each deed, and right after it the look
+    items.sort(key=lambda item: (item.callspec.params["name"], item.name))
+"""
+
+
+def test_whatever_a_test_breaks_the_next_one_sees_nothing(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(DAMAGE)
+    run().assert_outcomes(passed=2 * len(re.findall('^    ".*": ', DAMAGE, re.MULTILINE)))
+
+
+def test_fixtures_that_outlive_a_test_keep_what_they_made(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def broken(kafka):
+            kafka.topic("of-module")
+            kafka.broker(3).stop()
+            kafka.faults.error("OFFSET_FETCH", "NOT_COORDINATOR")
+            yield
+            kafka.broker(3).start()
+            kafka.faults.clear()
+
+        @pytest.fixture
+        def short(kafka):
+            yield kafka.topic("of-test")
+            assert "of-test" in kafka.describe()
+
+        @pytest.fixture(scope="module")
+        def late(kafka):
+            return kafka.topic("late")
+
+        class TestBroken:
+            def test_one(self, kafka, broken, short, request):
+                request.getfixturevalue("late")
+                kafka.broker(2).stop()
+
+            def test_two(self, kafka, broken, short):
+                kafka.existing_topic("of-module")
+                kafka.existing_topic("late")
+                assert [str(each.state.value) for each in kafka.brokers] == [
+                    "running", "running", "stopped"
+                ]
+                assert len(kafka.faults.active) == 1
+        """,
+        test_after="""
+        def test_nothing_is_left(kafka):
+            assert [each.state.value for each in kafka.brokers] == ["running"] * 3
+            assert kafka.faults.active == []
+        """,
+    )
+    run().assert_outcomes(passed=3)
+
+
+def test_a_test_may_keep_what_it_did_or_start_from_a_snapshot(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka(keep=True)
+        def test_keeps(kafka):
+            kafka.topic("kept")
+            kafka.clock.advance(hours=1)
+
+        def test_finds_it(kafka):
+            kafka.existing_topic("kept")
+            assert kafka.clock.describe()
+            kafka.topic("not-kept")
+
+        @pytest.mark.kafka(keep=True)
+        def test_remembers(kafka):
+            assert "not-kept" not in kafka.describe()
+            kafka.clock.reset()
+            kafka.topic("orders").send("paid")
+            kafka.snapshot("one order")
+            kafka.delete_topic("orders")
+
+        @pytest.mark.kafka(snapshot="one order")
+        @pytest.mark.parametrize("more", ["a", "b"])
+        def test_starts_with_one_order(kafka, kafka_topic, more):
+            orders = kafka.existing_topic("orders")
+            orders.send(more)
+            kafka_topic.send("x")
+            assert [message.text for message in orders.read(2)] == ["paid", more]
+
+        def test_sees_no_order(kafka):
+            assert "orders" not in kafka.describe()
+
+        @pytest.mark.kafka(snapshot="two orders")
+        def test_wants_another(kafka):
+            pass
+        """
+    )
+    result = run()
+    result.assert_outcomes(passed=6, errors=1)
+    result.stdout.fnmatch_lines(["*there is no snapshot 'two orders'; there are 'one order'*"])
+
+
+LEAKS = """
+from confluent_kafka import Consumer, Producer
+from embedkafka import EmbeddedKafka
+
+left = []
+
+def here(kafka, **settings):
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, **named}
+
+def test_leaves_a_consumer(kafka, kafka_topic):
+    left.append(Consumer(here(kafka, group_id="readers")))
+    left[0].subscribe([kafka_topic.name])
+    left[0].poll(0)
+    kafka.await_group("readers", members=1)
+
+def test_leaves_a_transaction(kafka, kafka_topic):
+    left.pop().close()
+    left.append(Producer(here(kafka, transactional_id="t")))
+    left[0].init_transactions(20)
+    left[0].begin_transaction()
+    left[0].produce(kafka_topic.name, "x")
+    left[0].flush()
+
+def test_leaves_a_cluster(kafka):
+    left[:] = [EmbeddedKafka().start()]
+
+def test_leaves_nothing(kafka, kafka_topic, kafka_producer, kafka_consumer, kafka_cluster):
+    left.pop().close()
+    kafka_consumer(kafka_topic).poll(0)
+    producer = kafka_producer(transactional_id="t")
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(kafka_topic.name, "x")
+    producer.flush()
+    kafka_cluster()
+"""
+
+
+def test_what_a_test_leaves_in_use_is_a_warning_or_an_error(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(LEAKS)
+    said = [
+        "*the test left in use: group readers has members. Close *",
+        "*the test left in use: transaction t is open. Close *",
+        "*the test left in use: a cluster runs, with its threads and the files in */embedkafka-*",
+    ]
+    result = run()
+    result.assert_outcomes(passed=4, warnings=3)
+    result.stdout.fnmatch_lines(said)
+    result = run("--kafka-strict")
+    result.assert_outcomes(passed=4, errors=3)
+    result.stdout.fnmatch_lines(said)

@@ -1,0 +1,266 @@
+"""`@pytest.mark.kafka`, and the fixtures for clients, groups, clock and faults."""
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Any:
+    """A user's pytest run, in a process of its own."""
+    pytester.plugins = []
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout --strict-markers\n")
+    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
+
+
+def test_a_mark_chooses_the_shape_of_the_cluster(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from embedkafka import TopicSpec
+
+        pytestmark = pytest.mark.kafka(config={"num.partitions": 4})
+        seen = {}
+
+        def note(kafka, shape):
+            seen.setdefault(shape, kafka)
+            assert seen[shape] is kafka, "equal shapes share a cluster"
+            assert len(set(map(id, seen.values()))) == len(seen)
+
+        @pytest.fixture(scope="module")
+        def kept(kafka):
+            return kafka.topic("kept")
+
+        def test_of_the_module(kafka, kept):
+            assert len(kafka.brokers) == 2  # as the option says
+            assert kafka.config.config == {"num.partitions": 4}
+            note(kafka, "module")
+            kept.send("x")
+
+        @pytest.mark.kafka(brokers=3, racks=["a", "b", "c"], topics={"orders": 3})
+        class TestOrders:
+            def test_shape(self, kafka):
+                assert len(kafka.brokers) == 3
+                assert kafka.config.racks == ["a", "b", "c"]
+                assert kafka.config.config == {"num.partitions": 4}
+                kafka.existing_topic("orders").send("x")
+                note(kafka, "orders")
+
+            def test_topics_are_empty_again(self, kafka, kept):
+                assert kafka.existing_topic("orders").read() == []
+                assert kept.read() == []  # of this cluster
+                note(kafka, "orders")
+
+            @pytest.mark.kafka(topics={"others": TopicSpec(partitions=2)})
+            def test_the_closest_mark_wins(self, kafka):
+                assert len(kafka.brokers) == 3
+                kafka.existing_topic("others")
+                note(kafka, "others")
+
+        def test_of_the_module_again(kafka):
+            note(kafka, "module")
+
+        counts = []
+
+        @pytest.mark.kafka(brokers=[1, 3])
+        def test_on_both(kafka, request):
+            counts.append(len(kafka.brokers))
+            assert request.node.name == f"test_on_both[brokers={counts[-1]}]"
+
+        def test_it_ran_on_both():
+            assert sorted(counts) == [1, 3]
+        """
+    )
+    result = run("--kafka-brokers=2", "-v")
+    result.assert_outcomes(passed=8)
+    result.stdout.fnmatch_lines(["*::TestOrders::test_shape PASSED*"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "complaint"),
+    [
+        ("brokers=0", "brokers must be *, got 0"),
+        ("brokers=[]", "brokers=[[][]] leaves nothing to run on"),
+        ("brokers=[1, 'two']", "brokers must be * got 'two'"),
+        ("colour='red'", "it has no argument 'colour', only brokers, topics, config, racks, *"),
+        ("3", "it takes no positional arguments, got 3"),
+        ("config={'num.partition': 3}", "*num.partition*"),
+        ("keep=1", "keep must be True or False, got 1"),
+        ("snapshot=''", "snapshot must be the name of a snapshot, got ''"),
+        ("racks=['a'], brokers=2", "*rack*"),
+    ],
+)
+def test_arguments_that_no_cluster_has_are_errors_of_the_collection(
+    pytester: pytest.Pytester, run: Any, mark: str, complaint: str
+) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.kafka({mark})
+        def test_any(kafka): pass
+        """
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"@pytest.mark.kafka of *::test_any: {complaint}"])
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_clients_are_made_with_settings_and_closed(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import re
+        import pytest
+
+        made = []
+
+        def test_orders(
+            kafka, kafka_topic, kafka_producer, kafka_consumer, kafka_admin, kafka_group
+        ):
+            assert re.fullmatch("test_orders-[0-9a-f]{4}", kafka_topic.name)
+            assert re.fullmatch("test_orders-[0-9a-f]{4}", kafka_group)
+            producer = kafka_producer({"client.id": "mine"}, linger_ms=1)
+            producer.produce(kafka_topic.name, "hello")
+            producer.flush()
+            consumer = kafka_consumer(kafka_topic)
+            made.append(consumer)
+            assert consumer.poll(20).value() == b"hello"
+            consumer.commit(asynchronous=False)
+            assert kafka.requests("Produce", client_id="mine")
+            assert kafka_topic.name in kafka_admin().list_topics(timeout=20).topics
+            (found,) = kafka_admin().list_consumer_group_offsets(
+                [__import__("confluent_kafka").ConsumerGroupTopicPartitions(kafka_group)]
+            ).values()
+            assert found.result(20).topic_partitions[0].offset == 1
+            transactional = kafka_producer(transactional_id="t")
+            transactional.init_transactions(20)
+            transactional.begin_transaction()
+            transactional.produce(kafka_topic.name, "undecided")
+            transactional.flush()
+
+        def test_they_are_closed(kafka, kafka_topic):
+            with pytest.raises(RuntimeError, match="closed"):
+                made[0].poll(0)
+            kafka_topic.send("x")
+
+        @pytest.mark.parametrize("what", ["a/b c"])
+        def test_names_are_legal(kafka_topic, what):
+            assert kafka_topic.name.startswith("test_names_are_legal-a-b-c-")
+
+        def test_clock_and_faults(kafka, kafka_clock, kafka_faults):
+            assert kafka_clock is kafka.clock
+            kafka_clock.advance(days=1)
+            kafka_faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS")
+        """
+    )
+    run().assert_outcomes(passed=4)
+
+
+def test_async_tests_use_the_same_fixtures(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+        async def round_trip(kafka, topic, group):
+            async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                await producer.send_and_wait(topic.name, b"hello")
+            consumer = AIOKafkaConsumer(
+                topic.name,
+                bootstrap_servers=kafka.bootstrap_servers,
+                group_id=group,
+                auto_offset_reset="earliest",
+            )
+            async with consumer:
+                assert (await consumer.getone()).value == b"hello"
+
+        @pytest.mark.asyncio
+        async def test_with_pytest_asyncio(kafka, kafka_topic, kafka_group):
+            await round_trip(kafka, kafka_topic, kafka_group)
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        async def test_with_anyio(kafka, kafka_topic, kafka_group):
+            await round_trip(kafka, kafka_topic, kafka_group)
+
+        def test_nothing_is_left(kafka):
+            assert "test_with" not in kafka.describe()
+        """
+    )
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    run("-p", "no:cacheprovider").assert_outcomes(passed=3)
+
+
+def test_classes_of_unittest_have_a_cluster_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_orders="""
+        from embedkafka import EmbeddedKafkaTestCase
+
+        class OrdersTest(EmbeddedKafkaTestCase):
+            kafka_settings = {"brokers": 2, "topics": {"orders": 2}}
+
+            @classmethod
+            def setUpClass(cls):
+                super().setUpClass()
+                cls.kept = cls.kafka.topic("kept")
+
+            def setUp(self):
+                self.kafka.topic("of-setup")
+
+            def test_1_breaks(self):
+                self.kafka.existing_topic("orders").send("x")
+                self.kept.send("stays")
+                self.kafka.broker(2).kill()
+
+            def test_2_sees_nothing(self):
+                self.assertEqual(self.kafka.existing_topic("orders").read(), [])
+                self.assertEqual(len(self.kafka.bootstrap_servers.split(",")), 2)
+                self.assertEqual(len(self.kept.read()), 1)
+
+            def test_3_background_failures_fail_it(self):
+                self.kafka._failures.record("ek-b1-fetcher", RuntimeError("the fetcher died"))
+        """
+    )
+    result = pytester.runpython_c("import unittest; unittest.main('test_orders')")
+    result.stderr.fnmatch_lines(
+        ["ERROR: test_3_background*", "*the fetcher died", "FAILED (errors=1)"]
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
+    result.assert_outcomes(passed=2, failed=1)
+
+
+def test_a_mark_secures_the_cluster(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from embedkafka import Security
+
+        seen = []
+
+        def secured(**users):
+            return pytest.mark.kafka(security=Security(protocol="SASL_PLAINTEXT", users=users))
+
+        @secured(alice="a-secret")
+        def test_secured(kafka):
+            kafka.topic("orders").send("x")
+            assert kafka.client_config("alice")["sasl.password"] == "a-secret"
+            seen.append(kafka)
+
+        @secured(alice="b-secret")
+        def test_other_passwords_are_another_cluster(kafka):
+            assert kafka.client_config("alice")["sasl.password"] == "b-secret"
+            assert kafka not in seen
+
+        @secured(alice="a-secret")
+        def test_equal_ones_share_a_cluster(kafka):
+            assert kafka in seen
+            kafka.topic("orders").send("x")
+        """
+    )
+    ran = run("-v")
+    ran.assert_outcomes(passed=3)
+    assert "secret" not in ran.stdout.str().replace("test_marks", "")

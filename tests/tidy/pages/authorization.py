@@ -1,0 +1,32 @@
+"""docs/reference/authorization.md: the rights that each API needs, from the table of guards."""
+
+from embedkafka.server.authorization.table import FREE, RULES, Need
+from tests.tidy.pages.compatibility import api_name
+from tests.tidy.pages.tables import table
+
+HEAD = """# Authorization
+
+`make docs` writes this page from `embedkafka/server/authorization/table.py`, the table that the
+broker itself checks requests with. The wire tests compare it with Apache Kafka 4.x.
+
+With `authorizer.class.name` set, a client may do what [ACLs](../how-to/acls.md) allow. The API's
+answer has an error for what they do not allow, TOPIC_AUTHORIZATION_FAILED for instance; lists leave
+it out. READ, WRITE, DELETE and ALTER include DESCRIBE; ALTER_CONFIGS includes DESCRIBE_CONFIGS.
+
+"""
+
+TAIL = """
+Everyone may send {free}. What only brokers send, on the control plane, is not checked.
+"""
+
+
+def render() -> str:
+    rows = [
+        (api_name(api), *_cells(need)) for api, rule in sorted(RULES.items()) for need in rule.needs
+    ]
+    free = ", ".join(api_name(api) for api in sorted(FREE))
+    return HEAD + table(("API", "operation", "resource", "when"), rows) + TAIL.format(free=free)
+
+
+def _cells(need: Need) -> tuple[str, str, str]:
+    return need.operation.name, need.resource.name, need.remark
