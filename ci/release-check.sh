@@ -19,11 +19,15 @@ install() { # <environment> <requirement>...
 
 say "build"
 rm -rf dist build/lib
+rm -rf pytest_plugin/build
 "$python" -m build --outdir dist .
+"$python" -m build --outdir dist pytest_plugin
 "$python" -m twine check --strict dist/*
 "$python" ci/release_contents.py dist ${1+"$1"}
-wheel=$(echo "$PWD"/dist/*.whl)
-sdist=$(echo "$PWD"/dist/*.tar.gz)
+wheel=$(echo "$PWD"/dist/embedkafka-*.whl)
+sdist=$(echo "$PWD"/dist/embedkafka-*.tar.gz)
+plugin_wheel=$(echo "$PWD"/dist/pytest_embedkafka-*.whl)
+plugin_sdist=$(echo "$PWD"/dist/pytest_embedkafka-*.tar.gz)
 
 # A user's first test: fixtures, cluster and client all come from the package.
 cat > "$elsewhere/test_installed.py" <<'TEST'
@@ -34,15 +38,15 @@ TEST
 cp -R examples/orders "$elsewhere/orders"
 cd "$elsewhere"
 
-say "install the sdist"
-install from-sdist "$sdist[pytest]"
+say "install the sdists"
+install from-sdist "$sdist[pytest]" "$plugin_sdist"
 from-sdist/bin/python -m pytest -q -p no:cacheprovider test_installed.py
 from-sdist/bin/embedkafka up -- true
 
-say "install the wheel"
-install from-wheel "$wheel[pytest,spark]" pyspark==4.0.0 # the release that the tests run with
+say "install the wheels"
+install from-wheel "$wheel[pytest,spark]" "$plugin_wheel" pyspark==4.0.0 # the release that the tests run with
 from-wheel/bin/python -m pytest -q -p no:cacheprovider test_installed.py
 from-wheel/bin/embedkafka up -- true
 
-say "run the demo with the wheel"
+say "run the demo with the wheels"
 from-wheel/bin/python orders/demo.py

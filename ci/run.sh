@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the stages of this project's CI, all of them even if one fails, and prints how long each took.
+# Runs the stages of this project's CI, all of them even if one fails, and prints what each took: its
+# time, and its CPU time, which does not depend on what runs beside it.
 #
 #   ci/run.sh                every push
 #   ci/run.sh nightly        every night
@@ -18,7 +19,7 @@ case "${1-}" in
 esac
 make setup || exit 1
 
-tests() { .venv/bin/python -m pytest -q "$@"; }
+tests() { .venv/bin/python -m pytest -q --durations 10 --durations-min 5 "$@"; }
 
 run_stage() {
     case "$1" in
@@ -28,7 +29,7 @@ run_stage() {
         tidy) tests -n 2 tests/tidy ;;
         takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
         chaos) tests tests/sim tests/chaos tests/fuzz ;;
-        plugin) tests tests/plugin ;;
+        plugin) tests tests/plugin tests/page ;;
         spark) tests tests/spark tests/real_clusters examples ;;
         slow) make slow ;;
         no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
@@ -54,10 +55,11 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
 run_logged() { # <stage>
-    local begun=$SECONDS outcome=passed
+    local outcome=passed TIMEFORMAT='%0R %0U %0S'
     mkdir "$logs/$1.tmp"
-    TMPDIR="$logs/$1.tmp" run_stage "$1" > "$logs/$1.log" 2>&1 || outcome=FAILED
-    printf '%-11s %-7s %4d s\n' "$1" "$outcome" "$((SECONDS - begun))" > "$logs/$1.summary"
+    { time TMPDIR="$logs/$1.tmp" run_stage "$1" > "$logs/$1.log" 2>&1; } 2> "$logs/$1.time" || outcome=FAILED
+    read -r real user system < "$logs/$1.time"
+    printf '%-11s %-7s %4d s %5d CPU s\n' "$1" "$outcome" "$real" "$((user + system))" > "$logs/$1.summary"
     printf '::group::%s\n%s\n::endgroup::\n%s\n' "$1" "$(cat "$logs/$1.log")" "$(cat "$logs/$1.summary")"
 }
 
