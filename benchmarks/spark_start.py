@@ -6,6 +6,7 @@ lines, so that a busy moment of the machine meets them all, and the table shows 
 """
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -28,7 +29,7 @@ from pyspark import SparkContext
 QUERIES = 5
 
 def cpu_seconds():
-    """Of this process and its JVM, without the small JVM that Spark's script starts before it."""
+    """Of this process, of Spark's JVM and of what it started: the launcher and `chmod`."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     with open(f"/proc/{SparkContext._gateway.proc.pid}/stat") as stat:
         ticks = sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:15]))
@@ -39,7 +40,8 @@ def test_query(kafka, spark, tmp_path, number):
     given, made = kafka.topic(), kafka.topic()
     for sku in "aba":
         given.send_json({"sku": sku})
-    source = spark.readStream.format("kafka").options(**given.spark_options()).load()
+    options = given.spark_options(**json.loads(os.environ["SOURCE"]))
+    source = spark.readStream.format("kafka").options(**options).load()
     sku = source.selectExpr("get_json_object(cast(value AS string), '$.sku') AS key")
     counts = sku.groupBy("key").count().selectExpr("key", "cast(count AS string) AS value")
     writer = counts.writeStream.format("kafka").outputMode("update")
@@ -59,7 +61,8 @@ class Setting:
     name: str
     java: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
-    environ: Mapping[str, str] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Options of the query's source."""
     archived: bool = True
 
 
@@ -69,16 +72,28 @@ class Cost:
     further_query: float
 
 
-_FILE_SYSTEM: Final = (
-    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+_FILE_CONTEXT: Final = (
+    "org.apache.spark.sql.execution.streaming.FileContextBasedCheckpointFileManager"
 )
+_JMX: Final = "kafka.auto.include.jmx.reporter"
 SETTINGS: Final = (
+    Setting(
+        name="no archive, Spark's checkpoints",
+        archived=False,
+        config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT},
+    ),
+    Setting(
+        name="Spark's checkpoints",
+        config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT},
+    ),
     Setting(name="no archive", archived=False),
-    Setting(name="archive"),
-    Setting(name="larger heap", java="-Xms768m -Xmn512m"),
+    Setting(name="as it is"),
+    Setting(name="larger heap", java="-Xms512m -Xmn256m"),
     Setting(name="MetaspaceSize", java="-XX:MetaspaceSize=256m"),
     Setting(name="late compilation", java="-XX:CompileThresholdScaling=4"),
-    Setting(name="vfork", java="-Djdk.lang.Process.launchMechanism=VFORK"),
+    Setting(name="no verification", java="-XX:-BytecodeVerificationRemote"),
+    Setting(name="a helper per process", java="-Djdk.lang.Process.launchMechanism=POSIX_SPAWN"),
+    Setting(name="no JMX", java="-Dlog4j2.disable.jmx=true", source={_JMX: "false"}),
     Setting(name="no whole-stage code", config={"spark.sql.codegen.wholeStage": "false"}),
     Setting(
         name="no generated code",
@@ -88,11 +103,8 @@ SETTINGS: Final = (
         },
     ),
     Setting(name="no adaptive plans", config={"spark.sql.adaptive.enabled": "false"}),
-    Setting(
-        name="checkpoint by rename",
-        config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_SYSTEM},
-    ),
     Setting(name="one shuffle partition", config={"spark.sql.shuffle.partitions": "1"}),
+    Setting(name="long fetch wait", source={"kafka.fetch.max.wait.ms": "500"}),
 )
 
 
@@ -113,17 +125,17 @@ def main() -> None:
                 cost = _measure(setting, Path(folder), archive)
                 costs[setting.name].append(cost)
                 print(f"{setting.name}: {cost}", file=sys.stderr, flush=True)
-    print(f"{'setting':<24}{'first test':>12}{'further query':>16}")
+    print(f"{'setting':<32}{'first test':>12}{'further query':>16}")
     for name, measured in costs.items():
         first = statistics.median(cost.first_test for cost in measured)
         further = statistics.median(cost.further_query for cost in measured)
-        print(f"{name:<24}{first:>12.1f}{further:>16.2f}")
+        print(f"{name:<32}{first:>12.1f}{further:>16.2f}")
 
 
 def _require_archive(folder: Path) -> Path:
     """Written by a first run, which is not measured."""
     archives = cache_home(os.environ) / "spark-archives"
-    _run(folder, "--spark-archive=auto", environ={"CI": ""})
+    _run(folder, "--spark-archive=auto", environ={"CI": "", "SOURCE": "{}"})
     return max(archives.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
 
 
@@ -133,7 +145,8 @@ def _measure(setting: Setting, folder: Path, archive: Path) -> Cost:
     java = f"{used} {setting.java}".strip()
     config = {**setting.config, **({"spark.driver.extraJavaOptions": java} if java else {})}
     arguments = [f"--spark-config={key}={value}" for key, value in config.items()]
-    marks = _run(folder, *arguments, "--spark-archive=no", environ=setting.environ)
+    arguments.append("--spark-archive=no")
+    marks = _run(folder, *arguments, environ={"SOURCE": json.dumps(dict(setting.source))})
     return Cost(first_test=marks[0], further_query=statistics.median(_steps(marks)))
 
 
