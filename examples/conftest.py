@@ -7,8 +7,9 @@ import pytest
 
 EXAMPLES = Path(__file__).parent
 
-# It needs Docker. `tests/tidy/test_examples.py` runs it on a stand-in for the container.
-collect_ignore = ["moved_from_testcontainers/before"]
+#: One needs Docker, the other needs spark-avro, which the session of all others does without:
+#: `tests/tidy/test_examples.py` runs both, the first on a stand-in for the container.
+collect_ignore = ["moved_from_testcontainers/before", "cdc"]
 
 for project in EXAMPLES.glob("*/pyproject.toml"):
     sys.path.insert(0, str(project.parent))  # as if it were installed

@@ -1,6 +1,7 @@
 """`python -m cdc --bootstrap host:port --checkpoint folder`: the job on any cluster.
 
-Under `spark-submit` the session comes from there, with the connector from its `--packages`.
+Under `spark-submit` the session comes from there, with the connector and spark-avro from its
+`--packages`.
 """
 
 import argparse
