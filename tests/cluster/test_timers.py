@@ -38,11 +38,15 @@ def send(kafka: EmbeddedKafka, topic: str, value: str, key: str | None = None) -
     assert client.flush(30) == 0
 
 
-def poll_until(consumer: Consumer, is_done: Callable[[], bool]) -> None:
+def await_true(is_done: Callable[[], bool], pause: Callable[[], object] = lambda: None) -> None:
     deadline = time.monotonic() + 30
     while not is_done():
         assert time.monotonic() < deadline
-        consumer.poll(0.1)
+        pause()
+
+
+def poll_until(consumer: Consumer, is_done: Callable[[], bool]) -> None:
+    await_true(is_done, lambda: consumer.poll(0.1))
 
 
 # -- timers that follow the time of day
@@ -78,7 +82,7 @@ def max_compaction_lag_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     yield
     send(kafka, orders.name, "c", key="key")  # in a new segment: the first may be cleaned
     kafka.clock.advance(minutes=1)
-    orders.wait_for(lambda records: [record.text for record in records] == ["b", "c"])
+    await_true(lambda: [record.text for record in orders.read()] == ["b", "c"])
 
 
 def offsets_retention_minutes(kafka: EmbeddedKafka) -> Iterator[None]:

@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from embedkafka import AwaitTimeout, BrokerHandle, EmbeddedKafka, EmbedKafkaError
+from embedkafka import AwaitTimeout, BrokerHandle, EmbeddedKafka, EmbedKafkaError, Message
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -66,6 +68,32 @@ def test_waiting_ends_when_the_condition_holds(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic()
     topic.send_many(["a", "b", "c"])
     assert len(topic.wait_for(lambda messages: messages and messages[-1].text == "c")) == 3
+
+
+def test_a_condition_on_no_records_sees_those_that_are_there(kafka: EmbeddedKafka) -> None:
+    topic = kafka.topic()
+    topic.send("still here")
+    with pytest.raises(AwaitTimeout, match=r"and saw 1; the last:\n.*still here"):
+        topic.wait_for(lambda records: records == [], timeout_s=0.5)
+    assert kafka.topic(partitions=3).wait_for(lambda records: records == []) == []
+
+
+def test_what_is_deleted_while_waiting_no_longer_counts(kafka: EmbeddedKafka) -> None:
+    topic = kafka.topic(partitions=2)
+    for partition, value in ((0, "goes"), (0, "stays"), (1, "stays too")):
+        topic.send(value, partition=partition)
+    calls: list[list[str]] = []
+
+    def is_gone(records: list[Message]) -> bool:
+        calls.append(sorted(record.text for record in records))
+        if len(calls[-1]) == 3 and calls.count(calls[-1]) == 1:
+            admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+            for done in admin.delete_records([TopicPartition(topic.name, 0, 1)]).values():
+                done.result(30)
+        return calls[-1] == ["stays", "stays too"]
+
+    assert len(topic.wait_for(is_gone)) == 2
+    assert ["goes", "stays", "stays too"] in calls
 
 
 def test_a_topic_grows_and_goes(kafka: EmbeddedKafka) -> None:

@@ -162,7 +162,13 @@ class Clients:
         with self._consuming(topic, isolation) as consumer:
             partitions = _assign(consumer, topic, from_, timeout_s)
             return self._read_with(
-                consumer, topic, partitions, enough, timeout_s, what=_wanted(until)
+                consumer,
+                topic,
+                partitions,
+                enough,
+                timeout_s,
+                what=_wanted(until),
+                drops_deleted=callable(until),
             )
 
     def follow(
@@ -315,17 +321,22 @@ class Clients:
         timeout_s: float,
         *,
         what: str,
+        drops_deleted: bool,
     ) -> list[Message]:
         deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         unfinished = set(partitions)
         messages: list[Message] = []
-        while enough is None or not enough(messages):
-            if enough is None and not unfinished:
+        while True:
+            is_at_end = not unfinished
+            if is_at_end if enough is None else (messages or is_at_end) and enough(messages):
                 break
             if REAL_TIME.monotonic_ms() > deadline_ms:
                 said = f"waited {timeout_s:g} s for {what} of {topic}{_seen(messages)}"
                 raise self._timed_out(said, timeout_s)
-            for polled in consumer.consume(num_messages=1000, timeout=_POLL_S if enough else 0.02):
+            batch = consumer.consume(num_messages=1000, timeout=_POLL_S if enough else 0.02)
+            if drops_deleted and not batch:
+                messages = _without_deleted(consumer, messages)
+            for polled in batch:
                 if (message := _read_message(topic, polled)) is None:
                     unfinished.discard(polled.partition())
                 else:
@@ -445,6 +456,21 @@ def _read_message(topic: str, polled: Any) -> Message | None:
     if error.code() == KafkaError._PARTITION_EOF:
         return None
     raise EmbedKafkaError(f"cannot read topic {topic}: {error}")
+
+
+def _without_deleted(consumer: Any, messages: list[Message]) -> list[Message]:
+    """The messages that lie behind the present starts of their logs."""
+    import confluent_kafka
+
+    starts: dict[int, int] = {}
+    for message in messages:
+        if message.partition not in starts:
+            partition = confluent_kafka.TopicPartition(message.topic, message.partition)
+            try:
+                starts[message.partition], _ = consumer.get_watermark_offsets(partition, timeout=1)
+            except confluent_kafka.KafkaException:
+                return messages  # no leader at the moment
+    return [message for message in messages if message.offset >= starts[message.partition]]
 
 
 def _pairs(records: list[dict[str, Any]], name: str, given: Iterable[Any]) -> Iterator[Any]:

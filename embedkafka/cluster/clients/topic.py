@@ -226,7 +226,9 @@ class Topic:
 
         Args:
             condition: a number of records, or a function of the records so far, whose result
-                must be truthy.
+                must be truthy. It is first called when there are records, or none up to the
+                end. Records that are deleted while it waits are left out from then on; for those
+                that compaction removes, `await_compaction` and `read`.
             timeout_s: how long to wait, in seconds of real time.
 
         Raises:
