@@ -139,8 +139,9 @@ def _attribute(content: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    escaped = re.sub(r'([,+"\\<>;])', r"\\\1", text)
-    if escaped[:1] in (" ", "#"):
+    """Java escapes "#" and "=" anywhere, where RFC 2253 need not."""
+    escaped = re.sub(r'([,+"\\<>;#=])', r"\\\1", text)
+    if escaped.startswith(" "):
         escaped = "\\" + escaped
     if escaped.endswith(" ") and len(escaped) > 1:
         escaped = escaped[:-1] + "\\ "

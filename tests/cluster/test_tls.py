@@ -1,7 +1,6 @@
 """Clusters whose listeners speak TLS, with stock clients."""
 
 import logging
-import socket
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -74,17 +73,6 @@ def client(kafka: EmbeddedKafka, files: Path, user: str | None = "alice") -> dic
     return config
 
 
-def raw_connection(kafka: EmbeddedKafka, files: Path, **versions: Any) -> ssl.SSLSocket:
-    context = ssl.create_default_context(cafile=str(files / "ca.pem"))
-    context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
-    context.load_cert_chain(files / "alice.pem")
-    for name, version in versions.items():
-        setattr(context, name, version)
-    host, port = parse_address(kafka.listeners["SSL"].split(",")[0])
-    plain = socket.create_connection((host, port), TIMEOUT_S)
-    return context.wrap_socket(plain, server_hostname=host)
-
-
 def test_clients_write_and_read_large_records_over_tls(kafka: EmbeddedKafka, files: Path) -> None:
     producer = Producer({**client(kafka, files), "acks": "all"})
     values = [bytes([number]) * 300_000 for number in range(20)]
@@ -103,29 +91,6 @@ def test_clients_write_and_read_large_records_over_tls(kafka: EmbeddedKafka, fil
     eventually(has_all, "all records were read")
     consumer.close()
     assert sorted(received) == sorted(values)
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_both_versions_of_tls_are_spoken(
-    kafka: EmbeddedKafka, files: Path, version: ssl.TLSVersion
-) -> None:
-    versions = {"minimum_version": version, "maximum_version": version}
-    with raw_connection(kafka, files, **versions) as connection:
-        assert connection.version() == version.name.replace("_", ".")
-
-
-def test_a_client_that_never_finishes_its_handshake_holds_nobody_up(
-    kafka: EmbeddedKafka, files: Path
-) -> None:
-    addresses = [parse_address(one) for one in kafka.listeners["SSL"].split(",")]
-    slow = [socket.create_connection(address, TIMEOUT_S) for address in addresses for _ in "123"]
-    for connection in slow:
-        connection.send(b"\x16\x03\x01\x02\x00\x01\x00")  # the beginning of a ClientHello
-    try:
-        assert AdminClient(client(kafka, files)).list_topics(timeout=TIMEOUT_S).brokers
-    finally:
-        for connection in slow:
-            connection.close()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from embedkafka.net.transport import TcpTransport, read_and_send
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.oracle import VERSIONS, ApacheKafka
 from tests.wire import sasl_cluster as sasl_clusters
+from tests.wire import tls_cluster as tls_clusters
 from tests.wire.clients import Cluster, await_coordinators, create_topic, eventually
 from tests.wire.kafka_3_9 import find_difference
 from tests.wire.raw_client import RawClient
@@ -35,7 +36,7 @@ SHARED_CONFIG: Final[Mapping[str, object]] = {
 }
 ONE_BROKER: Final[Mapping[str, object]] = {"auto.create.topics.enable": True}
 THREE_BROKERS: Final[Mapping[str, object]] = {"auto.create.topics.enable": False}
-CLUSTER_FIXTURES: Final = ("cluster", "sasl_cluster", "three_brokers")
+CLUSTER_FIXTURES: Final = ("cluster", "sasl_cluster", "three_brokers", "tls_cluster")
 RUNNING_ORACLES: Final = pytest.StashKey[list[ApacheKafka]]()
 
 
@@ -112,6 +113,18 @@ def sasl_cluster(request: pytest.FixtureRequest) -> Iterator[sasl_clusters.SaslC
     """One broker whose clients must log in."""
     version = request.config.getoption("--oracle-version")
     with sasl_clusters.running(request.param, {**SHARED_CONFIG, **ONE_BROKER}, version) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def tls_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tls_clusters.TlsCluster]:
+    """One broker with an authorizer, and listeners that speak TLS."""
+    version = request.config.getoption("--oracle-version")
+    config = {**SHARED_CONFIG, **ONE_BROKER}
+    directory = tmp_path_factory.mktemp("certificates")
+    with tls_clusters.running(request.param, config, version, directory) as started:
         yield started
 
 

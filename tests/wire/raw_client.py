@@ -2,6 +2,7 @@
 
 import itertools
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any, Final, Self
@@ -27,12 +28,16 @@ _LENGTH: Final = struct.Struct(">i")
 class RawClient:
     """One connection. The broker answers requests in order, as Kafka promises."""
 
-    def __init__(self, host: str, port: int, *, client_id: str = "raw") -> None:
+    def __init__(
+        self, host: str, port: int, *, client_id: str = "raw", tls: ssl.SSLContext | None = None
+    ) -> None:
         self._client_id = client_id
         self._ids = itertools.count(1)
         self._supported: dict[int, range] | None = None
         self._socket = socket.create_connection((host, port), timeout=TIMEOUT_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ Apache Kafka's brokers log in at a listener of their own, as a super user. The t
 there; on embedkafka they do it without a client.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -71,19 +71,25 @@ class SecuredApache(Secured):
             admin.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
             answer = admin.call(SaslAuthenticateRequest(auth_bytes=b"\0admin\0secret"), 2)
             assert answer.error_code == ErrorCode.NONE, answer.error_message
-            anything = DeleteAclsRequest.Filter(
-                resource_type_filter=1,
-                resource_name_filter=None,
-                pattern_type_filter=1,
-                principal_filter=None,
-                host_filter=None,
-                operation=1,
-                permission_type=1,
-            )
-            admin.call(DeleteAclsRequest(filters=[anything]), 3)
-            results = admin.call(CreateAclsRequest(creations=list(map(creation, acls))), 3).results
-            assert not [result for result in results if result.error_code]
-            eventually(lambda: _count(admin) == len(set(acls)), "the ACLs are in force")
+            replace_acls(admin, acls)
+
+
+def replace_acls(admin: RawClient, acls: Sequence[Acl]) -> None:
+    """Makes these the only ACLs; returns when they are in force."""
+    anything = DeleteAclsRequest.Filter(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    admin.call(DeleteAclsRequest(filters=[anything]), 3)
+    eventually(lambda: _count(admin) == 0, "the former ACLs are gone")
+    results = admin.call(CreateAclsRequest(creations=list(map(creation, acls))), 3).results
+    assert not [result for result in results if result.error_code]
+    eventually(lambda: _count(admin) == len(set(acls)), "the ACLs are in force")
 
 
 def _count(admin: RawClient) -> int:
