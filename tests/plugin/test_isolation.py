@@ -43,7 +43,7 @@ def commit(kafka):
 left = []
 
 def open_transaction(kafka):
-    producer = Producer(here(kafka, transactional_id="t"))
+    producer = Producer(here(kafka, transactional_id="t", client_id="left"))
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce("kept", "undecided")
@@ -103,7 +103,11 @@ def look(kafka):
         "brokers": [(handle.id, handle.state.value) for handle in kafka.brokers],
         "network": brokers.network.sides,
         "clock": kafka.clock.describe(),
-        "requests": [seen for seen in kafka.requests() if "embedkafka" not in seen.client_id],
+        "requests": [
+            seen
+            for seen in kafka.requests()
+            if seen.client_id != "left" and "embedkafka" not in seen.client_id
+        ],
         "scratch": __import__("os").listdir(kafka.scratch_dir("same")),
     }
 
