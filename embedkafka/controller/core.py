@@ -340,7 +340,7 @@ class ControllerCore:
             _LOG.info("Broker %d refused UpdateMetadata: %d", broker, response.error_code)
 
     def _on_leader_and_isr(self, broker: int, response: LeaderAndIsrResponse) -> None:
-        """Replicas whose log directory failed are offline until their broker restarts."""
+        """Replicas whose log directory failed are offline, until their broker has opened them."""
         if response.error_code != ErrorCode.NONE:
             _LOG.info("Broker %d refused LeaderAndIsr: %d", broker, response.error_code)
             return
@@ -361,6 +361,8 @@ class ControllerCore:
             self._brokers.on_replicas_offline(
                 [PartitionAndReplica(partition, broker) for partition in newly]
             )
+        elif before - now:
+            self._changes.bring_online()
 
     def _on_stop_replica(self, sent: Outgoing, response: StopReplicaResponse) -> None:
         """Matters only to topic deletion; reassignment does not wait for answers."""

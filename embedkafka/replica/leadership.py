@@ -30,6 +30,7 @@ from embedkafka.replica.partition.partition import Partition
 from embedkafka.replica.partition.values import LeaderAndIsrPartitionState
 from embedkafka.replica.ports import LeaderChange, ReplicaPorts
 from embedkafka.replica.waiters import Waiters
+from embedkafka.runtime.files import is_disk_failure
 from embedkafka.runtime.ids import (
     EPOCH_DURING_DELETE,
     NO_LEADER_EPOCH,
@@ -63,6 +64,7 @@ class Leadership:
         self._logs = ports.logs
         self._configs = ports.topic_configs
         self._listener = ports.leadership_listener
+        self._log_dir_events = ports.log_dir_events
         self._hosted = hosted
         self._fetchers = fetchers
         self._waiters = waiters
@@ -178,13 +180,22 @@ class Leadership:
         return ErrorCode.NONE
 
     def _apply(self, order: "_Order", changes: "_Changes") -> None:
-        """Carries out an order, unless the disk fails."""
+        """Carries out an order, unless the disk fails.
+
+        A partition that finds no descriptor left is not given up with its disk: the controller
+        elects another leader, and orders it again.
+        """
         try:
             self._change(order, changes)
         except ApiError as error:
             _LOG.warning("%s cannot be used: %s", order.topic_partition, error)
             changes.errors[order.topic_partition] = error.code
-            self._lose([order.topic_partition], changes)
+            if _passes(error):
+                changes.touched.append(order.topic_partition)
+                changes.has_postponed = True
+                self._leave(order.topic_partition, changes)
+            else:
+                self._lose([order.topic_partition], changes)
 
     def _change(self, order: "_Order", changes: "_Changes") -> None:
         topic_partition, state = order.topic_partition, order.state
@@ -238,16 +249,19 @@ class Leadership:
 
     def _delete(self, topic_partition: TopicPartition, changes: "_Changes") -> ErrorCode:
         """Gives up a replica and its log; an error if the disk failed and keeps the files."""
-        partition = self._hosted.remove(topic_partition)
-        if partition is not None:
-            changes.resign(partition)
-            partition.stop()
+        self._leave(topic_partition, changes)
         try:
             self._logs.delete_async(topic_partition)
         except ApiError as error:
             _LOG.warning("The log of %s cannot be deleted: %s", topic_partition, error)
             return error.code
         return ErrorCode.NONE
+
+    def _leave(self, topic_partition: TopicPartition, changes: "_Changes") -> None:
+        partition = self._hosted.remove(topic_partition)
+        if partition is not None:
+            changes.resign(partition)
+            partition.stop()
 
     def _lose(self, topic_partitions: Sequence[TopicPartition], changes: "_Changes") -> None:
         """Marks partitions offline because their disk failed."""
@@ -263,6 +277,8 @@ class Leadership:
             self._listener.on_leadership_change(changes.leading, changes.following)
         for topic_partition in changes.touched:
             self._waiters.on_leadership_change(topic_partition)
+        if changes.has_postponed:
+            self._log_dir_events.on_postponed()
 
 
 class _Order(NamedTuple):
@@ -287,6 +303,7 @@ class _Changes:
     following: list[LeaderChange] = field(default_factory=list)
     followed: dict[TopicPartition, tuple[BrokerId, Followed]] = field(default_factory=dict)
     touched: list[TopicPartition] = field(default_factory=list)
+    has_postponed: bool = False
 
     def resign(self, partition: Partition) -> None:
         self.following.append(
@@ -294,6 +311,12 @@ class _Changes:
                 topic_partition=partition.topic_partition, leader_epoch=partition.leader_epoch
             )
         )
+
+
+def _passes(error: ApiError) -> bool:
+    """Whether the reason will pass by itself, unlike a failed disk."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not is_disk_failure(cause)
 
 
 def _orders(request: LeaderAndIsrRequest) -> list[_Order]:

@@ -72,6 +72,10 @@ class LogDirEvents(Protocol):
         """The directory is out of use; the controller must elect leaders elsewhere."""
         ...
 
+    def on_postponed(self) -> None:
+        """A partition cannot be opened for a while; the controller should order it again."""
+        ...
+
 
 class TopicConfigs(Protocol):
     """The log settings of topics: the topic's settings over the broker's."""

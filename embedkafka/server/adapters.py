@@ -5,6 +5,7 @@ Each class translates in a few lines; a decision found here is in the wrong plac
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
@@ -21,6 +22,8 @@ from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ConnectionLoss, SessionExpired, SessionState, ZkError
 
 _LOG = logging.getLogger(__name__)
+
+_POSTPONED_MS: Final = 1000
 
 
 class CachedMetadata:
@@ -103,7 +106,8 @@ class CoordinatorLeadership:
 class DiskFailures:
     """`replica.ports.LogDirEvents`: reports failures to the controller through the store.
 
-    While the store is unreachable, the report waits for the next session.
+    The controller then orders all replicas of this broker again, and learns from the answers which
+    are online. While the store is unreachable, the report waits for the next session.
     """
 
     def __init__(self, broker_id: BrokerId, zk: KafkaZk, background: Scheduler) -> None:
@@ -116,6 +120,11 @@ class DiskFailures:
     def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
         self._untold = True
         self._tell()
+
+    def on_postponed(self) -> None:
+        if not self._untold:
+            self._untold = True
+            self._background.once("log-dir-event", _POSTPONED_MS, self._tell)
 
     def _on_session_change(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED and self._untold:

@@ -3,10 +3,12 @@
 The first tests use the files seam, the last ones limits set by the kernel (`scarcity`).
 """
 
+import errno
 import functools
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,14 @@ import pytest
 
 from embedkafka import ConfigError, EmbeddedKafka
 from embedkafka.cluster.lifecycle.lifecycle import BrokerState
+from embedkafka.faults.disk import _Access, _Fault
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tests.cluster.footprint import refuses
 from tests.cluster.scarcity import connect, error_of
 from tests.cluster.traffic import assert_nothing_lost, sending
+from tests.wire.clients import eventually
 from tests.wire.one_partition import batch, fetch, produce
 
 #: Runs a command in a private mount namespace, in which it may mount.
@@ -120,6 +125,23 @@ def test_a_full_disk_leaves_what_was_written_readable() -> None:
         topic.send("more")
 
 
+def test_a_partition_that_finds_no_descriptor_is_opened_later() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        disk = kafka.faults.disk(2)
+        disk._break(None, _Fault(errno.EMFILE, _Access.READ))
+        zk = kafka._require_brokers().zk
+        zk.create_topic("late", {0: [2]}, topic_id=uuid.uuid4(), config={})
+        with connect(kafka.broker(1)) as client:
+            eventually(
+                lambda: offline_replicas(client, "late") == [2],
+                "the controller knows that broker 2 cannot open it",
+            )
+        disk.heal()
+        assert kafka.await_leader("late") == 2
+        kafka.existing_topic("late").send("x")
+        assert kafka.broker(2).has_all_disks
+
+
 def test_a_broker_needs_a_directory() -> None:
     with pytest.raises(ConfigError, match="log_dirs must be a whole number from 1 on"):
         EmbeddedKafka(log_dirs=0)
@@ -132,6 +154,16 @@ def logs_in(kafka: EmbeddedKafka, broker_id: int, *, directory: int) -> Any:
         log
         for log in broker.logs.all_logs()
         if log.directory.parent == root and log.topic_partition.topic == "orders"
+    ]
+
+
+def offline_replicas(client: Any, topic: str) -> Any:
+    wanted = MetadataRequest(topics=[MetadataRequest.Topic(name=topic)])
+    return [
+        replica
+        for found in client.call(wanted, 9).topics
+        for partition in found.partitions
+        for replica in partition.offline_replicas
     ]
 
 

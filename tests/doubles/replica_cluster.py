@@ -135,6 +135,7 @@ class Node:
         self.tasks = ManualScheduler(cluster.clock)
         self.changes: list[tuple[Sequence[LeaderChange], Sequence[LeaderChange]]] = []
         self.failed_dirs: list[str] = []
+        self.postponed_count = 0
         self.cluster = cluster
         self.logs = LogManager(
             [directory / f"disk-{n}" for n in range(cluster.disks)],
@@ -177,6 +178,9 @@ class Node:
 
     def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
         self.failed_dirs.append(directory)
+
+    def on_postponed(self) -> None:
+        self.postponed_count += 1
 
     def partition(self, topic_partition: Any = TP) -> Partition:
         return self.manager.hosted.require(topic_partition)

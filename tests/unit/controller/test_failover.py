@@ -107,6 +107,20 @@ def test_replicas_on_a_failed_log_directory_are_replaced(cluster: Cluster) -> No
     assert cluster.nodes[1].metadata[ORDERS].offline_replicas == []
 
 
+def test_a_replica_that_could_not_be_opened_for_a_while_leads_again(cluster: Cluster) -> None:
+    cluster.create_topic("single", {0: [2]})
+    cluster.settle()
+    cluster.nodes[2].storage_errors.add(tp("single"))
+    cluster.nodes[2].zk.notify_log_dir_failure(2)
+    cluster.settle()
+    assert cluster.leader("single") == -1
+    cluster.nodes[2].storage_errors.clear()
+    cluster.nodes[2].zk.notify_log_dir_failure(2)
+    cluster.settle()
+    assert cluster.leader("single") == 2
+    assert cluster.nodes[1].metadata[tp("single")].offline_replicas == []
+
+
 # --- ISR changes ---
 
 

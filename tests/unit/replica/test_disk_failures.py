@@ -143,6 +143,26 @@ def test_a_follower_without_descriptors_goes_on_when_there_are_some(
     assert cluster[2].values() == ["a"]
 
 
+def test_a_leader_that_finds_no_descriptor_in_its_election_resigns_until_the_next(
+    cluster: ReplicaCluster, files: BreakableFiles
+) -> None:
+    cluster[1].produce("a")
+    cluster.settle()
+    partition = cluster[1].partition()
+    files.code = errno.EMFILE
+    break_disk(cluster, files, 1)
+    assert cluster.elect(1)[1] is ErrorCode.KAFKA_STORAGE_ERROR
+    _, following = cluster[1].changes[-1]
+    assert [change.topic_partition for change in following] == [TP]
+    assert not partition.is_leader
+    assert (cluster[1].postponed_count, cluster[2].postponed_count) == (1, 0)
+    files.broken.clear()
+    assert cluster.elect(1)[1] is ErrorCode.NONE
+    cluster.settle()
+    assert cluster[1].values() == ["a"]
+    assert cluster[1].postponed_count == 1
+
+
 def test_offline_partition_refuses_leadership_and_deletion(
     cluster: ReplicaCluster, files: BreakableFiles
 ) -> None:

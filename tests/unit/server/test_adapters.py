@@ -47,6 +47,22 @@ def test_a_broker_that_has_yet_to_register_is_not_informed() -> None:
     assert not leaders.is_informed
 
 
+def test_the_controller_orders_postponed_partitions_again_a_moment_later() -> None:
+    clock = ManualClock()
+    zookeeper = MemoryZk(clock, Failures())
+    zk, later = KafkaZk(zookeeper.connect(), clock), TaskList()
+    zk.make_persistent_paths()
+    events = DiskFailures(BrokerId(7), zk, later)
+    for _ in range(2):
+        events.on_postponed()
+        events.on_postponed()  # one report is enough for both
+        (task,) = later.pending
+        assert task.delay_ms == 1000
+        later.run_pending()
+    assert list(zk.log_dir_events().values()) == [7, 7]
+    zookeeper.close()
+
+
 def test_a_lost_directory_is_told_in_the_background_once_the_session_is_back() -> None:
     clock = ManualClock()
     zookeeper = MemoryZk(clock, Failures())
