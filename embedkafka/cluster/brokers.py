@@ -415,13 +415,13 @@ class Brokers:
             self._halting.append(halting)
 
     def _around(self, broker_id: BrokerId, handle: Handle, metadata: MetadataCache) -> Handle:
-        """Notes each request, then lets faults act on it."""
+        """Notes each request of a client, then lets faults act on it."""
 
         def find_topic(topic_id: UUID) -> str | None:
             return metadata.snapshot.topic_names.get(topic_id)
 
-        failing = self._requests.around(broker_id, refuse_readers(handle), find_topic)
-        return self.request_log.around(broker_id, failing, find_topic)
+        failing = self._requests.around(broker_id, handle, find_topic)
+        return refuse_readers(self.request_log.around(broker_id, failing, find_topic))
 
     def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
         handle = self._handles.get(broker_id)
