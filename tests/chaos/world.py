@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.groups import ListGroupsRequest
 from embedkafka.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     CreateTopicsRequest,
@@ -396,6 +397,7 @@ class World:
             client.stop()
         self._end_transactions()
         self._await("every transaction is over", self._is_stable)
+        self._await("every member has left or expired", self._has_no_members)
         self._await("every partition is whole at the end", self._is_whole)
         self._compare(self._await_ends())
 
@@ -525,6 +527,15 @@ class World:
             stable = self._wire.end_offset(topic, partition, committed=True)
             if stable != end:
                 return f"{topic}-{partition} ends at {end} and is stable up to {stable}"
+        return None
+
+    def _has_no_members(self) -> str | None:
+        """Until then, coordinators write; clients that gave up do not leave but expire."""
+        for address in self.bootstrap.split(","):
+            answer = self._wire.call(address, ListGroupsRequest(), 4)
+            states = {group.group_id: group.group_state for group in answer.groups}
+            if answer.error_code or not set(states.values()) <= {"Empty", "Dead"}:
+                return f"{address} says of groups {states}, {ErrorCode(answer.error_code).name}"
         return None
 
     def _compare(self, ends: Ends) -> None:
