@@ -45,6 +45,9 @@ OWN_CLIENTS: Final = frozenset({"embedkafka-admin", "embedkafka-await", "embedka
 """Client ids of embedkafka's own requests, which are not what a test is about."""
 
 
+_OF_BROKERS: Final = "ek-b"
+
+
 class Mark(NamedTuple):
     """A moment in the list of requests: `kafka.mark()`."""
 
@@ -175,7 +178,7 @@ class SeenRequest:
     def is_own(self) -> bool:
         """Whether embedkafka itself sent it, to look at the cluster, or a broker to another."""
         client = self.client_id
-        return client is not None and (client in OWN_CLIENTS or client.startswith("ek-b"))
+        return client is not None and (client in OWN_CLIENTS or client.startswith(_OF_BROKERS))
 
     @property
     def _contents(self) -> Contents:
@@ -265,6 +268,11 @@ class RequestLog:
                 self._bytes += len(entry.frame)
             else:
                 entry.drop_body()
+
+
+def is_own_client(client_id: str) -> bool:
+    """Whether a client with this id is ours: a topic handle's, one that looks, or a broker's."""
+    return client_id.startswith(("embedkafka-", _OF_BROKERS))
 
 
 def _read_header(frame: memoryview | bytes) -> RequestHeader:

@@ -42,6 +42,7 @@ class Channel:
         "closed",
         "id",
         "interest",
+        "introduction",
         "is_control_plane",
         "last_active_ms",
         "listener",
@@ -79,6 +80,8 @@ class Channel:
         self.principal: Any = None  # Any: as in `ReplyPort`
         self.last_active_ms = now_ms
         self.interest = 0
+        self.introduction: bytes | None = None
+        """The start of its first request, in which a client names itself."""
         self.muted = False
         self.closed = False
         self.throttle_ms = 0.0

@@ -50,6 +50,7 @@ _DRAIN_TURN_S: Final = 0.1
 _REST_MS: Final = 50.0
 
 _HINT_INTERVAL_MS: Final = 60_000
+_INTRODUCTION_BYTES: Final = 512
 
 Sink = Callable[[Request], None] | RequestChannel
 
@@ -190,6 +191,10 @@ class Processor:
         if self._selecting:
             self._selecting = False
             self._waker.wake()
+
+    def channels(self) -> list[Channel]:
+        """The connections that are open; those of clients that have just left may be among them."""
+        return list(self._channels)
 
     def close_excess(self) -> None:
         """Closes the longest unused connections while the broker is over its limit."""
@@ -432,6 +437,8 @@ class Processor:
     def _serve(self, channel: Channel, frame: memoryview | None) -> None:
         """Delivers `frame` and the frames buffered behind it, until one awaits its answer."""
         self._serving = channel
+        if channel.introduction is None and frame is not None:
+            channel.introduction = bytes(frame[:_INTRODUCTION_BYTES])
         try:
             while frame is not None:
                 channel.muted = True

@@ -9,7 +9,7 @@ Not here: the meaning of requests, and the threads of a handler pool.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from embedkafka.net.acceptor import Acceptor
 from embedkafka.net.authentication import NewAuthenticator
@@ -46,6 +46,16 @@ class ServerConfig:
     limits: Limits = field(default_factory=Limits)
     num_network_threads: int = 1
     backlog: int = 1024
+
+
+class Connection(NamedTuple):
+    """An open connection, as others may see it."""
+
+    id: str
+    address: str
+    """The client's host and port."""
+    introduction: bytes | None
+    """The start of its first request; None if there was none yet."""
 
 
 class SocketServer:
@@ -118,6 +128,14 @@ class SocketServer:
     def connection_count(self) -> int:
         """How many connections are open, on both planes."""
         return self._quota.count + self._control_quota.count
+
+    def client_connections(self) -> list[Connection]:
+        """The open connections, without those of the control plane."""
+        return [
+            Connection(channel.id, channel.peer, channel.introduction)
+            for processor in self._clients
+            for channel in processor.channels()
+        ]
 
     @property
     def limits(self) -> Limits:

@@ -25,7 +25,7 @@ from embedkafka.log.manager import LogManager
 from embedkafka.net.authentication import NewAuthenticator, NewLogin
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
-from embedkafka.net.socket_server import LOOPBACK, SocketServer
+from embedkafka.net.socket_server import LOOPBACK, Connection, SocketServer
 from embedkafka.net.transport import Encrypt, Transport
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
@@ -361,6 +361,10 @@ class Broker:
     def log_out(self, which: "Callable[[KafkaPrincipal], bool]", reason: str) -> None:
         """Soon closes the connections of clients that logged in as one of `which`."""
         self._server.close_clients(lambda one: one is not None and which(one), reason)
+
+    def client_connections(self) -> list[Connection]:
+        """The open connections of clients, and of brokers that replicate over the wire."""
+        return self._server.client_connections()
 
     # -- where it is
 

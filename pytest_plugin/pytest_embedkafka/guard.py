@@ -15,6 +15,7 @@ import pytest
 
 from pytest_embedkafka.leaks import find_left_running, find_running
 from pytest_embedkafka.marks import find_snapshot, keeps
+from pytest_embedkafka.owners import Owners
 
 
 class Isolation(Protocol):
@@ -22,8 +23,8 @@ class Isolation(Protocol):
 
     def begin(self) -> None: ...
 
-    def end(self) -> list[str]:
-        """Returns what the test has left in use."""
+    def end(self, *, finds_clients: bool) -> list[str]:
+        """Returns what the test has left in use, also clients, if those are the test's."""
         ...
 
     def look(self) -> Any: ...  # Any: each kind of cluster notes something else
@@ -40,6 +41,7 @@ class Guard:
         self._cluster: Any = None  # Any: an embedded or external cluster
         self._isolation: Isolation | None = None
         self._item: pytest.Item | None = None
+        self.owners = Owners()
 
     def watch(self, cluster: Any, isolation: Isolation) -> None:
         """Tests use this cluster from now on, perhaps from the middle of a test."""
@@ -68,7 +70,11 @@ class Guard:
         def end() -> None:
             self._item = None
             before_end()
-            leaks = [] if self._isolation is None else self._isolation.end()
+            leaks = (
+                []
+                if self._isolation is None
+                else self._isolation.end(finds_clients=not self.owners)
+            )
             leaks += find_left_running(running)
             if leaks:
                 on_leaks(leaks)

@@ -1,4 +1,4 @@
-"""What a test leaves in use: groups with members, open transactions, clusters that run on.
+"""What a test leaves in use: groups with members, open transactions, connected clients, clusters.
 
 A leak is a warning, or with `--kafka-strict` an error. A test that failed is not told of them.
 """

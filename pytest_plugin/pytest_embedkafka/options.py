@@ -83,7 +83,7 @@ def add_options(parser: pytest.Parser) -> None:
         choices=_STRICT,
         nargs="?",
         const=_STRICT[0],
-        help="whether a test fails that leaves consumers in a group, open transactions or clusters "
+        help="whether a test fails that leaves clients, open transactions or clusters "
         "in use; by default it warns (default: no)",
     )
     group.addoption(

@@ -132,7 +132,9 @@ def pytest_fixture_setup(
     live = request.config.stash[LIVE]
     if fixturedef.scope != "function":
         with live.guard.keeping():
-            return (yield)
+            value = yield
+        live.guard.owners.add(fixturedef)
+        return value
     _begin(request.node, live)
     return (yield)
 

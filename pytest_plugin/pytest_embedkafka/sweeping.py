@@ -24,8 +24,11 @@ class Sweeper:
     def begin(self) -> None:
         self._before = self._names()
 
-    def end(self) -> list[str]:
-        """Deletes the test's topics; warns of those that cannot be deleted."""
+    def end(self, *, finds_clients: bool) -> list[str]:
+        """Deletes the test's topics; warns of those that cannot be deleted.
+
+        It does not see who is connected.
+        """
         before, self._before = self._before, None
         for name in sorted(self._names() - before) if before is not None else ():
             delete_quietly(self._kafka, name)

@@ -257,6 +257,11 @@ def test_leaves_a_transaction(kafka, kafka_topic):
     left[0].produce(kafka_topic.name, "x")
     left[0].flush()
 
+def test_leaves_a_producer(kafka, kafka_topic):
+    left[:] = [Producer(here(kafka, client_id="forgotten"))]
+    left[0].produce(kafka_topic.name, "x")
+    assert left[0].flush(20) == 0
+
 def test_leaves_a_cluster(kafka):
     left[:] = [EmbeddedKafka().start()]
 
@@ -277,13 +282,89 @@ def test_what_a_test_leaves_in_use_is_a_warning_or_an_error(
 ) -> None:
     pytester.makepyfile(LEAKS)
     said = [
-        "*the test left in use: group readers has members. Close *",
+        "*the test left in use: group readers has members; "
+        "client rdkafka (*rdkafka*) is connected from 127.0.0.1:*. Close *",
         "*the test left in use: transaction t is open. Close *",
+        "*the test left in use: client forgotten (*rdkafka*) is connected from *. Close *",
         "*the test left in use: a cluster runs, with its threads and the files in */embedkafka-*",
     ]
     result = run()
-    result.assert_outcomes(passed=4, warnings=3)
+    result.assert_outcomes(passed=5, warnings=4)
     result.stdout.fnmatch_lines(said)
     result = run("--kafka-strict")
-    result.assert_outcomes(passed=4, errors=3)
+    result.assert_outcomes(passed=5, errors=4)
     result.stdout.fnmatch_lines(said)
+
+
+CLOSED = """
+import gc
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+def here(kafka, **settings):
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, **named}
+
+def send(producer, topic):
+    producer.produce(topic.name, "x")
+    assert producer.flush(20) == 0
+
+def test_a_client_that_ends_with_its_variable(kafka, kafka_topic):
+    send(Producer(here(kafka)), kafka_topic)
+    assert kafka_topic.name in AdminClient(here(kafka)).list_topics(timeout=20).topics
+
+def test_a_consumer_that_is_closed(kafka, kafka_topic):
+    kafka_topic.send("x")
+    consumer = Consumer(here(kafka, group_id="readers", auto_offset_reset="earliest"))
+    consumer.subscribe([kafka_topic.name])
+    assert consumer.poll(20).value() == b"x"
+    consumer.close()
+
+def test_a_client_in_a_cycle(kafka, kafka_topic):
+    gc.disable()
+    holder = [Producer(here(kafka))]
+    holder.append(holder)
+    send(holder[0], kafka_topic)
+
+@pytest.fixture(scope="module")
+def wide(kafka):
+    return Producer(here(kafka))
+
+def test_a_client_of_a_wider_fixture(wide, kafka_topic):
+    gc.enable()
+    send(wide, kafka_topic)
+
+known = []
+
+@pytest.fixture(scope="module")
+def module_wide(kafka):
+    known.append(Producer(here(kafka, client_id="known")))
+    known[0].list_topics(timeout=20)
+
+def test_a_known_client_that_connects_to_further_brokers(kafka, module_wide, kafka_topic):
+    send(known[0], kafka_topic)
+
+@pytest.mark.kafka(keep=True)
+def test_a_client_that_is_kept(kafka, kafka_topic):
+    known.append(Producer(here(kafka, client_id="kept")))
+    send(known[-1], kafka_topic)
+
+def test_a_client_that_was_kept(kafka, kafka_topic):
+    send(known[-1], kafka_topic)
+
+def test_our_own_clients(kafka, kafka_topic, kafka_producer, kafka_consumer, kafka_admin):
+    kafka_topic.send("x")
+    kafka_topic.read()
+    kafka_admin().list_topics(timeout=20)
+    send(kafka_producer(), kafka_topic)
+    assert kafka_consumer(kafka_topic).poll(20).value() == b"x"
+"""
+
+
+def test_clients_that_end_in_time_or_are_not_the_test_s_are_no_leaks(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(CLOSED)
+    result = run("--kafka-strict", "--kafka-brokers=3")
+    result.assert_outcomes(passed=8)

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.reports.description import find_views
+from embedkafka.cluster.restoring.connections import find_connections, find_left_connected
 from embedkafka.cluster.restoring.coordinated import (
     Coordinated,
     find_coordinated,
@@ -27,6 +28,7 @@ from embedkafka.cluster.restoring.coordinated import (
 from embedkafka.cluster.restoring.reset import delete_topics
 from embedkafka.faults.links import LinkFault
 from embedkafka.faults.request_faults import Fault
+from embedkafka.net.socket_server import Connection
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.files import SystemFiles
@@ -83,6 +85,7 @@ class Footprint:
     sides: Collection[frozenset[BrokerId]]
     is_real_time: bool
     scratch: frozenset[str]
+    connections: Mapping[str, Connection]
 
 
 class Isolation:
@@ -118,7 +121,7 @@ class Isolation:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.end()
+        self.end(finds_clients=False)
 
     def begin(self) -> None:
         """Notes what there is. What comes from now on belongs to the test."""
@@ -126,13 +129,17 @@ class Isolation:
         self._incarnation_count = self._brokers.incarnation_count
         self._brokers.request_log.forget()
 
-    def end(self) -> list[str]:
-        """Puts the cluster right, and returns what was still in use. A second call does nothing."""
+    def end(self, *, finds_clients: bool) -> list[str]:
+        """Puts the cluster right, and returns what was still in use. A second call does nothing.
+
+        `finds_clients` says whether clients that are still connected are the test's.
+        """
         before, self._before = self._before, None
         if before is None:
             return []
-        leaks: list[str] = []
         was_broken = self._end_faults(before) | self._mend_brokers(before)
+        connected = find_left_connected(self._brokers, before.connections) if finds_clients else []
+        leaks: list[str] = []
         if was_broken or not self._used_only_topics():
             leaks = self._forget_coordinated(before)
             self._restore_settings(before)
@@ -146,7 +153,7 @@ class Isolation:
         for name in self._scratch_names() - before.scratch:
             self._files.remove_tree(self._scratch / name)
         self._brokers.request_log.forget()
-        return leaks
+        return leaks + connected
 
     def adopt(self, earlier: Footprint) -> None:
         """Lets what came after `earlier` stay: what made it outlives the test."""
@@ -168,6 +175,10 @@ class Isolation:
             ),
             faults=before.faults | (now.faults - earlier.faults),
             scratch=before.scratch | (now.scratch - earlier.scratch),
+            connections={
+                **before.connections,
+                **dict(now.connections.items() - earlier.connections.items()),
+            },
         )
 
     # -- looking
@@ -188,6 +199,7 @@ class Isolation:
             sides=brokers.network.sides,
             is_real_time=self._is_real_time(),
             scratch=self._scratch_names(),
+            connections=find_connections(brokers),
         )
 
     def _used_only_topics(self) -> bool:

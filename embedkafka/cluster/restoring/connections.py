@@ -1,0 +1,124 @@
+"""The clients that are connected to a cluster, and those that a test has left connected.
+
+A client is known by the id and the software that it names in its first request. One client may have
+several connections and opens further ones when it needs them, so a client that was there before the
+test explains all connections of that name.
+
+Owner: none; it reads what the brokers' processors have, and waits for them.
+Not here: when it is asked for (`isolation`), and which fixtures may own a client (the pytest
+plugin).
+"""
+
+import gc
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.request_log import is_own_client
+from embedkafka.net.socket_server import Connection
+from embedkafka.protocol import codec
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ProtocolError
+from embedkafka.protocol.headers import decode_request_header
+from embedkafka.protocol.messages.core import ApiVersionsRequest
+from embedkafka.runtime.clock import REAL_TIME
+from embedkafka.runtime.locks import leaf_condition
+
+_NOTICE_MS: Final = 50
+"""How long a broker may take to notice that a client has left, before garbage is collected."""
+_PATIENCE_MS: Final = 500
+_ASK_AGAIN_MS: Final = 5
+_JAVA: Final = "apache-kafka-java"
+
+
+class Client(NamedTuple):
+    """How a client introduces itself."""
+
+    client_id: str
+    software: str
+    """Its name and version; empty if it has not said them."""
+
+    def __str__(self) -> str:
+        return f"client {self.client_id or '-'}" + (f" ({self.software})" if self.software else "")
+
+
+def find_connections(brokers: Brokers) -> dict[str, Connection]:
+    """The connections of clients to the brokers that run, by their ids."""
+    return {
+        connection.id: connection
+        for handle in brokers.running()
+        if not handle.is_paused  # it does not notice that a client has left
+        for connection in handle.require_broker().client_connections()
+    }
+
+
+def find_left_connected(brokers: Brokers, before: Mapping[str, Connection]) -> list[str]:
+    """Says which clients have connected since `before` and still are.
+
+    A client that is gone may be noticed a moment later: by its broker, or by Python, if its object
+    is garbage in a cycle.
+    """
+    left = _await_leaving(brokers, before, _NOTICE_MS)
+    if left:
+        gc.collect()
+        left = _await_leaving(brokers, before, _PATIENCE_MS)
+    return [
+        f"{client} is connected from {', '.join(sorted(addresses))}"
+        for client, addresses in sorted(left.items())
+    ]
+
+
+def _await_leaving(
+    brokers: Brokers, before: Mapping[str, Connection], patience_ms: int
+) -> dict[Client, list[str]]:
+    """The clients that are still there after so long."""
+    deadline_ms = REAL_TIME.monotonic_ms() + patience_ms
+    pause = leaf_condition("clients to leave")
+    while left := _left(brokers, before):
+        now_ms = REAL_TIME.monotonic_ms()
+        if now_ms > deadline_ms:
+            return left
+        with pause:
+            REAL_TIME.wait_until(pause, now_ms + _ASK_AGAIN_MS)
+    return {}
+
+
+def _left(brokers: Brokers, before: Mapping[str, Connection]) -> dict[Client, list[str]]:
+    now = find_connections(brokers)
+    new = now.keys() - before.keys()
+    if not new:
+        return {}
+    known = set(_clients(before.values()))
+    found: dict[Client, list[str]] = {}
+    for connection in map(now.__getitem__, new):
+        for client in _clients([connection]):
+            if client not in known:
+                found.setdefault(client, []).append(connection.address)
+    return found
+
+
+def _clients(connections: Iterable[Connection]) -> Iterable[Client]:
+    """Those of a test. A connection without a request may be one of ours that is about to send."""
+    has_spark = "pyspark" in sys.modules  # its executors keep clients for the next query
+    for connection in connections:
+        client = _introduced(connection.introduction)
+        if client is None or is_own_client(client.client_id):
+            continue
+        if has_spark and client.software.startswith(_JAVA):
+            continue
+        yield client
+
+
+def _introduced(frame: bytes | None) -> Client | None:
+    if frame is None:
+        return None
+    software = ""
+    try:
+        header, body = decode_request_header(frame)
+        if header.api_key == ApiKey.API_VERSIONS:
+            asked = codec.decode(ApiVersionsRequest, header.api_version, body, surplus_allowed=True)
+            software = f"{asked.client_software_name} {asked.client_software_version}".strip()
+    except ProtocolError:
+        return None  # not Kafka's protocol, or a version that the broker refuses
+    return Client(header.client_id or "", software)
