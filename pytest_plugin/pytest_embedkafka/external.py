@@ -1,7 +1,8 @@
 """`ExternalKafka`: a cluster outside this process, with the topic methods of `EmbeddedKafka`.
 
 Imported only when a fixture needs it. Faults, clock and brokers of an external cluster are out of
-reach: a test that uses them is skipped with the reason.
+reach, and so are the requests of one among many users: a test that asks for them is skipped with
+the reason.
 
 Workers of pytest-xdist may share a cluster: `topic("orders")` then creates `orders-gw0`, and tests
 use `topic.name`.
@@ -55,7 +56,7 @@ class ExternalKafka:
     def __getattr__(self, name: str) -> NoReturn:
         __tracebackhide__ = True
         if not name.startswith("_") and hasattr(EmbeddedKafka, name):
-            skip_external(name, self.bootstrap_servers)
+            skip_external(name, self.bootstrap_servers, is_shared=bool(self._suffix))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -234,8 +235,8 @@ class ExternalKafka:
         return str(path)
 
     def isolated(self) -> Sweeper:
-        """Deletes the topics that a test creates through this object, and no others."""
-        return Sweeper(self, lambda: set(self._created))
+        """Deletes the topics that a test creates through this object, and their new groups."""
+        return Sweeper(self, lambda: frozenset(self._created), self._clients.view())
 
     def delete_topic(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> None:
         """Deletes a topic; returns when it is gone, and raises the cluster's refusal."""

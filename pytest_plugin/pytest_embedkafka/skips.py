@@ -13,10 +13,14 @@ _REASON = "needs an embedded cluster"
 _SKIPPED = re.compile(rf"`(?P<name>[\w.]+)` ({_REASON}|needs a Spark driver of this process)")
 
 
-def skip_external(name: str, bootstrap_servers: str) -> NoReturn:
+def skip_external(name: str, bootstrap_servers: str, *, is_shared: bool = False) -> NoReturn:
     """Skips the running test, because it uses `name` of `EmbeddedKafka`."""
     __tracebackhide__ = True  # the report names the test's own line
-    pytest.skip(f"`kafka.{name}` {_REASON}; this run uses {bootstrap_servers}")
+    uses = bootstrap_servers
+    if is_shared:
+        uses = "one for all workers, where it would concern the tests of others; use "
+        uses += "`kafka_cluster`, or --kafka-xdist=own"
+    pytest.skip(f"`kafka.{name}` {_REASON}; this run uses {uses}")
 
 
 @contextmanager

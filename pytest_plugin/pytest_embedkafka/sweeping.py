@@ -1,45 +1,92 @@
 """Deletes what a test created on a cluster that others use too, and nothing else.
 
+A topic is the test's if it was created through this object. A group is the test's if it is new and
+has committed offsets of such topics only: another user's new group has others.
+
 Owner: pytest's thread.
 """
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from embedkafka.cluster.clients.client_view import ClientView
     from pytest_embedkafka.external import ExternalKafka
 
 _LOG = logging.getLogger(__name__)
 
 
-class Sweeper:
-    """The isolation of an external cluster: `names` are the topics that this run has created."""
+class Found(NamedTuple):
+    """What there is at one moment."""
 
-    def __init__(self, kafka: "ExternalKafka", names: Callable[[], set[str]]) -> None:
+    topics: frozenset[str]
+    """Those that this run has created."""
+    groups: frozenset[str]
+    """All groups of the cluster."""
+
+
+class Sweeper:
+    """The isolation of an external cluster."""
+
+    def __init__(
+        self, kafka: "ExternalKafka", created: Callable[[], frozenset[str]], view: "ClientView"
+    ) -> None:
+        """`created` are the topics of this run; `view` looks at the cluster's groups."""
         self._kafka = kafka
-        self._names = names
-        self._before: set[str] | None = None
+        self._created = created
+        self._view = view
+        self._before: Found | None = None
 
     def begin(self) -> None:
-        self._before = self._names()
+        self._before = self.look()
 
     def end(self, *, finds_clients: bool) -> list[str]:
-        """Deletes the test's topics; warns of those that cannot be deleted.
+        """Deletes the test's topics and groups; warns of those that cannot be deleted.
 
-        It does not see who is connected.
+        Returns the groups that have members. It does not see who else is connected.
         """
         before, self._before = self._before, None
-        for name in sorted(self._names() - before) if before is not None else ():
+        if before is None:
+            return []
+        topics = self._created() - before.topics
+        new = sorted(self._groups() - before.groups) if topics else []
+        leaks = [f"group {name} has members" for name in new if not self._sweep(name, topics)]
+        for name in sorted(topics):
             delete_quietly(self._kafka, name)
-        return []
+        return leaks
 
-    def look(self) -> set[str]:
-        return self._names()
+    def look(self) -> Found:
+        return Found(self._created(), self._groups())
 
-    def adopt(self, earlier: set[str]) -> None:
-        if self._before is not None:
-            self._before |= self._names() - earlier
+    def adopt(self, earlier: Found) -> None:
+        before, now = self._before, self.look()
+        if before is not None:
+            self._before = Found(
+                before.topics | (now.topics - earlier.topics),
+                before.groups | (now.groups - earlier.groups),
+            )
+
+    def _groups(self) -> frozenset[str]:
+        try:
+            return self._view.group_names()
+        except Exception as error:  # the client's own kinds; the user may not list groups
+            _LOG.info("groups are left alone: %s", error)
+            return frozenset()
+
+    def _sweep(self, group: str, topics: frozenset[str]) -> bool:
+        """Deletes a group if it is the test's; false if it is in use."""
+        try:
+            committed = {each.topic for each in self._view.committed(group)}
+            if not committed or not committed <= topics:
+                return True
+            _, members = self._view.state_of(group)
+            if members:
+                return False
+            self._view.delete_group(group)
+        except Exception as error:  # the client's own kinds; the next test must run
+            _LOG.warning("group %s of a test could not be deleted: %s", group, error)
+        return True
 
 
 def delete_quietly(kafka: "ExternalKafka", topic: str) -> None:

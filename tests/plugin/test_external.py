@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.spark.client_settings import translate_properties
@@ -70,9 +71,11 @@ def test_what_needs_an_embedded_cluster_is_skipped_and_counted(
     shared = ["--kafka-xdist=shared", "--kafka-brokers=1", "-n", "2"]
     result = run("-rs", *(shared if sharing else ["--kafka-bootstrap", theirs.bootstrap_servers]))
     result.assert_outcomes(passed=2, skipped=6)
+    uses = "one for all workers, where it * use `kafka_cluster`, or --kafka-xdist=own"
     result.stdout.fnmatch_lines_random(
         [
-            "SKIPPED * test_*.py:5: `kafka.faults` needs an embedded cluster; this run uses 127.*",
+            "SKIPPED * test_*.py:5: `kafka.faults` needs an embedded cluster; this run uses "
+            + (uses if sharing else "127.*"),
             "SKIPPED * test_*.py:*: `kafka.broker` needs an embedded cluster; this run uses *",
             "embedkafka: 6 tests were skipped, * do not offer kafka.clock (2), *",
         ]
@@ -222,6 +225,53 @@ def test_the_same_tests_run_twice_in_a_row(
         result.assert_outcomes(passed=2)
         result.stdout.fnmatch_lines([f"kafka: {theirs.bootstrap_servers} (--kafka-bootstrap)"])
         assert not {"orders", "prices"} & theirs._require_brokers().zk.topics()
+
+
+def test_groups_of_a_test_go_with_its_topics_and_those_of_others_stay(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(
+        """
+        from confluent_kafka import Consumer, TopicPartition
+
+        left = []
+
+        def commit(kafka, group, topic):
+            consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+            consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+            consumer.close()
+
+        def test_commits(kafka, kafka_topic, kafka_consumer):
+            kafka_topic.send("x")
+            consumer = kafka_consumer(kafka_topic, group_id="of-the-test")
+            assert consumer.poll(20).value() == b"x"
+            consumer.commit(asynchronous=False)
+            commit(kafka, "of-the-test-too", kafka_topic.name)
+            commit(kafka, "old", kafka_topic.name)
+            commit(kafka, "of-others", "theirs")
+
+        def test_leaves_a_consumer(kafka, kafka_topic):
+            kafka_topic.send("x")
+            settings = {"group.id": "left", "auto.offset.reset": "earliest"}
+            consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
+            left.append(consumer)
+            consumer.subscribe([kafka_topic.name])
+            assert consumer.poll(20).value() == b"x"
+            consumer.commit(asynchronous=False)
+
+        def test_finds_the_rest(kafka):
+            left.pop().close()
+            assert {each.group for each in kafka.groups()} == {"old", "of-others", "left"}
+        """
+    )
+    with EmbeddedKafka(brokers=1) as theirs:
+        theirs.topic("theirs")
+        client = Consumer({"bootstrap.servers": theirs.bootstrap_servers, "group.id": "old"})
+        client.commit(offsets=[TopicPartition("theirs", 0, 1)], asynchronous=False)
+        client.close()
+        result = run("--kafka-bootstrap", theirs.bootstrap_servers)
+        result.assert_outcomes(passed=3, warnings=1)
+        result.stdout.fnmatch_lines(["*the test left in use: group left has members. *"])
 
 
 def test_states_that_need_no_ownership_can_be_seen_and_awaited() -> None:

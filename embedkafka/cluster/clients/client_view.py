@@ -97,8 +97,17 @@ class ClientView:
 
     def groups(self) -> list[GroupStatus]:
         """All consumer groups, by name."""
+        return [self.group(name) for name in sorted(self.group_names())]
+
+    def group_names(self) -> frozenset[str]:
+        """The ids of all consumer groups."""
         listed = self._admin.list_consumer_groups().result(_REQUEST_TIMEOUT_S).valid
-        return [self.group(name) for name in sorted(each.group_id for each in listed)]
+        return frozenset(each.group_id for each in listed)
+
+    def delete_group(self, group: str) -> None:
+        """Deletes a group without members, with its offsets. Raises the cluster's refusal."""
+        (deleted,) = self._admin.delete_consumer_groups([group]).values()
+        deleted.result(_REQUEST_TIMEOUT_S)
 
     def group(self, group: str) -> GroupStatus:
         """A group; one that does not exist is "Dead"."""
