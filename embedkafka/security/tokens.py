@@ -56,6 +56,10 @@ class DelegationToken:
     def may_be_renewed_by(self, principal: KafkaPrincipal) -> bool:
         return principal == self.owner or principal in self.renewers
 
+    def concerns(self, principal: KafkaPrincipal) -> bool:
+        """Whether it is among the principal's tokens when those are listed."""
+        return principal == self.requester or self.may_be_renewed_by(principal)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSettings:

@@ -84,7 +84,7 @@ class Acl:
             ResourceType.GROUP: group,
             ResourceType.TRANSACTIONAL_ID: transactional_id,
             ResourceType.DELEGATION_TOKEN: delegation_token,
-            ResourceType.USER: of_user and _principal(of_user),
+            ResourceType.USER: of_user if of_user in (None, "", WILDCARD) else _principal(of_user),
             ResourceType.CLUSTER: CLUSTER_NAME if cluster else None,
         }
         resource = _only_resource(names, prefixed=prefixed)

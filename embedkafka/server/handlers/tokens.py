@@ -122,7 +122,7 @@ def describe_delegation_token(
         tokens=[
             _described(token, tokens.mac(token.token_id))
             for token in tokens.all()
-            if owners is None or any(token.may_be_renewed_by(owner) for owner in owners)
+            if owners is None or any(token.concerns(owner) for owner in owners)
             if _may_see(context, token)
         ]
     )
@@ -150,7 +150,7 @@ def _described(token: DelegationToken, mac: bytes) -> DescribeDelegationTokenRes
 def _may_see(context: "RequestContext", token: DelegationToken) -> bool:
     may = partial(_may, context, quiet=True)
     return (
-        token.may_be_renewed_by(context.principal)
+        token.concerns(context.principal)
         or may(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
         or may(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
     )
