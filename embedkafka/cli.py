@@ -277,6 +277,13 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[:PASSWORD]",
         help="a user who may log in; may be repeated",
     )
+    parser.add_argument(
+        "--users-file",
+        type=Path,
+        metavar="FILE",
+        help="further users, a line NAME=PASSWORD for each: other programs cannot see these in "
+        "the list of processes",
+    )
 
 
 def _add_broker_options(parser: argparse.ArgumentParser) -> None:
@@ -393,7 +400,7 @@ def _serve(parsed: argparse.Namespace) -> int:
     with _signals_in_a_pipe() as signals, _cluster(parsed) as kafka:
         with _metrics_page(kafka, parsed.metrics_port):
             _print_addresses(kafka.listeners)
-            _print_client_files(kafka, [name for name, _ in parsed.user])
+            _print_client_files(kafka, list(_users(parsed)))
             _await_end(signals, stay=parsed.stay)
         _end_in_any_case()
     return 0
@@ -559,27 +566,32 @@ def _topics(parsed: argparse.Namespace) -> "dict[str, TopicSpec]":
 
 def _security(parsed: argparse.Namespace) -> "Security | None":
     if parsed.security is None:
-        if parsed.user or parsed.mechanism:
-            raise ConfigError("--user and --mechanism need --security, such as sasl_ssl")
+        if parsed.user or parsed.users_file or parsed.mechanism:
+            raise ConfigError("users and --mechanism need --security, such as sasl_ssl")
         return None
     from embedkafka import Security
 
     mechanism = {} if parsed.mechanism is None else {"mechanism": parsed.mechanism}
-    return Security(protocol=parsed.security, users=dict(parsed.user), **mechanism)
+    return Security(protocol=parsed.security, users=_users(parsed), **mechanism)
+
+
+def _users(parsed: argparse.Namespace) -> dict[str, str]:
+    return {**_pairs_in(parsed.users_file, "--users-file"), **dict(parsed.user)}
 
 
 def _settings(parsed: argparse.Namespace) -> dict[str, str]:
-    return {**_settings_in(parsed.properties), **dict(parsed.config)}
+    file = parsed.properties
+    known = {k: v for k, v in _pairs_in(file, "--properties").items() if _is_known(k, file)}
+    return {**known, **dict(parsed.config)}
 
 
-def _settings_in(file: Path | None) -> dict[str, str]:
+def _pairs_in(file: Path | None, option: str) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        settings = parse_properties(file.read_text(encoding="utf-8"))
+        return parse_properties(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read --properties {file}: {error}") from error
-    return {name: value for name, value in settings.items() if _is_known(name, file)}
+        raise ConfigError(f"cannot read {option} {file}: {error}") from error
 
 
 def _is_known(name: str, file: Path) -> bool:

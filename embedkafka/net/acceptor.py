@@ -58,7 +58,7 @@ class Acceptor:
         descriptor is free.
         """
         for _ in range(_BATCH):
-            if not self._quota.has_room(when_room):
+            if not self._quota.has_room(when_room, self.name):
                 return None
             try:
                 stream = self.listener.accept()
@@ -75,7 +75,7 @@ class Acceptor:
                 later(hold_ms, partial(self._drop, stream))
             else:
                 self._hand_over(stream)
-            pause_ms = self._quota.note_arrival(now_ms)
+            pause_ms = self._quota.note_arrival(now_ms, self.name)
             if pause_ms:
                 return pause_ms
         return 0.0
@@ -91,7 +91,7 @@ class Acceptor:
             stream.close()
 
     def _hand_over(self, stream: Stream) -> None:
-        if self._quota.admit(stream.peer_host):
+        if self._quota.admit(stream.peer_host, self.name):
             if self._encrypt is not None:
                 stream = self._encrypt(stream)
             number, owners = next(self._numbers), self.owners

@@ -18,6 +18,14 @@ UNLIMITED: Final = MAX_INT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLimits:
+    """`max.connections` and `max.connection.creation.rate` of one listener."""
+
+    max_connections: int = UNLIMITED
+    max_connection_creation_rate: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Kafka's `max.connection*`, `socket.request.max.bytes` and `connections.max.idle.ms`.
 
@@ -30,6 +38,10 @@ class Limits:
         default_factory=lambda: MappingProxyType({})
     )
     max_connection_creation_rate: int = UNLIMITED
+    of_listeners: Mapping[str, ListenerLimits] = field(default_factory=lambda: MappingProxyType({}))
+    """By name; those without a limit are left out."""
+    spared_listener: str | None = None
+    """One whose connections count but are not limited with those of others: the brokers' own."""
     rate_windows: int = 11
     rate_window_ms: int = 1000
     max_request_bytes: int = 100 * 1024 * 1024
@@ -44,7 +56,9 @@ class ConnectionQuota:
         self._lock = ranked_lock("connection quota", LEAF_RANK)
         self._total = 0
         self._by_host: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
         self._arrivals = _Arrivals(limits.rate_windows)
+        self._arrivals_at: dict[str, _Arrivals] = {}
         self._address_rates: Mapping[str | None, int] = MappingProxyType({})
         self._by_address: dict[str, _Arrivals] = {}
         self._waiting_for_room: list[Callable[[], None]] = []
@@ -59,6 +73,10 @@ class ConnectionQuota:
         """Whether more connections are open than a lowered limit allows."""
         return self._total > self._limits.max_connections
 
+    def spares(self, listener: str) -> bool:
+        """Whether the broker's limits do not hold for the connections of a listener."""
+        return listener == self._limits.spared_listener
+
     def set_limits(self, limits: Limits) -> None:
         """Applies other limits from now on."""
         with self._lock:
@@ -67,15 +85,22 @@ class ConnectionQuota:
         for resume in waiting:
             resume()
 
-    def has_room(self, otherwise: Callable[[], None]) -> bool:
+    def has_room(self, otherwise: Callable[[], None], listener: str = "") -> bool:
         """Whether there is room for another connection; if not, `otherwise` runs once there is."""
         with self._lock:
-            if self._total < self._limits.max_connections:
+            if self._fits(listener):
                 return True
             self._waiting_for_room.append(otherwise)
             return False
 
-    def admit(self, host: str) -> bool:
+    def _fits(self, listener: str) -> bool:
+        limits = self._limits
+        own = limits.of_listeners.get(listener)
+        if own is not None and self._by_listener[listener] >= own.max_connections:
+            return False
+        return self.spares(listener) or self._total < limits.max_connections
+
+    def admit(self, host: str, listener: str = "") -> bool:
         """Counts a connection from `host`, unless that address has too many."""
         limits = self._limits
         with self._lock:
@@ -85,16 +110,29 @@ class ConnectionQuota:
             if self._by_host[host] >= allowed:
                 return False
             self._by_host[host] += 1
+            self._by_listener[listener] += 1
             self._total += 1
             return True
 
-    def note_arrival(self, now_ms: float) -> float:
-        """Counts a new connection; returns the milliseconds to wait before the next one."""
+    def note_arrival(self, now_ms: float, listener: str = "") -> float:
+        """Counts a new connection; returns the milliseconds to wait before the next one.
+
+        As in Kafka, it counts for the broker and for the listener, and the longer wait holds.
+        """
         limits = self._limits
-        if limits.max_connection_creation_rate >= UNLIMITED:
-            return 0.0
+        own = limits.of_listeners.get(listener)
         with self._lock:
-            return self._arrivals.note(now_ms, limits, limits.max_connection_creation_rate)
+            wait_ms = 0.0
+            if not self.spares(listener):
+                rate = limits.max_connection_creation_rate
+                wait_ms = _note(self._arrivals, now_ms, limits, rate)
+            if own is not None:
+                arrivals = self._arrivals_at.get(listener)
+                if arrivals is None:
+                    arrivals = self._arrivals_at[listener] = _Arrivals(limits.rate_windows)
+                rate = own.max_connection_creation_rate
+                wait_ms = max(wait_ms, _note(arrivals, now_ms, limits, rate))
+            return wait_ms
 
     def set_address_rates(self, rates: Mapping[str | None, int]) -> None:
         """Limits new connections per second by address; None stands for all other addresses."""
@@ -121,16 +159,21 @@ class ConnectionQuota:
                 arrivals.take_back()
             return wait_ms
 
-    def release(self, host: str) -> None:
+    def release(self, host: str, listener: str = "") -> None:
         """Reverses one `admit`."""
         with self._lock:
             self._total -= 1
+            self._by_listener[listener] -= 1
             self._by_host[host] -= 1
             if not self._by_host[host]:
                 del self._by_host[host]
             waiting, self._waiting_for_room = self._waiting_for_room, []
         for resume in waiting:
             resume()
+
+
+def _note(arrivals: "_Arrivals", now_ms: float, limits: Limits, rate: int) -> float:
+    return 0.0 if rate >= UNLIMITED else arrivals.note(now_ms, limits, rate)
 
 
 class _Arrivals:

@@ -336,8 +336,8 @@ class Processor:
 
     def _refuse_adopted(self) -> None:
         while self._adopted:
-            stream, _, _ = self._adopted.popleft()
-            self._quota.release(stream.peer_host)
+            stream, listener, _ = self._adopted.popleft()
+            self._quota.release(stream.peer_host, listener)
             stream.reset()
 
     def _close(self, channel: Channel, reason: str, level: int) -> None:
@@ -351,11 +351,13 @@ class Processor:
         channel.closed = True
         channel.forget_reply()
         self._channels.discard(channel)
-        self._quota.release(channel.client_address)
+        self._quota.release(channel.client_address, channel.listener)
 
     def _close_excess(self) -> None:
-        while self._quota.has_excess and self._channels:
-            unused = min(self._channels, key=lambda channel: channel.last_active_ms)
+        limited = [one for one in self._channels if not self._quota.spares(one.listener)]
+        for unused in sorted(limited, key=lambda channel: channel.last_active_ms):
+            if not self._quota.has_excess:
+                break
             self._close(unused, "the broker has too many", logging.INFO)
 
     def _close_clients(self, which: Callable[[Any], bool], reason: str) -> None:

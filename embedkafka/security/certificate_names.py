@@ -3,6 +3,7 @@
 The subject is spelled as Java spells it (RFC 2253), because rules and ACLs are written for that.
 """
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -36,6 +37,11 @@ _TEXTS: Final[Mapping[int, str]] = {
     _BMP: "utf-16-be",
 }
 _EXPLICIT_VERSION: Final = 0xA0
+_EXTENSIONS: Final = 0xA3
+_ALTERNATIVE_NAMES: Final = "2.5.29.17"
+_ADDRESS: Final = 7
+_NUMBER: Final = 0x1F
+_EXCEPTION: Final = "org.apache.kafka.common.config.ConfigException"
 _LONG_FORM: Final = 0x80
 
 _RULE: Final = re.compile(
@@ -118,15 +124,62 @@ def _rule(found: re.Match[str]) -> NameRule:
 
 def subject_of(certificate: bytes) -> str:
     """The subject of a DER certificate, spelled like Java's `X500Principal.getName()`."""
+    # serial number, signature, issuer, validity, subject
+    return _spelled(_fields(certificate)[4][1])
+
+
+def hosts_of(certificate: bytes) -> frozenset[str]:
+    """The names and addresses of a server in a DER certificate, such as `[7, 127.0.0.1]`."""
+    found = [content for tag, content in _fields(certificate) if tag == _EXTENSIONS]
+    for _, extensions in _elements(b"".join(found)):
+        for _, extension in _elements(extensions):
+            (_, oid), *_, (_, value) = _elements(extension)
+            if _object_id(oid) == _ALTERNATIVE_NAMES:
+                [(_, names)] = _elements(value)
+                return frozenset(_host(tag, name) for tag, name in _elements(names))
+    return frozenset()
+
+
+def check_same_names(
+    old: bytes, new: bytes, *, subject_may_change: bool, hosts_may_change: bool
+) -> None:
+    """Refuses, as Kafka does, a new certificate of a running listener that names another server."""
+    if not subject_may_change and subject_of(old) != subject_of(new):
+        raise ConfigError(
+            f"{_EXCEPTION}: Keystore DistinguishedName does not match:  "
+            f"existing={{alias=kafka, DN={subject_of(old)}}}, "
+            f"new={{alias=kafka, DN={subject_of(new)}}}"
+        )
+    if not hosts_may_change and not hosts_of(old) <= hosts_of(new):
+        raise ConfigError(
+            f"{_EXCEPTION}: Keystore SubjectAltNames do not match:  "
+            f"existing={_listed(hosts_of(old))}, new={_listed(hosts_of(new))}"
+        )
+
+
+def _fields(certificate: bytes) -> list[tuple[int, bytes]]:
+    """What is signed, without the version."""
     [(_, whole)] = _elements(certificate)
     (_, to_be_signed), *_ = _elements(whole)
-    fields = [content for tag, content in _elements(to_be_signed) if tag != _EXPLICIT_VERSION]
-    # serial number, signature, issuer, validity, subject
+    return [one for one in _elements(to_be_signed) if one[0] != _EXPLICIT_VERSION]
+
+
+def _spelled(name: bytes) -> str:
     relative = [
         "+".join(map(_attribute, (content for _, content in _elements(part))))
-        for _, part in _elements(fields[4])
+        for _, part in _elements(name)
     ]
     return ",".join(reversed(relative))
+
+
+def _host(tag: int, name: bytes) -> str:
+    number = tag & _NUMBER
+    text = str(ipaddress.ip_address(name)) if number == _ADDRESS else name.decode("latin-1")
+    return f"[{number}, {text}]"
+
+
+def _listed(hosts: frozenset[str]) -> str:
+    return f"{{alias=kafka, SAN=[{', '.join(sorted(hosts))}]}}"
 
 
 def _attribute(content: bytes) -> str:

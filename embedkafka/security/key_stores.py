@@ -5,6 +5,7 @@ is refused with the command that converts it.
 Not here: what they are used for (`tls`).
 """
 
+import binascii
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ SslSettings = Mapping[str, object]
 """Settings by Kafka's names, `ssl.…`."""
 
 _PEM: Final = b"-----BEGIN"
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_END: Final = b"-----END CERTIFICATE-----"
 _JKS: Final = bytes.fromhex("feedfeed")
 _DER: Final = b"\x30"
 
@@ -28,6 +31,13 @@ class KeyPair:
     pem: bytes = field(repr=False)
     password: str | None = field(default=None, repr=False)
     """Of the key, if it is encrypted."""
+
+    @property
+    def certificate(self) -> bytes:
+        """Its own certificate as DER: the first of the chain."""
+        start = self.pem.index(_CERTIFICATE)
+        encoded = self.pem[start + len(_CERTIFICATE) : self.pem.index(_END, start)]
+        return binascii.a2b_base64(encoded)
 
 
 def load_key_pair(settings: SslSettings, read: ReadFile) -> KeyPair | None:
@@ -69,6 +79,11 @@ def _read(settings: SslSettings, store: str, location: str, read: ReadFile) -> b
         reason = error.strerror or error
         raise ConfigError(f"ssl.{store}.location={location} cannot be read: {reason}") from error
     is_pem = data.lstrip().startswith(_PEM)
+    if is_pem and _text(settings, f"ssl.{store}.password"):
+        raise ConfigError(
+            f"ssl.{store}.password is set, but {location} holds PEM, which has none; "
+            "ssl.key.password is that of its key"
+        )
     if data.startswith(_JKS):
         raise ConfigError(
             f"ssl.{store}.location={location} is a JKS store, which only Java reads. Convert it to "

@@ -15,7 +15,7 @@ from embedkafka.net.transport import Listener, Stream, Transport
 from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.temporary import private_file
-from embedkafka.security.certificate_names import map_name, parse_rules, subject_of
+from embedkafka.security.certificate_names import NameRule, map_name, parse_rules, subject_of
 from embedkafka.security.key_stores import (
     KeyPair,
     ReadFile,
@@ -46,7 +46,7 @@ class ListenerTls:
         self._read = read
         self._loaded = _Stores(listener, settings, read)
         self._context = self._loaded.server_context()
-        self._rules = parse_rules(str(settings.get("ssl.principal.mapping.rules") or "DEFAULT"))
+        self._rules = _rules(settings)
 
     @property
     def key_pair(self) -> KeyPair:
@@ -77,10 +77,11 @@ class ListenerTls:
 
     def replace(self, settings: SslSettings) -> None:
         """Uses other settings, or files whose contents have changed, for connections to come."""
-        loaded = _Stores(self._listener, settings, self._read)
+        rules, loaded = _rules(settings), _Stores(self._listener, settings, self._read)
         if loaded != self._loaded:
             self._context = loaded.server_context()
             self._loaded = loaded
+        self._rules = rules
 
 
 class CertificateAuthenticator:
@@ -186,6 +187,10 @@ class _Stores:
             except ssl.SSLError as error:
                 raise ConfigError(f"ssl.truststore holds no certificate: {error.reason}") from error
         return context
+
+
+def _rules(settings: SslSettings) -> Sequence[NameRule]:
+    return parse_rules(str(settings.get("ssl.principal.mapping.rules") or "DEFAULT"))
 
 
 def _versions(names: Sequence[str]) -> list[ssl.TLSVersion]:

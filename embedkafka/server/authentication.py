@@ -1,6 +1,6 @@
 """Who may connect: turns the SASL settings of a broker into authenticators and logins.
 
-Owner: the broker makes it; `_settings` is swapped whole when settings change.
+Owner: the broker makes it, and starts it; it does not change after that, but for `forget_user`.
 Invariants: bad settings raise ConfigError before the broker listens. Errors never contain a value
 of a JAAS text.
 Not here: the exchanges (`security.sasl`), what a connection may send (`security.authentication`).
@@ -8,7 +8,6 @@ Not here: the exchanges (`security.sasl`), what a connection may send (`security
 
 import logging
 import random
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -54,7 +53,6 @@ _SIGNED_TOKENS: Final = frozenset(
     }
 )
 _USER: Final = "user_"
-_PART_OF_SASL: Final = re.compile(r"\bsasl\.|\.reauth\.|^connection\.failed\.")
 
 
 def asks_for_sasl(listener: NamedListener) -> bool:
@@ -82,46 +80,47 @@ class Authentication:
         self._files = files
         self._rng = rng
         self._settings: Mapping[str, SaslSettings] = {}
-        self._given: Mapping[str, object] | None = None
         self._passwords: list[dict[str, str]] = []
         self._logins: Mapping[str, NewLogin] = {}
-        self.reconfigure(config)
+        self._apply(config)
 
-    def reconfigure(self, config: BrokerConfig) -> None:
-        """Applies changed settings to new connections; raises ConfigError and changes nothing."""
-        given = {name: config.given[name] for name in config.given if _PART_OF_SASL.search(name)}
-        if given == self._given:
-            return
+    def _apply(self, config: BrokerConfig) -> None:
         former, self._passwords = self._passwords, []
+        secured = [one for one in self._listeners.all if asks_for_sasl(one)]
+        between = {self._listeners.inter_broker, self._listeners.control.name}
         try:
-            self._apply(config)
+            settings = {one.name: self._sasl_settings(config, one) for one in secured}
+            logins = {
+                one.name: self._new_login(config, one) for one in secured if one.name in between
+            }
         except ConfigError:
             self._passwords = former
             raise
-        self._given = given
-
-    def _apply(self, config: BrokerConfig) -> None:
-        secured = [one for one in self._listeners.all if asks_for_sasl(one)]
-        settings = {one.name: self._sasl_settings(config, one) for one in secured}
-        between = {self._listeners.inter_broker, self._listeners.control.name}
-        logins = {one.name: self._new_login(config, one) for one in secured if one.name in between}
         self._settings, self._logins, self._config = settings, logins, config
 
     def start(self, config: BrokerConfig) -> None:
         """Reads the users, and adds the one that brokers log in as, if it is new.
 
         Kafka's brokers need that user before they start, and have other tools to create it.
+        Settings that were stored before hold from now on; raises ConfigError if they cannot, and
+        goes on without them.
         """
         self._credentials.load()
+        try:
+            self._apply(config)
+        finally:
+            self._add_own_users()
+
+    def _add_own_users(self) -> None:
         for name in self._logins:
-            mechanism, module = self._inter_broker_module(config, name)
+            mechanism, module = self.own_login(name)
             if mechanism in HASHES:
                 user, password = module.options["username"], module.options["password"]
                 if self._credentials.find_user(mechanism, user) is None:
                     self._credentials.set_password(user, mechanism, password, self._rng)
 
     def forget_user(self, user: str) -> bool:
-        """Takes a user's password of PLAIN away, until settings change; False if it has none."""
+        """Takes a user's password of PLAIN away until the broker restarts; False without one."""
         known = [passwords for passwords in self._passwords if user in passwords]
         for passwords in known:
             passwords.pop(user, None)

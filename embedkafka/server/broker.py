@@ -245,13 +245,12 @@ class Broker:
             self.tokens.load()
             interval_ms = self.spec.config.integer("delegation.token.expiry.check.interval.ms")
             self._background.every("expire-tokens", interval_ms, self._expire_tokens)
-        if self.authentication is not None:
-            self.authentication.start(self.spec.config)
         self.config.start(
             on_topic=self._on_topic_config,
             on_broker=self._on_broker_config,
             on_quotas=self._on_quotas,
         )
+        self._start_security()
         self._on_quotas()
         self._on_broker_config(self.config.broker)
         if self.authorizer is not None:
@@ -466,6 +465,15 @@ class Broker:
         except ApiError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 _LOG.warning("broker %d cannot create topic %s: %s", self.id, name, error)
+
+    def _start_security(self) -> None:
+        """Applies what was stored for listeners while the broker ran before."""
+        for part in (self.encryption, self.authentication):
+            if part is not None:
+                try:
+                    part.start(self.config.broker)
+                except ConfigError as error:
+                    _LOG.error("broker %d starts without stored settings: %s", self.id, error)
 
     def check_security(self, config: BrokerConfig) -> None:
         """Raises ConfigError if the broker could not use these certificates from now on."""
@@ -839,7 +847,7 @@ class Broker:
                 self.encryption.reconfigure(config)
             except ConfigError as error:  # a file has changed since the setting was checked
                 _LOG.warning("broker %d keeps its certificates: %s", self.id, error)
-        self._server.set_limits(part_configs.limits(config))
+        self._server.set_limits(part_configs.limits(config, self.listeners))
         self._server.resize(config.integer("num.network.threads"))
         self._pool.resize(config.integer("num.io.threads"))
         self.replicas.leader_quota.set_rate(config.integer("leader.replication.throttled.rate"))
@@ -848,11 +856,6 @@ class Broker:
         if self.controller is not None and is_unclean != self._is_unclean:
             self.controller.enable_unclean_election(enabled=is_unclean)
         self._is_unclean = is_unclean
-        if self.authentication is not None:
-            try:
-                self.authentication.reconfigure(config)
-            except ConfigError as error:
-                _LOG.error("broker %d goes on with its former logins: %s", self.id, error)
 
 
 def _new_cluster_id(rng: random.Random) -> str:

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 
 from embedkafka.net.authentication import NewAuthenticator
 from embedkafka.net.transport import Encrypt, Stream, TcpTransport, Transport
+from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
+from embedkafka.security.certificate_names import check_same_names
 from embedkafka.security.key_stores import KeyPair
 from embedkafka.security.tls import CertificateAuthenticator, ListenerTls, TlsTransport
 from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.listener_keys import invalid_store, is_store
 from embedkafka.server.config.listeners import Listeners, NamedListener
 
 
@@ -25,6 +28,7 @@ class Encryption:
         self._listeners = listeners
         self._files = files
         self._below = below or TcpTransport()
+        self._at_start = config
         self._secured: Mapping[str, ListenerTls] = {
             one.name: ListenerTls(one.name, one.protocol, self._settings(config, one), files.read)
             for one in listeners.all
@@ -36,6 +40,15 @@ class Encryption:
             if one.speaks_tls and one.name in (listeners.inter_broker, listeners.control.name)
         }
 
+    def start(self, config: BrokerConfig) -> None:
+        """Applies settings that were stored before; raises ConfigError and changes nothing."""
+        former, self._at_start = self._at_start, config
+        try:
+            self.reconfigure(config)
+        except ConfigError:
+            self._at_start = former
+            raise
+
     def reconfigure(self, config: BrokerConfig) -> None:
         """Uses other certificates for connections to come; raises ConfigError if it cannot."""
         for listener in self._listeners.all:
@@ -46,15 +59,21 @@ class Encryption:
                     self._transports[listener.name].replace(settings)
 
     def check(self, config: BrokerConfig) -> None:
-        """Raises ConfigError if `reconfigure` would."""
+        """Raises ConfigError if `reconfigure` would, or if the names of a listener would change."""
         for listener in self._listeners.all:
-            if listener.speaks_tls:
-                ListenerTls(
-                    listener.name,
-                    listener.protocol,
-                    self._settings(config, listener),
-                    self._files.read,
+            if not listener.speaks_tls:
+                continue
+            settings = self._settings(config, listener)
+            try:
+                new = ListenerTls(listener.name, listener.protocol, settings, self._files.read)
+                check_same_names(
+                    self._secured[listener.name].key_pair.certificate,
+                    new.key_pair.certificate,
+                    subject_may_change=bool(settings.get("ssl.allow.dn.changes")),
+                    hosts_may_change=bool(settings.get("ssl.allow.san.changes")),
                 )
+            except ConfigError as error:
+                raise invalid_store(error) from error
 
     def find_encrypt(self, listener: str) -> Encrypt | None:
         """Encrypts the connections of a listener; None if they are plain text."""
@@ -93,7 +112,16 @@ class Encryption:
         return self._transports.get(listener, self._below)
 
     def _settings(self, config: BrokerConfig, listener: NamedListener) -> dict[str, object]:
-        """The `ssl.…` settings of a listener; the controller's shares those that brokers use."""
+        """The `ssl.…` settings of a listener: stores as of now, the others as of the start."""
+        return {
+            name: value
+            for source, stores in ((self._at_start, False), (config, True))
+            for name, value in self._own(source, listener).items()
+            if is_store(name) == stores
+        }
+
+    def _own(self, config: BrokerConfig, listener: NamedListener) -> dict[str, object]:
+        """All `ssl.…` settings of a listener; the controller's shares those that brokers use."""
         shared = dict(config.given)
         if listener.protocol == "SASL_SSL":
             # As in Kafka, only a setting for this listener asks clients for certificates too.

@@ -5,8 +5,14 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from embedkafka import ConfigError, EmbeddedKafka, InvalidArgument
@@ -94,6 +100,29 @@ def test_bad_settings_are_reported_at_the_start_and_leave_nothing_behind() -> No
     with pytest.raises(ConfigError, match=r"sasl\.plain\.sasl\.jaas\.config: ") as refused:
         EmbeddedKafka(config=bad).start()
     assert SECRET not in str(refused.value)
+
+
+def test_a_changed_login_holds_from_the_next_start_of_the_broker() -> None:
+    """As in Kafka, whose running listeners keep theirs: `tests/wire/test_listener_settings.py`."""
+    key = "listener.name.sasl.plain.sasl.jaas.config"
+    with EmbeddedKafka(config=settings("PLAIN")) as kafka:
+        admin = AdminClient(client(kafka))
+        job = {**client(kafka), "sasl.username": "job", "sasl.password": "j", "log_level": 0}
+        alter(admin, key, JAAS["PLAIN"].replace(";", ' user_job="j";'))
+        with pytest.raises(KafkaException):
+            AdminClient(job).list_topics(timeout=1)
+        kafka.broker(1).restart()
+        assert AdminClient(job).list_topics(timeout=WAIT_S).brokers
+        alter(admin, key, "nonsense")
+        kafka.broker(1).restart()  # goes by its own settings
+        assert admin.list_topics(timeout=WAIT_S).brokers
+
+
+def alter(admin: AdminClient, name: str, value: str) -> None:
+    change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[change])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(WAIT_S)
 
 
 # What a test can take away.

@@ -1,6 +1,8 @@
 """Passwords and keys stay out of everything that a secured cluster writes or shows."""
 
+import json
 import logging
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from embedkafka import Acl, EmbeddedKafka, Security
 from embedkafka.runtime.failures import EmbedKafkaError
 
 TIMEOUT_S = 30.0
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 ALICE, WRONG, STORE, NEW = "s3cret-of-alice", "s3cret-wrong", "s3cret-of-store", "s3cret-new"
 
 
@@ -44,6 +47,7 @@ def test_a_failing_run_writes_no_secret(
             repr(kafka.requests()),
             "\n".join(map(str, kafka.requests())),
             described(admin),
+            page_of(kafka),
         ]
         key = Path(str(kafka.certificates_dir), "embedkafka.pem").read_text().splitlines()[1]
     captured = capfd.readouterr()
@@ -70,24 +74,70 @@ def fail_to_write(kafka: EmbeddedKafka) -> str:
 
 
 def change_secrets(admin: AdminClient) -> list[str]:
-    """Sets a password in a setting, which is refused with it, and a user's."""
-    name = "listener.name.sasl_ssl.ssl.keystore.password"
-    change = ConfigEntry(name, STORE, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[change])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(TIMEOUT_S)
+    """Sets a password of a store, which is refused, logins of listeners, and a user's password."""
+    prefix = "listener.name.sasl_ssl."
+    module = f'org.apache.kafka.common.security.scram.ScramLoginModule required x="{STORE}";'
+    with pytest.raises(KafkaException, match="holds PEM, which has none") as refused:
+        alter(admin, f"{prefix}ssl.keystore.password", STORE)
+    alter(admin, "sasl.jaas.config", module)
+    alter(admin, f"{prefix}scram-sha-512.sasl.jaas.config", module)
+    alter(admin, f"{prefix}unknown", STORE)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     user = UserScramCredentialUpsertion("bob", info, NEW.encode())
     for future in admin.alter_user_scram_credentials([user]).values():
         future.result(TIMEOUT_S)
-    bad = ConfigEntry(f"{name}s", STORE, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[bad])
-    with pytest.raises(KafkaException) as refused:
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result(TIMEOUT_S)
     return [str(refused.value)]
+
+
+def alter(admin: AdminClient, name: str, value: str) -> None:
+    change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[change])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(TIMEOUT_S)
 
 
 def described(admin: AdminClient) -> str:
     (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
-    return repr([(entry.name, entry.value) for entry in future.result(TIMEOUT_S).values()])
+    entries = [
+        entry
+        for one in future.result(TIMEOUT_S).values()
+        for entry in (one, *one.synonyms.values())
+    ]
+    return repr([(entry.name, entry.value) for entry in entries])
+
+
+def page_of(kafka: EmbeddedKafka) -> str:
+    """What the live page is made of."""
+    with kafka.open_ui(browser=False) as page:
+        return json.dumps(page._source.document(), default=str)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"listener.name.sasl.plain.sasl.jaas.config": f'no.Such required password="{STORE}";'},
+        {"listener.name.sasl.plain.sasl.jaas.config": f'{PLAIN} required user_a="{STORE}'},
+        {"listener.name.sasl.plain.sasl.jaas.config": f'{PLAIN} {STORE} user_a="{STORE}";'},
+        {"listener.name.sasl.plain.sasl.jaas.config": f'{PLAIN} required password="{STORE}";'},
+        {"sasl.jaas.config": STORE},
+        {"ssl.keystore.type": "PEM", "ssl.keystore.key": STORE, "ssl.key.password": STORE},
+        {
+            "ssl.keystore.key": STORE,
+            "ssl.keystore.certificate.chain": STORE,
+            "ssl.key.password": STORE,
+        },
+        {"ssl.truststore.certificates": STORE},
+    ],
+)
+def test_no_error_about_a_setting_holds_its_value(setting: dict[str, str]) -> None:
+    config = {
+        "listeners": "SASL://:0",
+        "listener.security.protocol.map": "SASL:SASL_SSL",
+        "inter.broker.listener.name": "SASL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        **setting,
+    }
+    with pytest.raises(EmbedKafkaError) as refused:
+        EmbeddedKafka(config=config).start()
+    assert "s3cret" not in "".join(traceback.format_exception(refused.value))

@@ -44,7 +44,7 @@ def parse_login_module(text: str, *, setting: str) -> LoginModule:
         raise ConfigError(f"{setting}: Login module not specified in JAAS config")
     (_, name), rest = tokens[0], tokens[1:]
     if not rest or rest[0][0] != "word" or rest[0][1].lower() not in _FLAGS:
-        raise ConfigError(f"{setting}: 'required' must follow the login module {name}")
+        raise ConfigError(f"{setting}: 'required' must follow the class of the login module")
     options, end = _options(rest[1:], setting)
     if end < len(rest) - 1:
         raise ConfigError(f"{setting}: it contains more than one login module")

@@ -171,6 +171,9 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "sasl.oauthbearer.sub.claim.name": "The claim of a signed token that holds the user's name.",
     "sasl.server.callback.handler.class": "Kafka's OAuthBearerValidatorCallbackHandler, or none.",
     "security.inter.broker.protocol": "The listener that brokers use among themselves.",
+    "ssl.allow.dn.changes": "Whether a new certificate of a running listener may have another "
+    "subject.",
+    "ssl.allow.san.changes": "Whether it may lack hosts that the former one has.",
     "ssl.cipher.suites": "The cipher suites of TLS 1.2, by Java's names.",
     "ssl.client.auth": "Whether clients must, may or need not show a certificate.",
     "ssl.enabled.protocols": "The versions of TLS: TLSv1.2, TLSv1.3.",

@@ -14,11 +14,10 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.client_metrics import CLIENT_METRICS
 from embedkafka.server.config.definition import ConfigValue
 from embedkafka.server.config.group import parse_group_settings
-from embedkafka.server.config.listener_keys import LISTENER_PREFIX, find_listener_key
+from embedkafka.server.config.listener_keys import find_broker_key
 from embedkafka.server.config.topic import effective_topic_config
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 from embedkafka.zk import paths
@@ -171,12 +170,10 @@ class DynamicConfig:
 
 def _parsed(entity_type: str, overrides: Mapping[str, str]) -> dict[str, ConfigValue]:
     """Typed values; skips unknown keys, and logs values that do not parse."""
-    keys = TOPIC_KEYS if entity_type == TOPICS else BROKER_KEYS
+    find = TOPIC_KEYS.get if entity_type == TOPICS else find_broker_key
     parsed: dict[str, ConfigValue] = {}
     for name, text in overrides.items():
-        key = keys.get(name)
-        if key is None and entity_type == BROKERS and name.startswith(LISTENER_PREFIX):
-            key = find_listener_key(name)
+        key = find(name)
         try:
             if key is not None:
                 parsed[name] = key.parse(text)

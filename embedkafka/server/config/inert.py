@@ -31,21 +31,15 @@ class Inert:
 
 
 _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
-    "security is not supported: connections are plaintext and anonymous": (
-        "password.encoder.",
-        "security.providers",
-        "zookeeper.ssl.",
-    ),
+    "passwords in the store are not encrypted": ("password.encoder.",),
+    "connections to ZooKeeper are plain text": ("zookeeper.ssl.",),
     "OpenSSL decides it, not Java": (
+        "security.providers",
         "ssl.keymanager.algorithm",
         "ssl.protocol",
         "ssl.provider",
         "ssl.secure.random.implementation",
         "ssl.trustmanager.algorithm",
-    ),
-    "a new certificate may have another name": (
-        "ssl.allow.dn.changes",
-        "ssl.allow.san.changes",
     ),
     "brokers obtain no tokens and tickets from other servers": (
         "sasl.kerberos.kinit.cmd",

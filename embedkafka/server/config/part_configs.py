@@ -9,13 +9,14 @@ from embedkafka.log.cleaning.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig
 from embedkafka.log.producers.state import ProducerStateConfig
 from embedkafka.net.authentication import NewAuthenticator
-from embedkafka.net.limits import Limits
+from embedkafka.net.limits import UNLIMITED, Limits, ListenerLimits
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig
 from embedkafka.net.transport import Encrypt
 from embedkafka.records.compression import Compression
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import assignor_name, parse_ip_overrides
+from embedkafka.server.config.listener_keys import LISTENER_PREFIX
 from embedkafka.server.config.listeners import Listeners, NamedListener
 from embedkafka.txn.config import TxnConfig
 
@@ -46,14 +47,16 @@ def server_config(
             )
             for listener in listeners.all
         ],
-        limits=limits(config),
+        limits=limits(config, listeners),
         num_network_threads=config.integer("num.network.threads"),
         backlog=config.integer("socket.listen.backlog.size"),
     )
 
 
-def limits(config: BrokerConfig) -> Limits:
+def limits(config: BrokerConfig, listeners: Listeners) -> Limits:
     idle_ms = config.integer("connections.max.idle.ms")
+    clients = [one.name for one in listeners.clients]
+    own = {name: _listener_limits(config, name) for name in clients}
     return Limits(
         max_connections=config.integer("max.connections"),
         max_connections_per_ip=config.integer("max.connections.per.ip"),
@@ -61,10 +64,26 @@ def limits(config: BrokerConfig) -> Limits:
             config.text("max.connections.per.ip.overrides")
         ),
         max_connection_creation_rate=config.integer("max.connection.creation.rate"),
+        of_listeners={name: limits for name, limits in own.items() if limits != ListenerLimits()},
+        spared_listener=listeners.inter_broker if len(clients) > 1 else None,
         rate_windows=config.integer("quota.window.num"),
         rate_window_ms=1000 * config.integer("quota.window.size.seconds"),
         max_request_bytes=config.integer("socket.request.max.bytes"),
         max_idle_ms=idle_ms if idle_ms >= 0 else None,
+    )
+
+
+def _listener_limits(config: BrokerConfig, listener: str) -> ListenerLimits:
+    """Those set for this listener alone; the broker's hold for all of them together."""
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+
+    def limit(key: str) -> int:
+        value = config.given.get(prefix + key)
+        return value if isinstance(value, int) else UNLIMITED
+
+    return ListenerLimits(
+        max_connections=limit("max.connections"),
+        max_connection_creation_rate=limit("max.connection.creation.rate"),
     )
 
 

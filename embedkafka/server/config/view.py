@@ -21,6 +21,7 @@ from embedkafka.server.config.definition import (
 from embedkafka.server.config.dynamic import BROKERS, DynamicConfig
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
 from embedkafka.server.config.inert import find_inert
+from embedkafka.server.config.listener_keys import find_broker_key
 from embedkafka.server.config.topic import broker_default
 from embedkafka.server.config.topic_keys import HIDDEN, SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY
@@ -101,13 +102,17 @@ def client_metrics_entries(own: Mapping[str, str]) -> Iterator[ConfigEntry]:
 
 
 def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
-    """Every setting of this broker, and those that it does not know but was given at run time."""
+    """Every setting of this broker, those of its listeners, and those given at run time."""
     layers = _broker_layers(config)
-    changed = {name: source for source, own in reversed(layers[:2]) for name in own}
-    for name in changed.keys() - BROKER_KEYS.keys():
-        yield _unknown_entry(name, changed[name])
+    given = {name for _, own in layers[:3] for name in own}
+    for name in given - BROKER_KEYS.keys():
+        yield _given_entry(name, layers)
     for name, key in BROKER_KEYS.items():
-        if name in _UNLISTED and name not in changed:
+        if name in _OF_PLUGINS:
+            if name in given:
+                yield _given_entry(name, layers)
+            continue
+        if name in _RUN_TIME and name not in given:
             continue
         yield _entry(
             key,
@@ -119,28 +124,27 @@ def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
 
 def cluster_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
     """Only the settings that were set at run time for all brokers."""
-    for name, text in config.overrides(BROKERS, DEFAULT_ENTITY).items():
+    layer = _dynamic_layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, config, DEFAULT_ENTITY)
+    for name in layer[1]:
         key = BROKER_KEYS.get(name)
-        if key is None:
-            yield _unknown_entry(name, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        if key is None or name in _OF_PLUGINS:
+            yield _given_entry(name, [layer])
         else:
-            value = None if key.type is ConfigType.PASSWORD else text
-            source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-            mine = Synonym(name=name, value=value, source=source)
-            yield _entry(key, value, [mine], read_only=False)
+            yield _entry(key, layer[1][name], _synonyms([name], [layer]), read_only=False)
 
 
-def _unknown_entry(name: str, source: ConfigSource) -> ConfigEntry:
-    """A setting that may be meant for a plug-in, and may be a secret."""
-    mine = Synonym(name=name, value=None, source=source)
+def _given_entry(name: str, layers: Sequence["_Layer"]) -> ConfigEntry:
+    """A setting for one listener, or one that Kafka does not know, which may be a secret."""
+    key = None if name in _OF_PLUGINS else find_broker_key(name)
+    synonyms = _synonyms([name] if key is None else [name, key.name], layers)
     return ConfigEntry(
         name=name,
-        value=None,
-        type=ConfigType.UNKNOWN,
-        source=source,
+        value=synonyms[0].value,
+        type=ConfigType.UNKNOWN if key is None else key.type,
+        source=synonyms[0].source,
         read_only=True,
-        is_sensitive=True,
-        synonyms=[mine],
+        is_sensitive=key is None or key.type is ConfigType.PASSWORD,
+        synonyms=synonyms,
     )
 
 
@@ -149,18 +153,30 @@ _Layer = tuple[ConfigSource, Mapping[str, str | None]]
 
 def _broker_layers(config: DynamicConfig) -> list[_Layer]:
     return [
-        (ConfigSource.DYNAMIC_BROKER, dict(config.overrides(BROKERS, str(config.broker_id)))),
-        (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(config.overrides(BROKERS, DEFAULT_ENTITY))),
+        _dynamic_layer(ConfigSource.DYNAMIC_BROKER, config, str(config.broker_id)),
+        _dynamic_layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, config, DEFAULT_ENTITY),
         (ConfigSource.STATIC_BROKER, _shown_all(config.static)),
         (ConfigSource.DEFAULT, _DEFAULTS),
     ]
 
 
+def _dynamic_layer(source: ConfigSource, config: DynamicConfig, entity: str) -> _Layer:
+    own = config.overrides(BROKERS, entity)
+    return source, {name: None if _is_secret(name) else text for name, text in own.items()}
+
+
+def _is_secret(name: str) -> bool:
+    """As in Kafka, what it does not know may be a secret."""
+    key = None if name in _OF_PLUGINS else find_broker_key(name)
+    return key is None or key.type is ConfigType.PASSWORD
+
+
 def _shown_all(static: BrokerConfig) -> dict[str, str | None]:
+    found = ((name, find_broker_key(name), value) for name, value in static.given.items())
     return {
-        name: _shown(key, static.given[name])
-        for name, key in BROKER_KEYS.items()
-        if name in static.given  # which also has settings for one listener
+        name: None if _is_secret(name) else _shown(key, value)
+        for name, key, value in found
+        if key is not None
     }
 
 
@@ -170,20 +186,16 @@ def _shown(key: ConfigKey, value: ConfigValue) -> str | None:
     return format_value(value)
 
 
-_UNLISTED = frozenset(
-    {
-        "allow.everyone.if.no.acl.found",
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "super.users",
-    }
-)
+_RUN_TIME = frozenset({"follower.replication.throttled.rate", "leader.replication.throttled.rate"})
 """Keys that Kafka knows only once they are set, and then without a default."""
+
+_OF_PLUGINS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""Keys that only the authorizer knows: Kafka shows that they are set, and hides how."""
 
 _DEFAULTS: Mapping[str, str | None] = {
     name: _shown(key, key.default)
     for name, key in BROKER_KEYS.items()
-    if key.default is not None and name not in _UNLISTED and name != "node.id"
+    if key.default is not None and name not in _RUN_TIME | _OF_PLUGINS and name != "node.id"
 }
 
 _LISTS = frozenset({"advertised.listeners", "listeners", "log.dir", "log.dirs"})

@@ -23,6 +23,7 @@ from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.client_metrics import CLIENT_METRICS, check_client_metrics
 from embedkafka.server.config.definition import (
     CLUSTER_WIDE,
+    PER_BROKER,
     READ_ONLY,
     ConfigKey,
     ConfigType,
@@ -35,7 +36,13 @@ from embedkafka.server.config.docs import documentation
 from embedkafka.server.config.dynamic import BROKERS, GROUPS, TOPICS
 from embedkafka.server.config.group import GROUP_KEYS, parse_group_settings
 from embedkafka.server.config.inert import find_inert
-from embedkafka.server.config.listener_keys import LISTENER_PREFIX, require_listener_key
+from embedkafka.server.config.listener_keys import (
+    LIMITS,
+    LISTENER_PREFIX,
+    check_listeners_keep,
+    find_broker_key,
+    is_store,
+)
 from embedkafka.server.config.topic import parse_topic_settings
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 from embedkafka.server.config.view import (
@@ -261,7 +268,6 @@ def incremental_alter_configs(
     )
 
 
-_STORES = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
 _AnyResource = AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource
 R = TypeVar("R", AlterConfigsRequest.Resource, IncrementalAlterConfigsRequest.Resource)
 
@@ -304,7 +310,7 @@ def _alter(
             per_broker = entity != DEFAULT_ENTITY
             changed = _check_broker_settings(new, old, broker.config.broker, per_broker=per_broker)
             if per_broker:
-                broker.check_security(broker.config.static.with_values(changed))
+                _check_listeners(broker, new, old, changed)
     except ConfigError as error:
         # For brokers, Kafka reports a bad value as INVALID_REQUEST.
         is_brokers = entity_type == BROKERS
@@ -418,30 +424,59 @@ def _check_broker_settings(
     """The typed values; refuses keys that cannot change at run time or have no effect."""
     parsed: dict[str, ConfigValue] = {}
     for name, text in new.items():
-        key, inert = BROKER_KEYS.get(name), find_inert(name)
+        key, inert = find_broker_key(name), find_inert(name)
         is_changed = old.get(name) != text
-        if name.startswith(LISTENER_PREFIX):
-            key = require_listener_key(name)
-        elif is_changed and name.startswith(_STORES):
-            raise ConfigError(
-                "These security configs can be dynamically updated only per-listener using the "
-                f"listener prefix: [{name}]"
-            )
+        if is_changed and key is not None:
+            _check_may_change(name, key)
         if key is not None:
-            if is_changed and key.update is READ_ONLY:
-                raise ConfigError(f"Cannot update these configs dynamically: [{name}]")
-            if is_changed and key.update is not CLUSTER_WIDE and not per_broker:
-                raise ConfigError(
-                    "Cannot update these configs at default cluster level, broker id must be "
-                    f"specified: [{name}]"
-                )
             parsed[name] = _parsed_at_run_time(key, text)
+        if is_changed and not per_broker and _is_for_one_broker(name, key):
+            raise ConfigError(
+                "Cannot update these configs at default cluster level, broker id must be "
+                f"specified: [{name}]"
+            )
+        if key is not None:  # setting what holds anyway is no change
             is_changed = is_changed and parsed[name] != current.given.get(name, key.default)
         # Kafka accepts unknown names, which may be meant for a plug-in.
         if is_changed and inert is not None:
             raise ConfigError(f"{name} has no effect: {inert.reason}")
     check_change(current, parsed)
     return parsed
+
+
+def _check_may_change(name: str, key: ConfigKey) -> None:
+    """Refuses a setting that cannot change at run time."""
+    if name.startswith(LISTENER_PREFIX):
+        return
+    if is_store(name):
+        raise ConfigError(
+            "These security configs can be dynamically updated only per-listener using the "
+            f"listener prefix: [{name}]"
+        )
+    if key.update is READ_ONLY:
+        raise ConfigError(f"Cannot update these configs dynamically: [{name}]")
+
+
+def _is_for_one_broker(name: str, key: ConfigKey | None) -> bool:
+    if name.startswith(LISTENER_PREFIX):
+        return key is None or key.name not in LIMITS
+    return key is not None and key.update is not CLUSTER_WIDE
+
+
+def _check_listeners(
+    broker: "Broker",
+    new: Mapping[str, str],
+    old: Mapping[str, str],
+    values: Mapping[str, ConfigValue],
+) -> None:
+    """Refuses certificates that cannot be used, and contradictions between listeners."""
+    static = broker.config.static
+    for name in new.keys() | old:
+        key = BROKER_KEYS.get(name)
+        if key is not None and key.update is PER_BROKER and new.get(name) != old.get(name):
+            listeners = [one.name for one in broker.listeners.clients]
+            check_listeners_keep(listeners, static.given, {**static.given, **values})
+    broker.check_security(static.with_values(values))
 
 
 def _parsed_at_run_time(key: ConfigKey, text: str) -> ConfigValue:

@@ -329,7 +329,17 @@ def test_serve_prints_where_the_files_of_a_secured_cluster_are(
     ]
 
 
-@pytest.mark.parametrize("options", [["--user", "alice:x"], ["--mechanism", "plain"]])
+def test_passwords_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
+    users = tmp_path / "users"
+    users.write_text("alice=a:secret\njob=j-secret\n")
+    assert cli.main(["serve", "--security", "sasl_ssl", "--users-file", str(users)]) == 0
+    assert StandIn.made[0].settings["security"].users == {"alice": "a:secret", "job": "j-secret"}
+
+
+@pytest.mark.parametrize(
+    "options", [["--user", "alice:x"], ["--users-file", "x"], ["--mechanism", "plain"]]
+)
 def test_users_need_a_protocol(options: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["serve", *options]) == 2
     assert "need --security" in capfd.readouterr().err

@@ -1,6 +1,6 @@
 """Connection counts and limits."""
 
-from embedkafka.net.limits import ConnectionQuota, Limits
+from embedkafka.net.limits import ConnectionQuota, Limits, ListenerLimits
 
 
 def never() -> None:
@@ -59,3 +59,25 @@ def test_an_address_has_a_rate_of_its_own_or_that_of_all_others() -> None:
     assert quota.note_arrival_from("10.0.0.1", 20_000) == 0.0, "old connections do not count"
     quota.set_address_rates({"10.0.0.1": 2})
     assert not any(quota.note_arrival_from("10.0.0.2", 0) for _ in range(100))
+
+
+def test_a_listener_has_limits_beside_those_of_the_broker() -> None:
+    own = {"SAFE": ListenerLimits(max_connections=1, max_connection_creation_rate=1)}
+    quota = ConnectionQuota(Limits(of_listeners=own, max_connection_creation_rate=2))
+    assert quota.admit("10.0.0.1", "SAFE")
+    assert not quota.has_room(lambda: None, "SAFE")
+    assert quota.has_room(never, "OTHER")
+    waits = [quota.note_arrival(0, "SAFE") for _ in range(11)]
+    assert waits == [0.0] * 10 + [1000.0]
+    assert [quota.note_arrival(0, "OTHER") for _ in range(10)] == [0.0] * 9 + [500.0]
+    quota.release("10.0.0.1", "SAFE")
+    assert quota.has_room(never, "SAFE")
+
+
+def test_brokers_find_room_at_their_own_listener() -> None:
+    limits = Limits(max_connections=1, max_connection_creation_rate=1, spared_listener="INSIDE")
+    quota = ConnectionQuota(limits)
+    assert quota.admit("10.0.0.1", "CLIENTS")
+    assert not quota.has_room(lambda: None, "CLIENTS")
+    assert quota.has_room(never, "INSIDE")
+    assert not any(quota.note_arrival(0, "INSIDE") for _ in range(100))
