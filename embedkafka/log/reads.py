@@ -18,6 +18,7 @@ from embedkafka.runtime.files import FileRegion
 Records = FileRegion | memoryview
 
 NO_RECORDS: Final = memoryview(b"")
+_READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 
 
@@ -32,6 +33,11 @@ class FetchIsolation(Enum):
     def for_consumer(cls, isolation_level: int) -> "FetchIsolation":
         """A consumer's `isolation.level` in requests."""
         return cls.TXN_COMMITTED if isolation_level == _READ_COMMITTED else cls.HIGH_WATERMARK
+
+    @classmethod
+    def is_known(cls, isolation_level: int) -> bool:
+        """Whether `isolation.level` in requests has a meaning."""
+        return isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
 
 
 class LogOffsetMetadata(NamedTuple):

@@ -1,5 +1,7 @@
 """Types for Kafka's ids and epochs, and the values that stand for a missing one."""
 
+import base64
+import uuid
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -24,3 +26,12 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def format_uuid(value: uuid.UUID) -> str:
+    """Kafka's text form of an id: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def parse_uuid(text: str) -> uuid.UUID:
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))

@@ -21,6 +21,7 @@ from typing import Final
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.clock import Clock
+from embedkafka.runtime.ids import format_uuid
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import dataclass, field, replace
 from embedkafka.security.principals import KafkaPrincipal
@@ -29,7 +30,7 @@ from embedkafka.security.sasl.scram import ScramAccount
 from embedkafka.security.sasl.scram_credentials import ScramCredential, credential_of
 from embedkafka.zk import paths
 from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.payloads import desanitize, format_uuid, sanitize
+from embedkafka.zk.payloads import desanitize, sanitize
 from embedkafka.zk.store import ConnectionLoss, NoNode, SessionExpired
 from embedkafka.zk.znodes import create_with_parents
 

@@ -51,7 +51,7 @@ from embedkafka.runtime.clock import Clock, SystemClock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import ConfigError, Failures
 from embedkafka.runtime.files import Files
-from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition, format_uuid
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass, field, replace
@@ -81,7 +81,7 @@ from embedkafka.server.topics.rules import DEFAULT, is_valid_topic_name
 from embedkafka.server.txn_verification import TxnVerification
 from embedkafka.txn.service import TxnService
 from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, format_uuid
+from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo
 from embedkafka.zk.store import ConnectionLoss, SessionExpired, ZkStore
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.wire_types import MAX_LONG
+from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import DEFAULT_ENTITY, desanitize, sanitize
 
@@ -80,8 +80,9 @@ def _check_quota(entity: Entity, key: str, value: float) -> None:
     if value <= 0:
         raise _refused(f"Quota {key} must be greater than 0")
     if key in _WHOLE_KEYS:
-        if value > MAX_LONG:
-            raise _refused(f"Proposed value for {key} is too large for a LONG.")
+        limit, kind = (MAX_INT, "an INT") if key in _IP_KEYS else (MAX_LONG, "a LONG")
+        if value > limit:
+            raise _refused(f"Proposed value for {key} is too large for {kind}.")
         if value % 1:
             raise _refused(f"{key} cannot be a fractional value.")
 

@@ -8,7 +8,6 @@ decoders accept.
 Not here: paths (`paths`), reading and writing (`kafka_zk`).
 """
 
-import base64
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from embedkafka.runtime.addresses import format_address, parse_address
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import TopicPartition, format_uuid, parse_uuid
 from embedkafka.runtime.values import dataclass, field, replace
 
 RECOVERED: Final = 0
@@ -373,15 +372,6 @@ def decode_producer_id_block(data: bytes) -> ProducerIdBlock:
 
 
 # --- Java's forms -------------------------------------------------------------------------------
-
-
-def format_uuid(value: uuid.UUID) -> str:
-    """Kafka's text form of an id: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
-
-
-def parse_uuid(text: str) -> uuid.UUID:
-    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
 def _scala_order(keys: Sequence[str]) -> list[str]:

@@ -163,7 +163,7 @@ class ApacheKafka:
         """Writes and formats one directory per node; returns the client ports."""
         ports = free_ports(2 * self._broker_count)
         clients, controllers = ports[: self._broker_count], ports[self._broker_count :]
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = _cluster_id()
         voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(controllers, 1))
         for node, (client, controller) in enumerate(zip(clients, controllers, strict=True), 1):
             self._write_properties(node, client=client, controller=controller, voters=voters)
@@ -173,8 +173,12 @@ class ApacheKafka:
             )
             for node in range(1, self._broker_count + 1)
         ]
-        for formatter in formatters:
-            formatter.await_success()
+        try:
+            for formatter in formatters:
+                formatter.await_success()
+        finally:
+            for formatter in formatters:
+                formatter.kill()
         return clients
 
     def _write_properties(self, node: int, *, client: int, controller: int, voters: str) -> None:
@@ -275,6 +279,14 @@ def lists_brokers(port: int, count: int) -> bool:
         metadata = _ask(connection, api_key=3, version=1, body=no_topics)
         (brokers,) = struct.unpack_from(">i", metadata)
         return bool(error == 0 and brokers == count)
+
+
+def _cluster_id() -> str:
+    """A random id that a command line does not take for an option."""
+    drawn = "-"
+    while drawn.startswith("-"):
+        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return drawn
 
 
 def _ask(connection: socket.socket, *, api_key: int, version: int, body: bytes) -> bytes:

@@ -54,6 +54,7 @@ from embedkafka.protocol.messages.groups import (
     SyncGroupResponse,
 )
 from embedkafka.protocol.messages.internal import ConsumerProtocolSubscription
+from embedkafka.runtime.ids import format_uuid
 from embedkafka.runtime.values import dataclass, replace
 
 _FIRST_SYNC_WITH_PROTOCOL: Final = 5
@@ -90,7 +91,7 @@ class ClassicMembers:
     def _join(self, group: ConsumerGroup, call: JoinCall, out: Decisions, now_ms: int) -> None:
         request = call.request
         is_unknown = request.member_id == UNKNOWN_MEMBER_ID
-        member_id = str(self._new_uuid()) if is_unknown else request.member_id
+        member_id = format_uuid(self._new_uuid()) if is_unknown else request.member_id
         self._refuse(group, call, member_id)
         if is_unknown and call.requires_known_member_id:
             # The group does not keep the id: a client may come back with any.

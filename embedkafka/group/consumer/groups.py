@@ -53,6 +53,7 @@ from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from embedkafka.protocol.messages.internal import ConsumerGroupMetadataKey
+from embedkafka.runtime.ids import format_uuid
 from embedkafka.runtime.values import dataclass, replace
 
 # Delay before a failed removal of a member is tried again.
@@ -170,7 +171,7 @@ class ConsumerGroups:
         self, group: ConsumerGroup, heartbeat: ConsumerHeartbeatCall, records: list[LogRecord]
     ) -> ConsumerMember:
         request = heartbeat.request
-        member_id = request.member_id or str(self._new_uuid())
+        member_id = request.member_id or format_uuid(self._new_uuid())
         static = None
         if request.instance_id is not None:
             static = group.find_static_member(request.instance_id)

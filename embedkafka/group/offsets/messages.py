@@ -1,6 +1,7 @@
 """Turns offset requests into plain values and answers into responses, for every version."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from embedkafka.group.offsets.commits import FetchedOffset, OffsetToCommit
 from embedkafka.protocol.errors import ErrorCode
@@ -16,7 +17,6 @@ from embedkafka.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.ids import NO_OFFSET, TopicPartition
 
 
@@ -120,6 +120,7 @@ def delete_response(
                 ],
             )
             for topic in request.topics
+            if topic.partitions
         ]
     )
 
@@ -142,26 +143,36 @@ def partitions_asked(asked: OffsetFetchRequest.Group) -> list[TopicPartition] | 
 def fetched_group(
     asked: OffsetFetchRequest.Group, fetched: Sequence[FetchedOffset]
 ) -> OffsetFetchResponse.Group:
-    """The answer by topic, with the topic ids of the request."""
-    ids = {topic.name: topic.topic_id for topic in asked.topics or ()}
-    by_topic: dict[str, list[OffsetFetchResponse.Group.Topic.Partition]] = {}
-    for one in fetched:
-        by_topic.setdefault(one.topic_partition.topic, []).append(
-            OffsetFetchResponse.Group.Topic.Partition(
-                partition_index=one.topic_partition.partition,
-                committed_offset=one.offset,
-                committed_leader_epoch=one.leader_epoch,
-                metadata=one.metadata,
-                error_code=one.error,
-            )
+    """The answer, topic by topic as requested; or all that the group has, by topic."""
+    _Topic = OffsetFetchResponse.Group.Topic
+    partitions = [
+        _Topic.Partition(
+            partition_index=one.topic_partition.partition,
+            committed_offset=one.offset,
+            committed_leader_epoch=one.leader_epoch,
+            metadata=one.metadata,
+            error_code=one.error,
         )
-    topics = [
-        OffsetFetchResponse.Group.Topic(
-            name=name, topic_id=ids.get(name, ZERO_UUID), partitions=partitions
-        )
-        for name, partitions in by_topic.items()
+        for one in fetched
     ]
-    return OffsetFetchResponse.Group(group_id=asked.group_id, topics=topics)
+    if asked.topics is not None:
+        rest = iter(partitions)
+        topics = [
+            _Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=list(islice(rest, len(topic.partition_indexes))),
+            )
+            for topic in asked.topics
+        ]
+        return OffsetFetchResponse.Group(group_id=asked.group_id, topics=topics)
+    by_topic: dict[str, list[OffsetFetchResponse.Group.Topic.Partition]] = {}
+    for one, partition in zip(fetched, partitions, strict=True):
+        by_topic.setdefault(one.topic_partition.topic, []).append(partition)
+    return OffsetFetchResponse.Group(
+        group_id=asked.group_id,
+        topics=[_Topic(name=name, partitions=found) for name, found in by_topic.items()],
+    )
 
 
 def fetch_error(asked: OffsetFetchRequest.Group, *, error: ErrorCode) -> OffsetFetchResponse.Group:

@@ -6,7 +6,6 @@ text: a version line, a count, one entry per line. `partition.metadata` holds th
 Not here: when to write them (`manager`, `epoch_cache`).
 """
 
-import base64
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Final
 
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.files import Files
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import TopicPartition, format_uuid, parse_uuid
 from embedkafka.runtime.properties import format_properties, parse_properties
 from embedkafka.runtime.values import dataclass
 
@@ -71,8 +70,8 @@ def read_epochs(files: Files, path: Path) -> list[tuple[int, int]]:
 
 def write_topic_id(files: Files, directory: Path, topic_id: uuid.UUID) -> None:
     """Writes `partition.metadata` of a log directory."""
-    text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-    files.replace(directory / PARTITION_METADATA, f"version: 0\ntopic_id: {text}".encode())
+    text = f"version: 0\ntopic_id: {format_uuid(topic_id)}"
+    files.replace(directory / PARTITION_METADATA, text.encode())
 
 
 def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
@@ -85,7 +84,7 @@ def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
         fields = dict(line.split(": ", 1) for line in lines if line)
         if fields["version"] != _VERSION:
             raise ValueError
-        return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "=="))
+        return parse_uuid(fields["topic_id"])
     except (KeyError, ValueError):
         raise CorruptCheckpoint(f"malformed {path}: {lines!r}") from None
 

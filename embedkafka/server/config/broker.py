@@ -144,6 +144,8 @@ def check_change(current: BrokerConfig, changed: Mapping[str, ConfigValue]) -> N
         before, after = current.integer(name), changed.get(name)
         if isinstance(after, int) and after != before:
             _check_thread_count(name, before, after)
+    if changed.get("max.connection.creation.rate") == 0:
+        raise _invalid_change("Invalid max.connection.creation.rate 0")
 
 
 def _check_thread_count(name: str, before: int, after: int) -> None:
@@ -152,16 +154,23 @@ def _check_thread_count(name: str, before: int, after: int) -> None:
             f"{name} cannot change from {before} to {after} while the broker runs: with 0, network "
             "threads handle requests themselves"
         )
-    if after < before // 2:
-        limit = f"be at least half the current value {before}"
-    elif after > before * 2:
-        limit = f"not be greater than double the current value {before}"
-    else:
+    if before // 2 <= after <= before * 2:
         return
-    raise ConfigError(
-        "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update "
-        f"validation failed for {name}={after}, value should {limit} for configuration Invalid "
-        "dynamic configuration"
+    grows = after > before
+    if name == "log.cleaner.threads":
+        limit = "increased to more than double" if grows else "reduced to less than half"
+        raise _invalid_change(f"Log cleaner threads cannot be {limit} the current value {before}")
+    limit = "not be greater than double" if grows else "be at least half"
+    raise _invalid_change(
+        f"Dynamic thread count update validation failed for {name}={after}, value should {limit} "
+        f"the current value {before}"
+    )
+
+
+def _invalid_change(reason: str) -> ConfigError:
+    return ConfigError(
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {reason} for configuration "
+        "Invalid dynamic configuration"
     )
 
 

@@ -62,11 +62,11 @@ def check_client_metrics(settings: Mapping[str, str]) -> None:
 
 
 def _check_pattern(text: str) -> None:
-    attribute, _, pattern = text.partition("=")
+    attribute, is_pair, pattern = text.partition("=")
     try:
         re.compile(pattern)
     except re.error:
-        attribute = ""
-    if attribute.strip() not in _ATTRIBUTES:
+        is_pair = ""
+    if not is_pair or attribute.strip() not in _ATTRIBUTES:
         message = f"Illegal client matching pattern: {text}"
         raise ApiError(ErrorCode.INVALID_CONFIG, message)

@@ -13,14 +13,14 @@ from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 
 def parse_topic_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
     """Typed values of a topic's own settings; unknown names and bad values raise ConfigError."""
+    for name in settings:
+        if name not in TOPIC_KEYS:
+            raise ConfigError(f"Unknown topic config name: {name}")
     parsed: dict[str, ConfigValue] = {}
     for name, text in settings.items():
-        key = TOPIC_KEYS.get(name)
-        if key is None:
-            raise ConfigError(f"Unknown topic config name: {name}")
         if text is None:
             raise ConfigError(f"Null value not supported for topic configs: {name}")
-        parsed[name] = key.parse(text)
+        parsed[name] = TOPIC_KEYS[name].parse(text)
     _check_together(parsed)
     return parsed
 

@@ -22,6 +22,7 @@ from embedkafka.security.acl.acls import (
     known,
 )
 from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -32,8 +33,11 @@ _NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 def describe_acls(
     broker: "Broker", request: DescribeAclsRequest, context: "RequestContext"
-) -> DescribeAclsResponse:
+) -> object:
     """ACLs that match a filter, by resource; SECURITY_DISABLED without an authorizer."""
+    if not _is_complete(request):
+        context.close_connection("a filter has unknown elements")
+        return LATER
     if broker.authorizer is None:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED,
@@ -63,6 +67,17 @@ def describe_acls(
             for resource, acls in groupby(found, key=lambda acl: acl.resource)
         ]
     )
+
+
+def _is_complete(request: DescribeAclsRequest) -> bool:
+    """Whether no number of the filter is 0, "unknown", at which Kafka closes the connection."""
+    numbers = (
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+    )
+    return 0 not in numbers
 
 
 def create_acls(

@@ -16,6 +16,7 @@ from embedkafka.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server import loggers
 from embedkafka.server.config.broker import BrokerConfig, check_change
@@ -158,7 +159,8 @@ def _entries(broker: "Broker", resource_type: int, name: str) -> list[ConfigEntr
     if resource_type == ConfigResourceType.BROKER:
         if not name:
             return list(cluster_entries(broker.config))
-        _check_broker(broker, name, noun="Broker", expected=f"{broker.id} or empty string")
+        expected = f"Unexpected broker id, expected {broker.id} or empty string, but"
+        _check_broker(broker, name, noun="Broker", expected=expected)
         return list(broker_entries(broker.config))
     if resource_type == ConfigResourceType.GROUP:
         if not name:
@@ -174,7 +176,8 @@ def _entries(broker: "Broker", resource_type: int, name: str) -> list[ConfigEntr
     if resource_type == ConfigResourceType.BROKER_LOGGER:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-        _check_broker(broker, name, noun="Broker", expected=str(broker.id))
+        expected = f"Unexpected broker id, expected {broker.id} but"
+        _check_broker(broker, name, noun="Broker", expected=expected)
         return [_logger_entry(logger) for logger in loggers.LOGGERS]
     raise ApiError(ErrorCode.INVALID_REQUEST)
 
@@ -219,10 +222,9 @@ def alter_configs(
 
     def replace(resource: AlterConfigsRequest.Resource) -> None:
         settings: dict[str, str] = {}
+        _check_nulls(config.name for config in resource.configs if config.value is None)
         for config in resource.configs:
-            if config.value is None:
-                raise _null_value(config.name)
-            settings[config.name] = config.value
+            settings[config.name] = config.value or ""
         _alter(broker, resource, lambda old: settings, validate_only=request.validate_only)
 
     return AlterConfigsResponse(
@@ -327,7 +329,8 @@ def _alter_loggers(
     validate_only: bool,
 ) -> None:
     """Changes all levels or none; they are lost with the process, as in Kafka."""
-    _check_broker(broker, resource.resource_name, noun="Node", expected=str(broker.id))
+    expected = f"Unexpected node id. Expected {broker.id}, but"
+    _check_broker(broker, resource.resource_name, noun="Node", expected=expected)
     levels: dict[str, str | None] = {}
     for change in resource.configs:
         if change.config_operation in (AlterOp.APPEND, AlterOp.SUBTRACT):
@@ -335,8 +338,7 @@ def _alter_loggers(
             message = f"{operation} operation is not allowed for the BROKER_LOGGER resource"
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
         deleted = change.config_operation == AlterOp.DELETE
-        if change.value is None and not deleted:
-            raise _null_value(change.name)
+        _check_nulls([change.name] if change.value is None and not deleted else ())
         levels[change.name] = None if deleted else change.value
         loggers.check_level(change.name, levels[change.name])
     for name, level in levels.items() if not validate_only else ():
@@ -353,7 +355,8 @@ def _entity(broker: "Broker", resource: _AnyResource) -> tuple[str, str]:
     if resource.resource_type == ConfigResourceType.BROKER:
         if not resource.resource_name:
             return BROKERS, DEFAULT_ENTITY
-        _check_broker(broker, resource.resource_name, noun="Node", expected=str(broker.id))
+        expected = f"Unexpected broker id, expected {broker.id}, but"
+        _check_broker(broker, resource.resource_name, noun="Node", expected=expected)
         return BROKERS, resource.resource_name
     if resource.resource_type == ConfigResourceType.GROUP:
         if not resource.resource_name:
@@ -373,16 +376,18 @@ def _changed(
     resource: IncrementalAlterConfigsRequest.Resource,
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str]:
+    _check_nulls(
+        change.name
+        for change in resource.configs
+        if change.value is None and change.config_operation != AlterOp.DELETE
+    )
     new = dict(old)
     for change in resource.configs:
         key = keys.get(change.name)
         if change.config_operation == AlterOp.DELETE:
             new.pop(change.name, None)
-            continue
-        if change.value is None:
-            raise _null_value(change.name)
-        if change.config_operation == AlterOp.SET:
-            new[change.name] = change.value
+        elif change.config_operation == AlterOp.SET:
+            new[change.name] = change.value or ""
         elif change.config_operation in (AlterOp.APPEND, AlterOp.SUBTRACT):
             current = new.get(change.name)
             new[change.name] = _edited_list(key, change, current, resource.resource_type)
@@ -427,7 +432,7 @@ def _check_broker_settings(
         key, inert = find_broker_key(name), find_inert(name)
         is_changed = old.get(name) != text
         if is_changed and key is not None:
-            _check_may_change(name, key)
+            _check_may_change(name, key, per_broker=per_broker)
         if key is not None:
             parsed[name] = _parsed_at_run_time(key, text)
         if is_changed and not per_broker and _is_for_one_broker(name, key):
@@ -444,7 +449,7 @@ def _check_broker_settings(
     return parsed
 
 
-def _check_may_change(name: str, key: ConfigKey) -> None:
+def _check_may_change(name: str, key: ConfigKey, *, per_broker: bool) -> None:
     """Refuses a setting that cannot change at run time."""
     if name.startswith(LISTENER_PREFIX):
         return
@@ -453,7 +458,7 @@ def _check_may_change(name: str, key: ConfigKey) -> None:
             "These security configs can be dynamically updated only per-listener using the "
             f"listener prefix: [{name}]"
         )
-    if key.update is READ_ONLY:
+    if key.update is READ_ONLY and (per_broker or name != "listeners"):
         raise ConfigError(f"Cannot update these configs dynamically: [{name}]")
 
 
@@ -502,13 +507,19 @@ def _check_broker(broker: "Broker", name: str, *, noun: str, expected: str) -> N
     if name == str(broker.id):
         return
     try:
-        int(name)
+        is_id = abs(int(name)) <= MAX_INT
     except ValueError:
-        message = f"{noun} id must be an integer, but it is: {name}"
-    else:
-        message = f"Unexpected broker id, expected {expected}, but received {name}"
+        is_id = False
+    message = (
+        f"{expected} received {name}"
+        if is_id
+        else f"{noun} id must be an integer, but it is: {name}"
+    )
     raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _null_value(name: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+def _check_nulls(names: Iterable[str]) -> None:
+    """Refuses settings that have a name but no value."""
+    nulls = ", ".join(names)
+    if nulls:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")

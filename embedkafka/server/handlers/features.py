@@ -47,7 +47,7 @@ def update_features(
     Left out:  downgrades are refused, even those marked as such, which Kafka allows.
     """
     for update in request.feature_updates:
-        fault = _find_fault(update)
+        fault = _find_fault(update, controller=broker.metadata.snapshot.controller_id)
         if fault is not None:
             return UpdateFeaturesResponse(
                 error_code=ErrorCode.INVALID_UPDATE_VERSION,
@@ -57,22 +57,23 @@ def update_features(
             )
     return UpdateFeaturesResponse(
         results=[
-            UpdateFeaturesResponse.Feature(feature=update.feature)
+            UpdateFeaturesResponse.Feature(feature=update.feature, error_message="NONE")
             for update in request.feature_updates
         ]
     )
 
 
-def _find_fault(update: UpdateFeaturesRequest.FeatureUpdate) -> str | None:
+def _find_fault(update: UpdateFeaturesRequest.FeatureUpdate, *, controller: int) -> str | None:
     feature = FEATURES.get(update.feature)
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if update.max_version_level < 0:
         return "A feature version cannot be less than 0."
     if feature is None:
-        return "This cluster does not support this feature."
+        return f"Local controller {controller} does not support this feature."
     if not feature.lowest <= update.max_version_level <= feature.highest:
-        return f"This cluster only supports versions {feature.lowest}-{feature.highest}"
+        levels = f"{feature.lowest}-{feature.highest}"
+        return f"Local controller {controller} only supports versions {levels}"
     if update.max_version_level == feature.level:
         return None
     if update.upgrade_type == _UPGRADE:

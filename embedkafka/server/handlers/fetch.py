@@ -9,7 +9,7 @@ from embedkafka.protocol.messages.core import FetchRequest, FetchResponse
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerId, TopicPartition
 from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.fetch_conversion import (
@@ -44,13 +44,15 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     broker epoch, and join the in-sync replicas only in the registration in which they fetched.
     """
     by_id = context.version >= _FIRST_BY_TOPIC_ID
+    if not FetchIsolation.is_known(request.isolation_level):
+        return _failed(request, by_id=by_id)
     params = _params(broker, request, context)
     session = broker.fetches.new_context(
         session_id=request.session_id,
         epoch=request.session_epoch,
         uses_topic_ids=by_id,
         is_follower=params.is_from_follower,
-        wanted=list(_wanted(request)),
+        wanted=list(_wanted(request).values()),
         forgotten=list(_forgotten(request, by_id=by_id)),
         resolve=broker.metadata.snapshot.topic_names.get,
     )
@@ -58,7 +60,7 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
         context.reply(_response(broker, session.update_and_generate(()), context))
         return LATER
     known: Sequence[PartitionFetch] = [
-        asked for asked in session.partitions if asked.topic_partition.topic
+        asked for asked in session.partitions if asked.topic_partition.topic or not by_id
     ]
     if context.checks is not None:
         known = _permitted(known, params, context.checks)
@@ -86,6 +88,33 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     else:
         on_done(())
     return LATER
+
+
+def _failed(request: FetchRequest, *, by_id: bool) -> FetchResponse:
+    """Kafka fails where it looks up an unknown isolation level."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    return FetchResponse(
+        error_code=error,
+        responses=[]
+        if by_id
+        else [
+            _Topic(
+                topic=topic.topic,
+                topic_id=ZERO_UUID,
+                partitions=[
+                    _Partition(
+                        partition_index=partition.partition,
+                        error_code=error,
+                        high_watermark=NO_OFFSET,
+                        aborted_transactions=(),
+                        records=b"",
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 def _params(broker: "Broker", request: FetchRequest, context: "RequestContext") -> FetchParams:
@@ -119,18 +148,21 @@ def _params(broker: "Broker", request: FetchRequest, context: "RequestContext") 
     )
 
 
-def _wanted(request: FetchRequest) -> Iterable[PartitionFetch]:
-    for topic in request.topics:
-        for partition in topic.partitions:
-            yield PartitionFetch(
-                topic_partition=TopicPartition(topic.topic, partition.partition),
-                fetch_offset=partition.fetch_offset,
-                max_bytes=partition.partition_max_bytes,
-                log_start_offset=partition.log_start_offset,
-                current_leader_epoch=partition.current_leader_epoch,
-                last_fetched_epoch=partition.last_fetched_epoch,
-                topic_id=topic.topic_id,
-            )
+def _wanted(request: FetchRequest) -> dict[SessionKey, PartitionFetch]:
+    """Every partition once; the last of several wishes counts. Negative epochs mean any."""
+    return {
+        (topic.topic or topic.topic_id, partition.partition): PartitionFetch(
+            topic_partition=TopicPartition(topic.topic, partition.partition),
+            fetch_offset=partition.fetch_offset,
+            max_bytes=partition.partition_max_bytes,
+            log_start_offset=partition.log_start_offset,
+            current_leader_epoch=max(partition.current_leader_epoch, NO_LEADER_EPOCH),
+            last_fetched_epoch=partition.last_fetched_epoch,
+            topic_id=topic.topic_id,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    }
 
 
 def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[SessionKey]:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
-_GROUP, _TRANSACTION = 0, 1
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _IN_ZOOKEEPER = 0
 _FIRST_BATCHED = 4
 _FIRST_BY_TOPIC_ID = 10
@@ -100,11 +100,11 @@ def _coordinators(
     if context.version >= _FIRST_BATCHED:
         return FindCoordinatorResponse(
             coordinators=[
-                _coordinator(broker, key, topic, context.listener)
+                _coordinator(broker, key, request.key_type, topic, context.listener)
                 for key in request.coordinator_keys
             ]
         )
-    found = _coordinator(broker, request.key, topic, context.listener)
+    found = _coordinator(broker, request.key, request.key_type, topic, context.listener)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or "NONE",  # Kafka's words for success, until v3
@@ -115,21 +115,23 @@ def _coordinators(
 
 
 def _coordinator(
-    broker: "Broker", key: str, topic: str | None, listener: str
+    broker: "Broker", key: str, kind: int, topic: str | None, listener: str
 ) -> FindCoordinatorResponse.Coordinator:
-    def failed(error: ErrorCode) -> FindCoordinatorResponse.Coordinator:
+    def failed(error: ErrorCode, message: str) -> FindCoordinatorResponse.Coordinator:
         return FindCoordinatorResponse.Coordinator(
-            key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.message
+            key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
         )
 
     if topic is None:  # a share group, or a kind that no release knows
-        return failed(ErrorCode.INVALID_REQUEST)
+        invalid = ErrorCode.INVALID_REQUEST
+        return failed(invalid, "" if kind == _SHARE else invalid.message)
     snapshot = broker.metadata.snapshot
     service = broker.groups if topic == GROUP_METADATA_TOPIC else broker.txns
     info = snapshot.find_partition(topic, service.coordinator.partition_for(key))
     endpoint = info and snapshot.find_endpoint(info.leader, listener)
     if info is None or not endpoint:
-        return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return failed(unavailable, unavailable.message)
     return FindCoordinatorResponse.Coordinator(
         key=key, node_id=info.leader, host=endpoint.host, port=endpoint.port, error_message=""
     )
@@ -167,7 +169,7 @@ def consumer_group_heartbeat(
     """Joins, stays in or leaves a group whose coordinator assigns partitions (KIP-848)."""
     if not _has_consumer_groups(broker):
         return heartbeat_error(ErrorCode.UNSUPPORTED_VERSION)
-    if not request.group_id:  # which has no coordinator, so that any broker can say so
+    if not request.group_id.strip():  # which has no coordinator, so that any broker can say so
         return heartbeat_error(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     broker.groups.consumer_group_heartbeat(
         request, context.client_id, context.client_host, context.version, context.reply
@@ -241,7 +243,8 @@ def offset_commit(
 
     @context.answering
     def reply(response: OffsetCommitResponse) -> None:
-        context.reply(replace(response, topics=_merged(response.topics, refused)))
+        topics = _merged(response.topics, refused) if refused else response.topics
+        context.reply(replace(response, topics=topics))
 
     if context.version == _IN_ZOOKEEPER:
         reply(_commit_to_zookeeper(broker, replace(request, topics=known)))

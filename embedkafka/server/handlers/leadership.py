@@ -36,18 +36,18 @@ def elect_leaders(
     """
     asked = None
     if request.topic_partitions is not None:
-        asked = [
-            TopicPartition(topic.topic, partition)
-            for topic in request.topic_partitions
-            for partition in topic.partitions
-        ]
+        asked = list(
+            dict.fromkeys(
+                TopicPartition(topic.topic, partition)
+                for topic in request.topic_partitions
+                for partition in topic.partitions
+            )
+        )
 
     @context.answering
     def reply(results: Mapping[TopicPartition, int | ApiError]) -> None:
         context.reply(
-            ElectLeadersResponse(
-                replica_election_results=_election_topics(results, wants_all=asked is None)
-            )
+            ElectLeadersResponse(replica_election_results=_election_topics(request, results))
         )
 
     try:
@@ -56,9 +56,7 @@ def elect_leaders(
     except ApiError as error:
         return ElectLeadersResponse(
             error_code=error.code,
-            replica_election_results=_election_topics(
-                dict.fromkeys(asked or (), error), wants_all=False
-            ),
+            replica_election_results=_election_topics(request, dict.fromkeys(asked or (), error)),
         )
     controller.elect_leaders(asked, kind, reply)
     return LATER
@@ -72,29 +70,40 @@ def _election_type(number: int) -> ElectionType:
 
 
 def _election_topics(
-    results: Mapping[TopicPartition, int | ApiError], *, wants_all: bool
+    request: ElectLeadersRequest, results: Mapping[TopicPartition, int | ApiError]
 ) -> list[ElectLeadersResponse.Topic]:
-    _Partition = ElectLeadersResponse.Topic.Partition
-
-    def shape(partition: int, result: int | ApiError) -> ElectLeadersResponse.Topic.Partition:
-        if isinstance(result, ApiError):
-            return _Partition(
-                partition_id=partition, error_code=result.code, error_message=result.message
-            )
-        return _Partition(partition_id=partition)
-
-    def is_shown(tp: TopicPartition) -> bool:
-        result = results[tp]
-        unneeded = isinstance(result, ApiError) and result.code is ErrorCode.ELECTION_NOT_NEEDED
-        return not (wants_all and unneeded)
-
+    """Topics as requested; all topics without the partitions that needed no election."""
+    if request.topic_partitions is None:
+        needed = {tp for tp, result in results.items() if not _is_unneeded(result)}
+        asked = [
+            (topic, [tp.partition for tp in partitions if tp in needed])
+            for topic, partitions in _by_topic(results)
+        ]
+    else:
+        asked = [(topic.topic, list(topic.partitions)) for topic in request.topic_partitions]
     return [
         ElectLeadersResponse.Topic(
             topic=topic,
-            partition_result=[shape(tp.partition, results[tp]) for tp in filter(is_shown, group)],
+            partition_result=[
+                _elected(partition, results[TopicPartition(topic, partition)])
+                for partition in partitions
+            ],
         )
-        for topic, group in _by_topic(results)
+        for topic, partitions in asked
     ]
+
+
+def _is_unneeded(result: int | ApiError) -> bool:
+    return isinstance(result, ApiError) and result.code is ErrorCode.ELECTION_NOT_NEEDED
+
+
+def _elected(partition: int, result: int | ApiError) -> ElectLeadersResponse.Topic.Partition:
+    error = result if isinstance(result, ApiError) else None
+    return ElectLeadersResponse.Topic.Partition(
+        partition_id=partition,
+        error_code=error.code if error else ErrorCode.NONE,
+        error_message=error.message if error else None,
+    )
 
 
 def alter_partition_reassignments(
@@ -139,6 +148,7 @@ def _reassignment_response(
         )
 
     return AlterPartitionReassignmentsResponse(
+        error_message=None if request.topics else "",
         allow_replication_factor_change=request.allow_replication_factor_change,
         responses=[
             _Topic(

@@ -103,7 +103,39 @@ def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContex
     that there are none, and never ask again.
     Versions:  v0 an empty list means all topics; v12 topics by id.
     """
+    refusal = _refused_metadata(request, context.version)
+    if refusal is not None:
+        return refusal
     return once_informed(broker, context, lambda: _metadata(broker, request, context))
+
+
+def _refused_metadata(request: MetadataRequest, version: int) -> MetadataResponse | None:
+    """Before v12 a topic has a name, no id; since then, one or the other."""
+    topics = request.topics or ()
+    if version < _FIRST_BY_TOPIC_ID:
+        bad = any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics)
+        error = ErrorCode.INVALID_REQUEST
+    else:
+        bad = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in topics)
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+    if not bad:
+        return None
+    return MetadataResponse(
+        error_code=error,
+        brokers=[],
+        cluster_id=None,
+        controller_id=NO_LEADER,
+        topics=[
+            MetadataResponse.Topic(
+                error_code=error,
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+                is_internal=False,
+                partitions=[],
+            )
+            for topic in topics
+        ],
+    )
 
 
 def once_informed(
@@ -136,7 +168,12 @@ def _metadata(
     if wants_all:
         topics = [describe.known(name) for name in sorted(snapshot.topics)]
     else:
-        asked = {(topic.name, topic.topic_id): topic for topic in request.topics or ()}
+        by_id = any(topic.topic_id != ZERO_UUID for topic in request.topics or ())
+        asked = {
+            topic.topic_id if by_id else topic.name: topic
+            for topic in request.topics or ()
+            if not by_id or topic.topic_id != ZERO_UUID
+        }
         topics = [describe.requested(topic) for topic in asked.values()]
         broker.auto_create_topics(describe.missing)
     return MetadataResponse(
@@ -203,8 +240,6 @@ class _TopicDescriber:
         )
 
     def _by_id(self, topic_id: uuid.UUID) -> MetadataResponse.Topic:
-        if self._context.version < _FIRST_BY_TOPIC_ID:
-            return self._failed(ErrorCode.INVALID_REQUEST, "", topic_id)
         name = self._snapshot.topic_names.get(topic_id)
         if name is None:
             return self._failed(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
@@ -274,10 +309,12 @@ def _topic_partitions(
     page = _Page(snapshot, max(1, min(limit, request.response_partition_limit)))
     cursor = request.cursor
     named = {topic.name for topic in request.topics}
+    if "" in named:
+        return _refused_pages(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     asked = named or set(snapshot.topics)
     if cursor is not None:
         if cursor.partition_index < 0 or (named and cursor.topic_name not in named):
-            return _refused_cursor(request)
+            return _refused_pages(request, ErrorCode.INVALID_REQUEST)
         asked = {name for name in asked if name >= cursor.topic_name}
     for name in sorted(asked):
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
@@ -286,12 +323,14 @@ def _topic_partitions(
     return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
 
 
-def _refused_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """Answers a cursor with a negative partition, or with a topic that is not requested."""
+def _refused_pages(
+    request: DescribeTopicPartitionsRequest, error: ErrorCode
+) -> DescribeTopicPartitionsResponse:
+    """Answers a nameless topic, and a cursor with a negative partition or an unrequested topic."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponse.Topic(
-                error_code=ErrorCode.INVALID_REQUEST,
+                error_code=error,
                 name=topic.name,
                 topic_id=ZERO_UUID,
                 is_internal=False,

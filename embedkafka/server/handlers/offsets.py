@@ -1,7 +1,7 @@
 """Offsets by time and by epoch, deleting records, and log directories."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -89,6 +89,7 @@ def list_offsets(
                     partitions=[_finished(index, found) for index, found in partitions.items()],
                 )
                 for name, partitions in begun.items()
+                if partitions
             ]
         )
 
@@ -119,6 +120,8 @@ def _begin(
     try:
         if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is requested twice")
+        if not FetchIsolation.is_known(request.isolation_level):
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
         if not _is_supported(partition.timestamp, context.version):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if context.version == _BY_SEGMENTS:
@@ -227,13 +230,10 @@ def delete_records(
             DeleteRecordsResponse(
                 topics=[
                     DeleteRecordsResponse.Topic(
-                        name=topic.name,
-                        partitions=[
-                            _deleted(index, results, topic.name)
-                            for index in dict.fromkeys(p.partition_index for p in topic.partitions)
-                        ],
+                        name=topic,
+                        partitions=[_deleted(partition, results) for partition in partitions],
                     )
-                    for topic in request.topics
+                    for topic, partitions in _by_topic(offsets).items()
                 ]
             )
         )
@@ -247,12 +247,21 @@ def delete_records(
     return LATER
 
 
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        found.setdefault(partition.topic, []).append(partition)
+    return found
+
+
 def _deleted(
-    index: int, results: Mapping[TopicPartition, DeletedRecords], topic: str
+    partition: TopicPartition, results: Mapping[TopicPartition, DeletedRecords]
 ) -> DeleteRecordsResponse.Topic.Partition:
-    result = results[TopicPartition(topic, index)]
+    result = results[partition]
     return DeleteRecordsResponse.Topic.Partition(
-        partition_index=index, low_watermark=result.low_watermark, error_code=result.error
+        partition_index=partition.partition,
+        low_watermark=result.low_watermark,
+        error_code=result.error,
     )
 
 
@@ -324,19 +333,24 @@ def alter_replica_log_dirs(
             return error.code
         return ErrorCode.NONE
 
-    by_topic: dict[str, list[AlterReplicaLogDirsResponse.Topic.Partition]] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            by_topic.setdefault(topic.name, []).extend(
-                AlterReplicaLogDirsResponse.Topic.Partition(
-                    partition_index=index,
-                    error_code=move(TopicPartition(topic.name, index), directory.path),
-                )
-                for index in topic.partitions
-            )
+    targets = {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
     return AlterReplicaLogDirsResponse(
         results=[
-            AlterReplicaLogDirsResponse.Topic(topic_name=name, partitions=partitions)
-            for name, partitions in by_topic.items()
+            AlterReplicaLogDirsResponse.Topic(
+                topic_name=name,
+                partitions=[
+                    AlterReplicaLogDirsResponse.Topic.Partition(
+                        partition_index=partition.partition,
+                        error_code=move(partition, targets[partition]),
+                    )
+                    for partition in partitions
+                ],
+            )
+            for name, partitions in _by_topic(targets).items()
         ]
     )

@@ -58,17 +58,18 @@ def alter_client_quotas(
     _Entry = AlterClientQuotasResponse.Entry
     by_entity: dict[frozenset[tuple[str, str | None]], list[AlterClientQuotasRequest.Entry]] = {}
     for entry in request.entries:
-        named = frozenset((part.entity_type, part.entity_name) for part in entry.entity)
-        by_entity.setdefault(named, []).append(entry)
+        named = {part.entity_type: part.entity_name for part in entry.entity}
+        by_entity.setdefault(frozenset(named.items()), []).append(entry)
     entries = []
-    for named, found in by_entity.items():
+    for parts, found in by_entity.items():
+        named = dict(parts)
         code, message = ErrorCode.NONE, None
         keys = [op.key for entry in found for op in entry.ops]
         try:
             if len(found) > 1 or len(set(keys)) < len(keys):
-                raise _altered_twice(dict(named))
+                raise _altered_twice(named)
             store.alter(
-                dict(named),
+                named,
                 {op.key: None if op.remove else op.value for op in found[0].ops},
                 validate_only=request.validate_only,
             )
@@ -76,7 +77,7 @@ def alter_client_quotas(
             code, message = error.code, error.message
         entity = [
             _Entry.Entity(entity_type=kind, entity_name=name)
-            for kind, name in sorted(named, key=lambda part: part[0])
+            for kind, name in sorted(named.items())
         ]
         entries.append(_Entry(error_code=code, error_message=message, entity=entity))
     return AlterClientQuotasResponse(entries=entries)

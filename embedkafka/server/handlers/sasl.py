@@ -4,7 +4,7 @@ Authentication itself takes place before a request is dispatched (`security.auth
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -104,56 +104,74 @@ def alter_user_scram_credentials(
     Behaviour: a user may appear once. Each succeeds or fails alone.
     """
     credentials = ScramCredentials(broker.zk)
-    counts = Counter([one.name for one in request.deletions])
-    counts.update(one.name for one in request.upsertions)
 
-    def delete(deletion: AlterUserScramCredentialsRequest.Deletion) -> None:
-        if not credentials.delete(deletion.name, _mechanism(deletion)):
+    def check_deletion(deletion: AlterUserScramCredentialsRequest.Deletion) -> None:
+        if _mechanism(deletion) not in dict(credentials.mechanisms(deletion.name)):
             raise ApiError(
                 ErrorCode.RESOURCE_NOT_FOUND,
                 "Attempt to delete a user credential that does not exist",
             )
 
-    def upsert(upsertion: AlterUserScramCredentialsRequest.Upsertion) -> None:
-        mechanism = _mechanism(upsertion)
+    def check_upsertion(upsertion: AlterUserScramCredentialsRequest.Upsertion) -> None:
+        _mechanism(upsertion)
         _check_iterations(upsertion.iterations)
+
+    refused: dict[str, ApiError] = {}
+    deletions = _accepted(request.deletions, check_deletion, refused, others=())
+    upsertions = _accepted(request.upsertions, check_upsertion, refused, others=deletions)
+    for deletion in deletions.values():
+        if deletion.name not in refused:
+            credentials.delete(deletion.name, _mechanism(deletion))
+    for upsertion in upsertions.values():
         credentials.set(
             upsertion.name,
-            mechanism,
+            _mechanism(upsertion),
             derive(
-                mechanism,
+                _mechanism(upsertion),
                 bytes(upsertion.salted_password),
                 salt=bytes(upsertion.salt),
                 iterations=upsertion.iterations,
             ),
         )
+    names = [deletion.name for deletion in request.deletions]
+    names += [upsertion.name for upsertion in request.upsertions]
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResponse.User(
+                user=name,
+                error_code=refused[name].code if name in refused else ErrorCode.NONE,
+                error_message=refused[name].message if name in refused else None,
+            )
+            for name in dict.fromkeys(names)
+        ]
+    )
 
-    results = {
-        **_attempts(request.deletions, delete, counts),
-        **_attempts(request.upsertions, upsert, counts),
-    }
-    return AlterUserScramCredentialsResponse(results=list(results.values()))
 
-
-def _attempts(
-    changes: Iterable[Change], attempt: Callable[[Change], None], counts: Counter[str]
-) -> dict[str, AlterUserScramCredentialsResponse.User]:
-    results = {}
+def _accepted(
+    changes: Iterable[Change],
+    check: Callable[[Change], None],
+    refused: dict[str, ApiError],
+    *,
+    others: Container[str],
+) -> dict[str, Change]:
+    """Changes by user; the first reason to refuse one, or a second change, is for all of them."""
+    accepted: dict[str, Change] = {}
     for change in changes:
-        code, message = ErrorCode.NONE, None
+        if change.name in refused:
+            continue
         try:
-            if counts[change.name] > 1:
+            if change.name in accepted or change.name in others:
                 raise ApiError(
                     ErrorCode.DUPLICATE_RESOURCE,
                     "A user credential cannot be altered twice in the same request",
                 )
-            attempt(change)
+            check(change)
         except ApiError as error:
-            code, message = error.code, error.message
-        results[change.name] = AlterUserScramCredentialsResponse.User(
-            user=change.name, error_code=code, error_message=message
-        )
-    return results
+            refused[change.name] = error
+            accepted.pop(change.name, None)
+        else:
+            accepted[change.name] = change
+    return accepted
 
 
 def _mechanism(change: Change) -> str:

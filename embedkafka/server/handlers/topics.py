@@ -1,10 +1,11 @@
 """Creates, grows and deletes topics."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -38,8 +39,15 @@ def create_topics(
 
     Behaviour: each topic succeeds or fails alone, except that a request for more than 10,000
     partitions creates none. A topic without leaders within `timeout_ms` answers REQUEST_TIMED_OUT,
-    although its creation continues.
+    although its creation continues; without any time, it is not even created.
     """
+    if request.timeout_ms <= 0:
+        return CreateTopicsResponse(
+            topics=[
+                _timed_out_topic(name)
+                for name in dict.fromkeys(topic.name for topic in request.topics)
+            ]
+        )
     results: dict[str, CreateTopicsResponse.Topic] = {}
     waits_for: dict[str, int] = {}
     repeated = {name for name, n in Counter(t.name for t in request.topics).items() if n > 1}
@@ -112,7 +120,7 @@ def _created(broker: "Broker", topic: NewTopic) -> CreateTopicsResponse.Topic:
         configs=[
             CreateTopicsResponse.Topic.Config(
                 name=entry.name,
-                value=entry.value,
+                value=topic.config.get(entry.name, entry.value),  # as the client wrote it
                 read_only=entry.read_only,
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
@@ -123,18 +131,19 @@ def _created(broker: "Broker", topic: NewTopic) -> CreateTopicsResponse.Topic:
 
 
 def _timed_out_topic(name: str) -> CreateTopicsResponse.Topic:
-    return CreateTopicsResponse.Topic(
-        name=name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=_TIMED_OUT
-    )
-
-
-_TIMED_OUT = "The request timed out."
+    return CreateTopicsResponse.Topic(name=name, error_code=ErrorCode.REQUEST_TIMED_OUT)
 
 
 def create_partitions(
     broker: "Broker", request: CreatePartitionsRequest, context: "RequestContext"
 ) -> object:
     """Adds partitions, up to 10,000 per request, and answers when they have leaders."""
+    if request.timeout_ms <= 0:
+        late = ErrorCode.REQUEST_TIMED_OUT
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return CreatePartitionsResponse(
+            results=[CreatePartitionsResponse.Topic(name=name, error_code=late) for name in names]
+        )
     errors: dict[str, tuple[ErrorCode, str | None]] = {}
     waits_for: dict[str, int] = {}
     added = 0
@@ -163,7 +172,7 @@ def create_partitions(
 
     @context.answering
     def reply(late: frozenset[str]) -> None:
-        timed_out = dict.fromkeys(late, (ErrorCode.REQUEST_TIMED_OUT, _TIMED_OUT))
+        timed_out = dict.fromkeys(late, (ErrorCode.REQUEST_TIMED_OUT, None))
         context.reply(
             CreatePartitionsResponse(
                 results=[
@@ -199,16 +208,16 @@ def delete_topics(
             DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in request.topic_names
         ]
     )
+    if request.timeout_ms <= 0:
+        return DeleteTopicsResponse(responses=[_timed_out_deletion(topic) for topic in asked])
     results: list[DeleteTopicsResponse.Topic] = []
     doomed: dict[str, int] = {}
     deletions = _Deletions(broker)
-    times = Counter((topic.name, topic.topic_id) for topic in asked)
-    for topic in {(topic.name, topic.topic_id): topic for topic in asked}.values():
-        repeated = times[topic.name, topic.topic_id] > 1
+    for topic, refusal in _deletable(asked, broker.metadata.snapshot):
         result = (
-            _refused_twice(topic)
-            if repeated
-            else _delete(broker, topic, deletions, context.version)
+            _delete(broker, topic, deletions, context.version)
+            if refusal is None
+            else _not_deleted(topic, ApiError(ErrorCode.INVALID_REQUEST, refusal))
         )
         results.append(result)
         if result.error_code == ErrorCode.NONE and result.name is not None:
@@ -218,7 +227,7 @@ def delete_topics(
     def reply(late: frozenset[str]) -> None:
         for name in late:
             results[doomed[name]] = DeleteTopicsResponse.Topic(
-                name=name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=_TIMED_OUT
+                name=name, error_code=ErrorCode.REQUEST_TIMED_OUT
             )
         context.reply(DeleteTopicsResponse(responses=results))
 
@@ -226,15 +235,32 @@ def delete_topics(
     return LATER
 
 
-def _refused_twice(topic: DeleteTopicsRequest.Topic) -> DeleteTopicsResponse.Topic:
-    """The one answer for a topic that the request names several times."""
-    what = "id" if topic.name is None else "name"
+def _timed_out_deletion(topic: DeleteTopicsRequest.Topic) -> DeleteTopicsResponse.Topic:
     return DeleteTopicsResponse.Topic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        error_code=ErrorCode.INVALID_REQUEST,
-        error_message=f"Duplicate topic {what}.",
+        name=topic.name, topic_id=topic.topic_id, error_code=ErrorCode.REQUEST_TIMED_OUT
     )
+
+
+def _deletable(
+    asked: Sequence[DeleteTopicsRequest.Topic], snapshot: MetadataSnapshot
+) -> Iterator[tuple[DeleteTopicsRequest.Topic, str | None]]:
+    """Every topic once, with the reason to refuse it if there is one."""
+    times = Counter((topic.name, topic.topic_id) for topic in asked)
+    named = {snapshot.topic_ids.get(topic.name): topic for topic in asked if topic.name is not None}
+    by_id = {topic.topic_id for topic in asked if topic.name is None}
+    for topic in asked:
+        name, topic_id = topic.name, topic.topic_id
+        if name is not None and topic_id != ZERO_UUID:
+            yield topic, "You may not specify both topic name and topic id."
+        elif name is None and topic_id == ZERO_UUID:
+            yield topic, "Neither topic name nor id were specified."
+        elif (count := times.pop((name, topic_id), 0)) > 1:
+            yield topic, f"Duplicate topic {'id' if name is None else 'name'}."
+        elif name is not None and snapshot.topic_ids.get(name) in by_id:
+            found = replace(topic, topic_id=snapshot.topic_ids[name])
+            yield found, "The provided topic name maps to an ID that was already supplied."
+        elif count and topic_id not in named:
+            yield topic, None
 
 
 class _Deletions:
@@ -268,12 +294,6 @@ def _delete(
     snapshot = broker.metadata.snapshot
     name, topic_id = topic.name, topic.topic_id
     try:
-        if name is not None and topic_id != ZERO_UUID:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
-            )
-        if name is None and topic_id == ZERO_UUID:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
         if name is None:
             name = snapshot.topic_names.get(topic_id)
             if name is None:
@@ -285,13 +305,17 @@ def _delete(
             raise ApiError(code, "Topic deletion is disabled.")
         deletions.begin(name)
     except ApiError as error:
-        return DeleteTopicsResponse.Topic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            error_code=error.code,
-            error_message=error.message or error.code.message,
-        )
+        return _not_deleted(topic, error)
     return DeleteTopicsResponse.Topic(name=name, topic_id=topic_id)
+
+
+def _not_deleted(topic: DeleteTopicsRequest.Topic, error: ApiError) -> DeleteTopicsResponse.Topic:
+    return DeleteTopicsResponse.Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=error.code,
+        error_message=error.message or error.code.message,
+    )
 
 
 def _wait(
@@ -312,7 +336,4 @@ def _wait(
         is_done=is_done,
         reply=reply,
     )
-    if timeout_ms <= 0:
-        operation.force_complete()
-    else:
-        broker.topic_purgatory.try_complete_else_watch(operation, tuple(topics))
+    broker.topic_purgatory.try_complete_else_watch(operation, tuple(topics))

@@ -294,7 +294,8 @@ def write_txn_markers(
         answers[index] = answer
         if len(answers) == len(request.markers):
             ordered = [answers[index] for index in range(len(request.markers))]
-            context.reply(WriteTxnMarkersResponse(markers=ordered))
+            written = [answer for answer in ordered if answer.topics]
+            context.reply(WriteTxnMarkersResponse(markers=written))
 
     if not request.markers:
         context.reply(WriteTxnMarkersResponse(markers=[]))

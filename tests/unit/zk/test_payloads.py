@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import TopicPartition, parse_uuid
 from embedkafka.zk import payloads
 from embedkafka.zk.payloads import (
     RECOVERING,
@@ -60,7 +60,7 @@ def test_old_registrations_are_read(data: bytes) -> None:
 
 
 def test_a_topic_has_kafkas_bytes_and_key_order() -> None:
-    topic_id = payloads.parse_uuid("yX7-Xn8oQaO3m3gSxM_PjQ")
+    topic_id = parse_uuid("yX7-Xn8oQaO3m3gSxM_PjQ")
     partitions = {p: ReplicaAssignment(replicas=(2, 1) if p % 2 else (1, 2)) for p in range(30)}
     assert payloads.encode_topic(topic_id, partitions) == TOPIC_OF_THIRTY
     decoded = payloads.decode_topic("many", TOPIC_OF_THIRTY)

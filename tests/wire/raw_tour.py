@@ -1,0 +1,151 @@
+"""Good and bad raw requests in every version, and what a cluster answers to each.
+
+`python -m tests.wire.raw_tour` asks Apache Kafka and writes its answers to `raw_answers.json`,
+which `test_raw_tour.py` compares both kinds of cluster with.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.message import schema_of
+from embedkafka.protocol.messages.registry import request_type
+from tests.java_tools.oracle import ApacheKafka
+from tests.wire.clients import Cluster, await_coordinators, create_topic, eventually
+from tests.wire.conftest import ONE_BROKER, SHARED_CONFIG
+from tests.wire.one_partition import batch, produce
+from tests.wire.plain_messages import Plain, plain, request
+from tests.wire.raw_calls import cluster as cluster_calls
+from tests.wire.raw_calls import configs, groups, records, topics, transactions
+from tests.wire.raw_calls.table import GROUP, ID, TOPIC, Call
+
+RECORDED: Final = Path(__file__).with_name("raw_answers.json")
+CLOSED: Final = "closes the connection"
+CALLS: Final[Mapping[str, Call]] = {
+    **records.CALLS,
+    **topics.CALLS,
+    **configs.CALLS,
+    **groups.CALLS,
+    **transactions.CALLS,
+    **cluster_calls.CALLS,
+}
+
+#: What differs between any two clusters.
+_OWN: Final = (
+    (re.compile(r"(?<![\w-])(?=[\w-]*[a-z])[\w-]{22}(?![\w-])"), "<id>"),
+    (re.compile(r"/tmp/[^\s,\"\])]*"), "<path>"),
+)
+_OWN_FIELDS: Final = frozenset(
+    {"cluster_id", "port", "producer_id", "session_id", "total_bytes", "usable_bytes"}
+)
+
+Answers = dict[str, Plain]
+"""The answer of each version, by its number."""
+
+
+@dataclass(slots=True)
+class Tourist:
+    """Makes the calls of a tour on one cluster, which has the topic and the group of the tour."""
+
+    cluster: Cluster
+    topic_id: uuid.UUID = ID
+
+    def prepare(self) -> None:
+        create_topic(self.cluster, TOPIC, partitions=2, config={"retention.ms": "-1"})
+        with self.cluster.connect() as raw:
+            metadata = raw.call(request(ApiKey.METADATA, topics=[{"name": TOPIC}]))
+            self.topic_id = metadata.topics[0].topic_id
+            produce(raw, TOPIC, batch(b"a", b"b", b"c", timestamp=1_700_000_000_000))
+            committed = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+            asked = [{"name": TOPIC, "partitions": [committed]}]
+            raw.call(request(ApiKey.OFFSET_COMMIT, group_id=GROUP, topics=asked), 9)
+
+    def answers(self, call: Call, versions: Iterable[int]) -> Answers:
+        """What the cluster answers in each of these versions."""
+        return {str(version): self._answer(call, version) for version in versions}
+
+    def spoken(self, call: Call) -> list[int]:
+        """The versions of a call that the cluster speaks."""
+        with self.cluster.connect() as raw:
+            spoken = raw.supported_versions(call.api)
+        return [version for version in _versions(call) if version in spoken]
+
+    def _answer(self, call: Call, version: int) -> Plain:
+        fields = {name: self._real(value) for name, value in call.fields.items()}
+        with self.cluster.connect() as raw:
+            try:
+                return _comparable(plain(raw.call(request(call.api, **fields), version)))
+            except ConnectionError:
+                return CLOSED
+
+    def _real(self, value: Plain) -> Plain:
+        if isinstance(value, dict):
+            return {name: self._real(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._real(inner) for inner in value]
+        return self.topic_id if value == ID else value
+
+
+def _versions(call: Call) -> range:
+    if call.versions is not None:
+        return call.versions
+    first, last = schema_of(request_type(call.api)).versions
+    return range(first, last + 1)
+
+
+def _comparable(value: Plain, name: str = "") -> Plain:
+    """An answer without what differs between any two clusters, and without the order of lists."""
+    if isinstance(value, dict):
+        return {key: _comparable(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        items = [_comparable(inner) for inner in value if not _is_stored_minimum(inner)]
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+    if name in _OWN_FIELDS:
+        return f"<{name}>"
+    if isinstance(value, str):
+        for pattern, stand_in in _OWN:
+            value = pattern.sub(stand_in, value)
+    return value
+
+
+def _is_stored_minimum(value: Plain) -> bool:
+    """Whether it is the setting that Kafka stores for all brokers, and we have by default."""
+    return isinstance(value, dict) and value.get("name") == "min.insync.replicas"
+
+
+def condensed(answers: Answers) -> Plain:
+    """The answers, each with the versions that give it."""
+    told: dict[str, list[str]] = {}
+    for version, answer in answers.items():
+        told.setdefault(json.dumps(answer), []).append(version)
+    return [{"versions": versions, "answer": json.loads(text)} for text, versions in told.items()]
+
+
+def read_recorded() -> Mapping[str, Any]:  # Any: as JSON has it
+    found: Mapping[str, Any] = json.loads(RECORDED.read_text())
+    return found
+
+
+def record() -> None:
+    """Writes down what Apache Kafka answers, one call to a line."""
+    with ApacheKafka(config={**SHARED_CONFIG, **ONE_BROKER}) as kafka:
+        tourist = Tourist(Cluster(kind="apache", bootstrap_servers=kafka.bootstrap_servers))
+        await_coordinators(tourist.cluster)
+        with tourist.cluster.connect() as raw:
+            eventually(raw.gives_producer_ids, "the broker gives producer ids")
+        tourist.prepare()
+        rows = [
+            f"{json.dumps(name)}: {json.dumps(condensed(tourist.answers(call, spoken)))}"
+            for name, call in CALLS.items()
+            for spoken in [tourist.spoken(call)]
+        ]
+    RECORDED.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+if __name__ == "__main__":
+    record()
