@@ -10,7 +10,7 @@ import pytest
 
 from pytest_embedkafka.guard import Isolation
 from pytest_embedkafka.marks import Shape
-from pytest_embedkafka.options import read_options
+from pytest_embedkafka.options import embedded_settings, read_options
 from pytest_embedkafka.sharing import find_shared
 from pytest_embedkafka.skips import skip_external
 from pytest_embedkafka.targets import external_cluster
@@ -43,15 +43,9 @@ class Clusters:
         from embedkafka import EmbeddedKafka
 
         settings: dict[str, Any] = {} if shape is None else dict(shape.settings)
+        config = {**options.kafka_config, **settings.get("config", {})}
         embedded = self._running.enter_context(
-            EmbeddedKafka(
-                **{
-                    "brokers": options.brokers,
-                    "host": options.host,
-                    **settings,
-                    "config": {**options.kafka_config, **settings.get("config", {})},
-                }
-            )
+            EmbeddedKafka(**{**embedded_settings(options), **settings, "config": config})
         )
         return embedded, embedded._isolation()
 

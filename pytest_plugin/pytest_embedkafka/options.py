@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,9 @@ class Options:
     bootstrap_servers: str | None
     client_config: str | None
     kafka_config: dict[str, str]
+    security: str | None
+    mechanism: str | None
+    users: dict[str, str] = field(repr=False)
     spark_config: dict[str, str]
     spark_master: str | None
     spark_remote: str | None
@@ -77,6 +81,25 @@ def add_options(parser: pytest.Parser) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="a broker setting for `kafka`; may be repeated",
+    )
+    group.addoption(
+        "--kafka-security",
+        metavar="PROTOCOL",
+        help="what clients of `kafka` must speak: sasl_ssl, sasl_plaintext or ssl (default: plain "
+        "text)",
+    )
+    group.addoption(
+        "--kafka-mechanism",
+        metavar="NAME",
+        help="with SASL, how they log in: scram-sha-512, scram-sha-256, plain or oauthbearer "
+        "(default: scram-sha-512)",
+    )
+    group.addoption(
+        "--kafka-user",
+        action="append",
+        default=[],
+        metavar="NAME[:PASSWORD]",
+        help="a user who may log in; may be repeated",
     )
     group.addoption(
         "--kafka-strict",
@@ -142,6 +165,9 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("kafka_xdist", "as --kafka-xdist", default=_OWN)
     parser.addini("kafka_report", "as --kafka-report", default="")
     parser.addini("kafka_config", "as --kafka-config, one per line", type="linelist")
+    parser.addini("kafka_security", "as --kafka-security", default="")
+    parser.addini("kafka_mechanism", "as --kafka-mechanism", default="")
+    parser.addini("kafka_user", "as --kafka-user, one per line", type="linelist")
     parser.addini("kafka_strict", "as --kafka-strict", default=_STRICT[1])
     parser.addini("spark_master", "as --spark-master", default="")
     parser.addini("spark_remote", "as --spark-remote", default="")
@@ -161,12 +187,35 @@ def read_options(config: pytest.Config) -> Options:
         bootstrap_servers=_text("kafka_bootstrap", config) or os.environ.get(BOOTSTRAP) or None,
         client_config=_text("kafka_client_config", config),
         kafka_config=_pairs("kafka_config", config),
+        security=_text("kafka_security", config),
+        mechanism=_text("kafka_mechanism", config),
+        users=_users(config),
         spark_config=_pairs("spark_config", config),
         spark_master=_text("spark_master", config),
         spark_remote=_text("spark_remote", config),
         spark_archive=_archive(config),
         spark_packages=[*config.getini("spark_package"), *config.getoption("spark_package")],
     )
+
+
+def embedded_settings(options: Options) -> dict[str, Any]:
+    """Arguments of EmbeddedKafka, or Any of them: what the options say about its own cluster."""
+    settings: dict[str, Any] = {
+        "brokers": options.brokers,
+        "host": options.host,
+        "config": options.kafka_config,
+    }
+    if options.security is None:
+        if options.users or options.mechanism:
+            raise pytest.UsageError(
+                "kafka_user and kafka_mechanism need kafka_security, such as sasl_ssl"
+            )
+        return settings
+    from embedkafka import Security
+
+    mechanism: Any = {} if options.mechanism is None else {"mechanism": options.mechanism.upper()}
+    security = Security(protocol=options.security.upper(), users=options.users, **mechanism)
+    return {**settings, "security": security}
 
 
 def distributes(config: pytest.Config) -> bool:
@@ -178,7 +227,12 @@ def distributes(config: pytest.Config) -> bool:
 def chooses_cluster(config: pytest.Config) -> bool:
     """Whether the options name a cluster or change its settings."""
     options = read_options(config)
-    return bool(options.bootstrap_servers or options.client_config or options.kafka_config)
+    return bool(
+        options.bootstrap_servers
+        or options.client_config
+        or options.kafka_config
+        or options.security
+    )
 
 
 def shares_kafka(config: pytest.Config) -> bool:
@@ -257,6 +311,11 @@ def _archive(config: pytest.Config) -> str | None:
     if given is not None and given not in _ARCHIVE:
         raise pytest.UsageError(f"spark_archive must be {' or '.join(_ARCHIVE)}, not {given!r}")
     return given
+
+
+def _users(config: pytest.Config) -> dict[str, str]:
+    given = [*config.getini("kafka_user"), *config.getoption("kafka_user")]
+    return {name: password for name, _, password in (user.partition(":") for user in given)}
 
 
 def _pairs(name: str, config: pytest.Config) -> dict[str, str]:

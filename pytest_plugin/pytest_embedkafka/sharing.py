@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_embedkafka.options import read_options
+from pytest_embedkafka.options import embedded_settings, read_options
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
@@ -33,9 +33,7 @@ class SharedCluster:
         if self._cluster is None:
             from embedkafka import EmbeddedKafka
 
-            self._cluster = EmbeddedKafka(
-                brokers=settings.brokers, host=settings.host, config=settings.kafka_config
-            ).start()
+            self._cluster = EmbeddedKafka(**embedded_settings(settings)).start()
         node.workerinput[_INPUT] = self._cluster.bootstrap_servers
 
     @pytest.hookimpl(trylast=True)

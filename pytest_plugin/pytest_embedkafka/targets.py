@@ -12,6 +12,7 @@ import pytest
 from pytest_embedkafka.options import (
     BOOTSTRAP,
     Options,
+    embedded_settings,
     is_strict,
     leftovers,
     read_options,
@@ -31,6 +32,11 @@ def check_targets(config: pytest.Config) -> None:
     is_strict(config)
     if options.client_config:
         external_cluster(options)
+    elif options.security and shares_kafka(config):
+        raise pytest.UsageError(
+            "kafka_security is for a cluster in the process of its tests: leave out "
+            "--kafka-xdist=shared"
+        )
     if options.spark_master and options.spark_remote:
         raise pytest.UsageError(
             "--spark-master and --spark-remote exclude each other: the first starts a driver here, "
@@ -47,7 +53,8 @@ def describe_target(config: pytest.Config) -> str:
     if named is None:
         brokers = "1 broker" if options.brokers == 1 else f"{options.brokers} brokers"
         whose = "for all workers" if shares_kafka(config) else "in this process"
-        return f"kafka: {brokers} {whose}"
+        secured = f" over {options.security.upper()}" if options.security else ""
+        return f"kafka: {brokers} {whose}{secured}"
     given = config.getoption("kafka_bootstrap") or config.getini("kafka_bootstrap")
     source = "--kafka-bootstrap" if given else f"${BOOTSTRAP}"
     if options.client_config:
@@ -71,7 +78,7 @@ def require_usable(config: pytest.Config) -> None:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its start warns
-            EmbeddedKafka(brokers=options.brokers, host=options.host, config=options.kafka_config)
+            EmbeddedKafka(**embedded_settings(options))
     except EmbedKafkaError as error:
         raise pytest.UsageError(str(error)) from error
 
