@@ -152,8 +152,11 @@ class DelegationTokens:
 
     def all(self) -> list[DelegationToken]:
         """All tokens, also those that have expired and await removal."""
-        ids = self._zk.store.children(paths.DELEGATION_TOKENS)
-        return [token for one in sorted(ids) if (token := self._find(one)) is not None]
+        return [token for one in sorted(self.ids()) if (token := self._find(one)) is not None]
+
+    def ids(self) -> frozenset[str]:
+        """The ids of all tokens."""
+        return frozenset(self._zk.store.children(paths.DELEGATION_TOKENS))
 
     def mac(self, token_id: str) -> bytes:
         """The HMAC of a token, its secret."""

@@ -17,8 +17,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from embedkafka import Acl, EmbeddedKafka, EmbedKafkaError
+from embedkafka import Acl, EmbeddedKafka, EmbedKafkaError, PartitionStatus
 from embedkafka.cluster.restoring.coordinated import find_coordinated
+from embedkafka.security.principals import KafkaPrincipal
+from tests.cluster.reassignment import reassign
 
 RETENTION = "retention.ms"
 
@@ -205,6 +207,51 @@ def test_acls_users_and_quotas_of_the_block_are_undone() -> None:
             assert zk.overrides() != settings
         assert kafka.acls.all() == kept
         assert zk.overrides() == settings
+
+
+def test_delegation_tokens_of_the_block_go_and_earlier_ones_stay() -> None:
+    with EmbeddedKafka(brokers=2, config={"delegation.token.secret.key": "secret"}) as kafka:
+        brokers = [handle._lifecycle.require_broker() for handle in kafka.brokers]
+        tokens = brokers[1].tokens
+        assert tokens is not None
+        ann = KafkaPrincipal("User", "ann")
+        kept = tokens.create(ann, ann, (), -1)
+        with kafka.isolated():
+            tokens.create(ann, ann, (), -1)
+            assert len(tokens.all()) == 2
+        assert tokens.all() == [kept]
+
+
+def is_on(replicas: tuple[int, ...]) -> Callable[[PartitionStatus], bool]:
+    return lambda now: now.replicas == replicas
+
+
+def test_replicas_are_back_where_they_were(kafka: EmbeddedKafka) -> None:
+    """A reassignment that has ended, and one that cannot end as long as its target is cut off."""
+    for name in ("moved", "moving"):
+        kafka.topic(name, replication=2).send("x")
+    before = {name: kafka.describe_partition(name) for name in ("moved", "moving")}
+    brokers = kafka._require_brokers()
+    with kafka.isolated():
+        for name, status in before.items():
+            (other,) = {1, 2, 3} - set(status.replicas)
+            target = (other, status.replicas[0])
+            if name == "moving":
+                kafka.elect_controller(status.replicas[0])
+                kafka.broker(other).pause()
+            reassign(kafka, name, target)
+            if name == "moved":
+                moved = brokers.state.partition(name, 0, is_on(target))
+                brokers.waiting.await_state("the move", moved)
+        moving = brokers.zk.find_topic("moving")
+        assert moving is not None
+        assert moving.partitions[0].is_being_reassigned
+    for name, status in before.items():
+        now = kafka.describe_partition(name)
+        assert (now.replicas, now.leader) == (status.replicas, status.replicas[0])
+        assert set(kafka.await_isr(name, size=2)) == set(status.replicas)
+        assert len(kafka.existing_topic(name).read()) == 1
+    kafka.reset()
 
 
 def test_requests_and_scratch_directories_of_the_block_are_gone(kafka: EmbeddedKafka) -> None:

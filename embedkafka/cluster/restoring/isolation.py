@@ -25,6 +25,11 @@ from embedkafka.cluster.restoring.coordinated import (
     find_coordinated,
     forget_coordinated,
 )
+from embedkafka.cluster.restoring.placements import (
+    Placements,
+    placements_of,
+    restore_placements,
+)
 from embedkafka.cluster.restoring.reset import delete_topics
 from embedkafka.faults.links import LinkFault
 from embedkafka.faults.request_faults import Fault
@@ -39,6 +44,7 @@ from embedkafka.server.config.dynamic import TOPICS
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.acls import Acl
+    from embedkafka.security.tokens import DelegationTokens
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,11 +77,14 @@ class Footprint:
     """What there is in a cluster at one moment."""
 
     topics: Mapping[str, UUID | None]
+    placements: Placements
     empty: Mapping[str, int]
     """The topics that the cluster was made with, if they hold no records: how many partitions."""
     settings: Mapping[Entity, Mapping[str, str]]
     acls: "frozenset[Acl] | None"
     """None if the cluster has no authorizer."""
+    tokens: frozenset[str]
+    """The ids of delegation tokens."""
     coordinated: Coordinated
     faults: frozenset[Fault | LinkFault]
     has_disk_faults: bool
@@ -144,9 +153,10 @@ class Isolation:
             leaks = self._forget_coordinated(before)
             self._restore_settings(before)
         self._restore_acls(before)
+        self._remove_tokens(before)
         self._delete_topics(before)
         self._renew_topics(before)
-        if was_broken:
+        if self._restore_placements(before) or was_broken:
             self._restore_leaders(before)
         if before.is_real_time and not self._is_real_time():
             self._brokers.clock.reset()
@@ -169,6 +179,8 @@ class Isolation:
         self._before = replace(
             before,
             topics={**before.topics, **dict(new_topics)},
+            placements={**now.placements, **before.placements},
+            tokens=before.tokens | (now.tokens - earlier.tokens),
             settings={**before.settings, **new_settings},
             coordinated=before.coordinated.with_all_of(
                 now.coordinated.without(earlier.coordinated)
@@ -186,11 +198,14 @@ class Isolation:
     def look(self) -> Footprint:
         """What there is now."""
         brokers = self._brokers
+        topics = brokers.zk.topic_assignments(brokers.zk.topics())
         return Footprint(
-            topics=brokers.zk.topic_ids(),
+            topics={name: topic.topic_id for name, topic in topics.items()},
+            placements=placements_of(topics),
             empty=self._empty_topics(),
             settings=brokers.zk.overrides(),
             acls=self._find_acls(),
+            tokens=frozenset() if (tokens := self._tokens()) is None else tokens.ids(),
             coordinated=self._find_coordinated(),
             faults=frozenset(brokers.faults.standing),
             has_disk_faults=brokers.faults.has_disk_faults,
@@ -333,6 +348,25 @@ class Isolation:
             from embedkafka.cluster.access.acls import Acls  # most clusters have none
 
             Acls(self._brokers).replace(before.acls)
+
+    def _tokens(self) -> "DelegationTokens | None":
+        brokers = self._brokers.running()
+        return brokers[0].require_broker().tokens if brokers else None
+
+    def _remove_tokens(self, before: Footprint) -> None:
+        tokens = self._tokens()
+        if tokens is not None:
+            for token in tokens.ids() - before.tokens:
+                tokens.remove(token)
+
+    def _restore_placements(self, before: Footprint) -> bool:
+        """Brings replicas of topics that stay back to their brokers; false if none had moved."""
+        now = self._brokers.zk.topic_ids()
+        stay = {name for name, topic_id in now.items() if before.topics.get(name) == topic_id}
+        return bool(stay) and restore_placements(
+            self._brokers,
+            {each: where for each, where in before.placements.items() if each.topic in stay},
+        )
 
     def _delete_topics(self, before: Footprint, *, is_broken: bool = False) -> None:
         doomed = self._doomed(before, is_broken=is_broken)

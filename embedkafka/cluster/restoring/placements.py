@@ -1,0 +1,68 @@
+"""On which brokers replicas are, and bringing them back there after a test has moved them.
+
+A reassignment that is still under way ends where it began.
+
+Owner: none; it asks the controller and waits for it.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from embedkafka.cluster.brokers import Brokers
+from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.zk.payloads import TopicAssignment
+
+_LOG = logging.getLogger(__name__)
+
+Placements = Mapping[TopicPartition, tuple[int, ...]]
+
+
+def placements_of(topics: Mapping[str, TopicAssignment]) -> Placements:
+    """The replicas of each partition, or those that it is about to have."""
+    return {
+        partition: assignment.target
+        for topic in topics.values()
+        for partition, assignment in topic.by_topic_partition().items()
+    }
+
+
+def restore_placements(brokers: Brokers, wanted: Placements) -> bool:
+    """Moves replicas back to where they were; returns whether one was elsewhere."""
+    running = {handle.id for handle in brokers.running()}
+    reachable = {each: where for each, where in wanted.items() if running.issuperset(where)}
+    moved = {partition: wanted[partition] for partition in _misplaced(brokers, reachable)}
+    if not moved:
+        return False
+    try:
+        _reassign(brokers, moved)
+    except EmbedKafkaError as error:
+        _LOG.warning("replicas of the last test could not be moved back: %s", error)
+    return True
+
+
+def _reassign(brokers: Brokers, wanted: Placements) -> None:
+    brokers.waiting.await_state("a controller", brokers.state.controller())
+    found = brokers.state.find_controller()
+    assert found is not None, "a controller that was awaited has gone already"
+    controller = brokers.require(BrokerId(found)).require_broker().controller
+    assert controller is not None, "a running broker is a candidate"
+    controller.alter_partition_reassignments(wanted, lambda _: None)
+
+    def probe() -> str | None:
+        misplaced = _misplaced(brokers, wanted)
+        return ", ".join(f"{each} on {replicas}" for each, replicas in misplaced.items()) or None
+
+    brokers.waiting.await_state("replicas to be back where they were", probe)
+
+
+def _misplaced(brokers: Brokers, wanted: Placements) -> Placements:
+    """The partitions whose replicas are not, or not only, where they should be."""
+    names = {partition.topic for partition in wanted}
+    return {
+        partition: assignment.replicas
+        for topic in brokers.zk.topic_assignments(names).values()
+        for partition, assignment in topic.by_topic_partition().items()
+        if partition in wanted
+        if assignment.is_being_reassigned or assignment.replicas != wanted[partition]
+    }
