@@ -12,7 +12,8 @@ from benchmarks.rivals.embedded import EmbeddedRival
 from benchmarks.rivals.processes import ProcessesRival
 from benchmarks.rivals.rival import Rival
 from benchmarks.rows import Workload
-from benchmarks.workloads import basics, failover, groups, logs, transactions
+from benchmarks.workloads import basics, failover, groups, logs, security, transactions
+from tests.java_tools.ports import free_ports
 
 EMBEDDED: Final = "embedded"
 PROCESSES: Final = "processes"
@@ -30,6 +31,7 @@ class Theme:
     `first` runs once, right after the start; `repeated` runs in rounds that alternate between the
     clusters; `last` runs at the end. With `fresh`, every workload gets new clusters that keep their
     data through restarts; with `in_memory`, that data is in a memory file system, if there is one.
+    With `secured`, clusters have the listeners and the authorizer of `workloads.security`.
     """
 
     name: str
@@ -41,21 +43,35 @@ class Theme:
     fresh: bool = False
     in_memory: bool = False
     config: Mapping[str, object] = field(default_factory=dict)
+    secured: bool = False
 
     def make(self, cluster: str, *, brokers: int) -> Rival:
         count, config = self.brokers or brokers, self.config
+        ports: dict[str, int] = {}
+        if self.secured:
+            config = {**config, **security.config()}
+            names = security.LISTENERS
+            ports = dict(zip(names, free_ports(len(names)), strict=True))
         parent = _memory_file_system() if self.in_memory else None
         match cluster:
             case "embedded":
                 return EmbeddedRival(
-                    brokers=count, config=config, parent=parent, keeps_data=self.fresh
+                    brokers=count,
+                    config=config,
+                    parent=parent,
+                    keeps_data=self.fresh,
+                    ports=ports,
                 )
             case "processes":
                 return ProcessesRival(brokers=count, config=config, parent=parent)
             case "shipped":
-                return ApacheRival("shipped", brokers=count, config=config, parent=parent)
+                return ApacheRival(
+                    "shipped", brokers=count, config=config, parent=parent, ports=ports
+                )
             case _:
-                return ApacheRival("tuned", brokers=count, config=config, parent=parent)
+                return ApacheRival(
+                    "tuned", brokers=count, config=config, parent=parent, ports=ports
+                )
 
 
 def _memory_file_system() -> Path | None:
@@ -127,6 +143,19 @@ THEMES: Final = (
         ),
         fresh=True,
         config=logs.CONFIG,
+    ),
+    Theme(
+        name="security",
+        clusters=(EMBEDDED, TUNED),
+        brokers=1,
+        repeated=(
+            _produce("all", "none"),
+            Workload(name="produce over TLS", run=security.produce_over_tls),
+            Workload(name="produce with ACLs", run=security.produce_with_permission),
+            _CONSUME,
+            Workload(name="consume over TLS", run=security.consume_over_tls),
+        ),
+        secured=True,
     ),
     Theme(
         name="partitions",

@@ -26,13 +26,24 @@ class ApacheRival:
     """A KRaft cluster of combined nodes."""
 
     def __init__(
-        self, jvm: Jvm, *, brokers: int, config: Mapping[str, object], parent: Path | None
+        self,
+        jvm: Jvm,
+        *,
+        brokers: int,
+        config: Mapping[str, object],
+        parent: Path | None,
+        ports: Mapping[str, int],
     ) -> None:
         self.name = f"kafka {jvm}"
         tuning = TUNED_CONFIG if jvm == "tuned" else {}
         self._kafka = ApacheKafka(
-            brokers=brokers, jvm=jvm, config={**tuning, **config}, parent=parent
+            brokers=brokers,
+            jvm=jvm,
+            config={**tuning, **config},
+            parent=parent,
+            more_listeners=ports,
         )
+        self.listeners = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         self._facts: dict[str, float] = {}
 
     def __enter__(self) -> Self:

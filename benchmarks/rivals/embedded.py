@@ -26,11 +26,15 @@ class EmbeddedRival:
         config: Mapping[str, object],
         parent: Path | None,
         keeps_data: bool,
+        ports: Mapping[str, int],
     ) -> None:
         """With `keeps_data` the cluster can be restarted; most users do without."""
         self.name = "embedkafka"
         self._brokers = brokers
-        self._config = config
+        self.listeners = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        further = [f"{name}://{address}" for name, address in self.listeners.items()]
+        listening = {"listeners": ",".join(["PLAINTEXT://127.0.0.1:0", *further])}
+        self._config = {**config, **(listening if further else {})}
         self._keeps_data = keeps_data
         self._parent = parent
         self._facts: dict[str, float] = {}

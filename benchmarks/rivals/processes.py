@@ -19,6 +19,7 @@ class ProcessesRival:
 
     def __init__(self, *, brokers: int, config: Mapping[str, object], parent: Path | None) -> None:
         self.name = "processes"
+        self.listeners: dict[str, str] = {}
         replicas = min(3, brokers)
         self._config = {
             "offsets.topic.replication.factor": replicas,

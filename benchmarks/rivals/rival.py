@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -22,6 +23,10 @@ class Rival(Protocol):
 
     @property
     def bootstrap_servers(self) -> str: ...
+    @property
+    def listeners(self) -> Mapping[str, str]:
+        """The addresses of further listeners, by name."""
+
     @property
     def pids(self) -> list[int]:
         """The processes that run its brokers at present."""
