@@ -23,6 +23,11 @@ _LOWEST_SPANS: Final = {"log.roll.ms": 1, "log.roll.jitter.ms": 0}
 _IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 
 
+def find_broker_key(name: str) -> ConfigKey | None:
+    """The key behind a broker setting, also of one for a single listener, or None."""
+    return find_listener_key(name) if name.startswith(LISTENER_PREFIX) else BROKER_KEYS.get(name)
+
+
 def require_broker_key(name: str) -> ConfigKey:
     """The key called `name`, or a ConfigError that names the nearest one."""
     key = BROKER_KEYS.get(name)

@@ -207,8 +207,6 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         long_key("log.roll.ms", None, update=CLUSTER_WIDE),
         int_key("log.segment.bytes", 1_073_741_824, at_least(14), update=CLUSTER_WIDE),
         long_key("log.segment.delete.delay.ms", 60_000, at_least(0), update=CLUSTER_WIDE),
-        int_key("max.connection.creation.rate", MAX_INT, at_least(0), update=CLUSTER_WIDE),
-        int_key("max.connections", MAX_INT, at_least(0), update=CLUSTER_WIDE),
         int_key("max.connections.per.ip", MAX_INT, at_least(0), update=CLUSTER_WIDE),
         string_key("max.connections.per.ip.overrides", "", _ip_overrides, update=CLUSTER_WIDE),
         int_key("max.incremental.fetch.session.cache.slots", 1000, at_least(0)),

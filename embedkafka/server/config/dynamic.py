@@ -13,11 +13,10 @@ from embedkafka.log.config import LogConfig
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
-from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.broker import BrokerConfig, find_broker_key
 from embedkafka.server.config.client_metrics import CLIENT_METRICS
 from embedkafka.server.config.definition import ConfigValue
 from embedkafka.server.config.group import parse_group_settings
-from embedkafka.server.config.listener_keys import find_broker_key
 from embedkafka.server.config.topic import effective_topic_config
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 from embedkafka.zk import paths

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import ConfigKey
+from embedkafka.server.config.security_keys import SECURITY_KEYS
 
 LISTENER_PREFIX: Final = "listener.name."
 
@@ -24,7 +24,7 @@ _INVALID: Final = "Invalid value {} for configuration Invalid dynamic configurat
 _STORES: Final = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
 _KEYS: Final = {
     key.name: key
-    for key in BROKER_KEYS.values()
+    for key in SECURITY_KEYS
     if key.name.startswith(("ssl.", "sasl.", "connections.max.reauth."))
     or key.name in (*LIMITS, "principal.builder.class")
 }
@@ -70,11 +70,6 @@ def _waiting(listener: str, settings: Mapping[str, object]) -> dict[str, object]
     return {
         key: settings[name] for key, name in own.items() if not is_store(key) and key not in LIMITS
     }
-
-
-def find_broker_key(name: str) -> ConfigKey | None:
-    """The key behind a broker setting, with or without a prefix, or None."""
-    return find_listener_key(name) if name.startswith(LISTENER_PREFIX) else BROKER_KEYS.get(name)
 
 
 def find_listener_key(name: str) -> ConfigKey | None:

@@ -1,13 +1,15 @@
 """The keys of listeners, TLS, SASL, authorization, delegation tokens and client quotas.
 
 Names, types, defaults and limits are Kafka's. Those that have no effect are in `inert`.
-Not here: settings for one listener (`listener.name.<listener>.<key>`), which take any SSL or SASL
-key after the prefix.
+Not here: settings for one listener (`listener.name.<listener>.<key>`), which take a limit, or
+any SSL or SASL key, after the prefix.
 """
 
 from typing import Final
 
+from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.server.config.definition import (
+    CLUSTER_WIDE,
     PER_BROKER,
     ConfigKey,
     ConfigValue,
@@ -33,6 +35,8 @@ _LISTENERS: Final = (
         "listener.security.protocol.map",
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
     ),
+    int_key("max.connection.creation.rate", MAX_INT, at_least(0), update=CLUSTER_WIDE),
+    int_key("max.connections", MAX_INT, at_least(0), update=CLUSTER_WIDE),
     string_key(
         "security.inter.broker.protocol",
         "PLAINTEXT",

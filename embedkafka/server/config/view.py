@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.config.broker import BrokerConfig
+from embedkafka.server.config.broker import BrokerConfig, find_broker_key
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.client_metrics import CLIENT_METRICS_KEYS
 from embedkafka.server.config.definition import (
@@ -21,7 +21,6 @@ from embedkafka.server.config.definition import (
 from embedkafka.server.config.dynamic import BROKERS, DynamicConfig
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
 from embedkafka.server.config.inert import find_inert
-from embedkafka.server.config.listener_keys import find_broker_key
 from embedkafka.server.config.topic import broker_default
 from embedkafka.server.config.topic_keys import HIDDEN, SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY

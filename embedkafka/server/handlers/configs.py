@@ -19,7 +19,7 @@ from embedkafka.protocol.messages.configs import (
 from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server import loggers
-from embedkafka.server.config.broker import BrokerConfig, check_change
+from embedkafka.server.config.broker import BrokerConfig, check_change, find_broker_key
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.client_metrics import CLIENT_METRICS, check_client_metrics
 from embedkafka.server.config.definition import (
@@ -41,7 +41,6 @@ from embedkafka.server.config.listener_keys import (
     LIMITS,
     LISTENER_PREFIX,
     check_listeners_keep,
-    find_broker_key,
     is_store,
 )
 from embedkafka.server.config.topic import parse_topic_settings
