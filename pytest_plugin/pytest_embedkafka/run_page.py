@@ -1,35 +1,42 @@
 """`--kafka-report=report.html`: one page for the run, with its tests, clusters, topics and groups.
 
-A plugin of its own, registered only if the option is given. Each worker of pytest-xdist writes a
-page, `report-gw0.html` and so on, because each has its own clusters.
+A plugin of its own, registered only if the option is given. Workers of pytest-xdist pass on what
+they have recorded, and the process that distributes the tests writes the page. A worker that
+crashes takes its part along.
 
 Owner: pytest's thread.
 """
 
+import json
 import os
 from collections.abc import Generator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
 from pytest_embedkafka.live import Live, clusters_of, uses_kafka
+from pytest_embedkafka.sharing import find_shared
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
     from embedkafka.page.recorder import Recorder
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"
+_OUTPUT = "embedkafka_page"
+_SHARED = "_uses_shared_kafka"
 
 
 class RunPage:
     """Records the clusters of the run, and writes the page at its end."""
 
     def __init__(self, path: Path, config: pytest.Config, live: Live) -> None:
-        worker = getattr(config, "workerinput", {}).get("workerid")
-        self.path = path.with_stem(f"{path.stem}-{worker}") if worker else path
+        self.path = path
+        self._config = config
         self._live = live
+        self._worker: str | None = getattr(config, "workerinput", {}).get("workerid")
         self._recorders: dict[int, Recorder] = {}
         self._documents: list[Any] = []  # Any: JSON
         self._failed: dict[str, list[str]] = {}
@@ -65,12 +72,30 @@ class RunPage:
             self._tests += 1
             recorders = self._recorders_of(item)
             for recorder in recorders:
-                recorder.span(
-                    "test", item.nodeid, call.start * 1000, call.stop * 1000, status=report.outcome
-                )
+                _add_test(recorder, report)
+            vars(report)[_SHARED] = find_shared(item.config) is not None  # goes with the report
             if report.failed:
                 self._failed[item.nodeid] = [line for each in recorders for line in each.troubles()]
         return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Shows a worker's test on the cluster of all workers, which runs here."""
+        if self._worker is None and getattr(report, _SHARED, False):
+            for recorder in self._recorders.values():
+                _add_test(recorder, report)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Takes what a worker has recorded. Any: xdist may not be installed."""
+        text = getattr(node, "workeroutput", {}).get(_OUTPUT)
+        if text is None:
+            return
+        recorded = json.loads(text)
+        self._tests += recorded["tests"]
+        self._failed |= recorded["failed"]
+        for document in recorded["clusters"]:
+            label = f"{document['label']} of {recorded['worker']}"
+            self._documents.append({**document, "label": label})
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -88,8 +113,22 @@ class RunPage:
             recorder.stop()
             self._documents.append(recorder.document())
         self._recorders.clear()
-        if not self._documents:
-            return
+        if self._worker is not None:
+            self._pass_on()
+        elif self._documents:
+            self._write()
+
+    def _pass_on(self) -> None:
+        recorded = {
+            "worker": self._worker,
+            "tests": self._tests,
+            "failed": self._failed,
+            "clusters": self._documents,
+        }
+        output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined] # xdist's
+        output[_OUTPUT] = json.dumps(recorded)
+
+    def _write(self) -> None:
         from embedkafka.page.document import static_page
 
         page = static_page({"title": self._headline(), "clusters": self._documents})
@@ -100,13 +139,14 @@ class RunPage:
                 file.write(self._markdown())
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._documents:
+        if self._documents and self._worker is None:
             terminalreporter.line(f"embedkafka: the Kafka report of this run is {self.path}")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """Links the page from pytest-html's, if that is installed."""
-        prefix.append(f'<p><a href="{self.path.name}">Kafka report</a></p>')
+        if self._documents or self._recorders:
+            prefix.append(f'<p><a href="{self._href()}">Kafka report</a></p>')
 
     # -- pieces
 
@@ -120,12 +160,20 @@ class RunPage:
             for batch in query.recentProgress:
                 start = datetime.fromisoformat(batch["timestamp"]).timestamp() * 1000
                 took = batch["durationMs"].get("triggerExecution", 0)
-                rows = f"batch {batch['batchId']}, {batch['numInputRows']} rows"
-                text = f"{query.name or 'query'} {rows}"
+                count = batch["numInputRows"]
+                rows = "1 row" if count == 1 else f"{count} rows"
+                text = f"{query.name or 'query'} batch {batch['batchId']}, {rows}"
                 recorder.span("batch", text, start, start + took, status="batch")
 
+    def _href(self) -> str:
+        """The way from pytest-html's page to this one."""
+        other = self._config.getoption("htmlpath", None)
+        start = Path(other).absolute().parent if other else self.path.absolute().parent
+        return quote(os.path.relpath(self.path.absolute(), start).replace(os.sep, "/"))
+
     def _headline(self) -> str:
-        return f"{self._tests} tests with Kafka, {len(self._failed)} failed"
+        tests = "1 test" if self._tests == 1 else f"{self._tests} tests"
+        return f"{tests} with Kafka, {len(self._failed)} failed"
 
     def _markdown(self) -> str:
         lines = ["### Kafka", "", f"{self._headline()}. The report is `{self.path.name}`.", ""]
@@ -133,3 +181,9 @@ class RunPage:
             lines.append(f"- `{test}`")
             lines += [f"  - {trouble}" for trouble in troubles]
         return "\n".join([*lines, ""])
+
+
+def _add_test(recorder: "Recorder", report: pytest.TestReport) -> None:
+    recorder.span(
+        "test", report.nodeid, report.start * 1000, report.stop * 1000, status=report.outcome
+    )

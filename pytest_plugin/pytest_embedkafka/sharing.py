@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_embedkafka.live import LIVE
 from pytest_embedkafka.options import embedded_settings, read_options
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class SharedCluster:
             from embedkafka import EmbeddedKafka
 
             self._cluster = EmbeddedKafka(**embedded_settings(settings)).start()
+            if (page := self._config.stash[LIVE].page) is not None:
+                page.attach(self._cluster, "kafka of all workers")
         node.workerinput[_INPUT] = self._cluster.bootstrap_servers
 
     @pytest.hookimpl(trylast=True)
@@ -42,6 +45,8 @@ class SharedCluster:
         if self._cluster is None:
             return
         cluster, self._cluster = self._cluster, None
+        if (page := self._config.stash[LIVE].page) is not None:
+            page.detach(cluster)
         cluster.close()
         try:
             cluster.check()

@@ -1,6 +1,9 @@
 """The page without a browser: its server, its recorder, its decoding."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -27,7 +30,11 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 def ask(page: PageServer, path: str, body: object = None, **headers: str) -> Any:
-    address, _, token = page.url.partition("/#token=")
+    return ask_at(page.url, path, body, **headers)
+
+
+def ask_at(url: str, path: str, body: object = None, **headers: str) -> Any:
+    address, _, token = url.partition("/#token=")
     sent = {TOKEN_HEADER: token, **headers}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address + path, data=data, headers=sent)
@@ -96,6 +103,24 @@ def test_a_cluster_elsewhere_can_be_looked_at_and_not_acted_on(kafka: EmbeddedKa
         assert cluster["state"]["can_act"] is False
         with pytest.raises(urllib.error.HTTPError, match="400"):
             ask(page, "/api/act", {"action": "heal"})
+
+
+def test_the_command_serves_the_page_of_any_cluster_until_it_is_interrupted(
+    kafka: EmbeddedKafka,
+) -> None:
+    command = [sys.executable, "-m", "embedkafka.cli", "ui", "--no-browser", "--bootstrap"]
+    with subprocess.Popen(
+        [*command, kafka.bootstrap_servers], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        (cluster,) = ask_at(url, "/api/state")["clusters"]
+        assert "orders" in {topic["name"] for topic in cluster["state"]["topics"]}
+        address = url.partition("#")[0]
+        with urllib.request.urlopen(address, timeout=30) as page:
+            assert b"<title>" in page.read()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
 
 
 def test_what_happens_to_a_cluster_is_recorded() -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -53,11 +54,51 @@ def test_a_run_writes_one_page_and_says_where(
     assert "  - no leader: alone-0 (" in said
 
 
-def test_workers_write_pages_of_their_own(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_right(kafka): kafka.topic()")
+IN_WORKERS = """
+import pytest
+
+@pytest.mark.parametrize("number", range(4))
+def test_right(kafka, number):
+    kafka.topic(f"orders{number}").send("x")
+
+def test_wrong(kafka):
+    assert False
+
+def test_without_kafka():
+    pass
+"""
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+def test_all_workers_are_on_one_page(pytester: pytest.Pytester, mode: str) -> None:
+    pytester.makepyfile(IN_WORKERS)
     result = pytester.runpytest_subprocess(
-        "-n", "1", "--kafka-brokers=1", "--kafka-report=report.html"
+        "-n2", "--kafka-brokers=1", "--kafka-report=report.html", f"--kafka-xdist={mode}"
+    )
+    result.assert_outcomes(passed=5, failed=1)
+    assert [path.name for path in pytester.path.glob("*.html")] == ["report.html"]
+    result.stdout.fnmatch_lines(["embedkafka: the Kafka report of this run is *report.html"])
+    data = data_of(pytester.path / "report.html")
+    assert data["title"] == "5 tests with Kafka, 1 failed"
+    labels = {cluster["label"] for cluster in data["clusters"]}
+    of_workers = {"kafka of gw0", "kafka of gw1"}
+    assert labels <= of_workers if mode == "own" else labels == {"kafka of all workers"}
+    spans = [
+        (span["text"].rpartition("::")[2], span["status"])
+        for cluster in data["clusters"]
+        for span in cluster["timeline"]["spans"]
+        if span["lane"] == "test"
+    ]
+    expected = [*((f"test_right[{n}]", "passed") for n in range(4)), ("test_wrong", "failed")]
+    assert sorted(spans) == expected
+
+
+def test_pytest_html_links_the_page(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_right(kafka): kafka.topic('orders').send('x')")
+    result = pytester.runpytest_subprocess(
+        "--kafka-brokers=1", "--kafka-report=kafka/the report.html", "--html=out/index.html"
     )
     result.assert_outcomes(passed=1)
-    assert (pytester.path / "report-gw0.html").exists()
-    assert not (pytester.path / "report.html").exists()
+    overview = pytester.path / "out" / "index.html"
+    (link,) = re.findall(r'<a href="([^"]*)">Kafka report</a>', overview.read_text())
+    assert data_of(overview.parent / unquote(link))["title"] == "1 test with Kafka, 0 failed"

@@ -1,6 +1,8 @@
 """The `spark` fixture in a user's run."""
 
+import json
 import os
+import re
 
 import pytest
 
@@ -168,3 +170,39 @@ def test_leftover_queries_are_stopped_and_failures_are_explained(
     result.stdout.no_fnmatch_line("*at org.apache.spark.*")
     (kept,) = pytester.path.glob("base/checkpoint[0-9]*")
     assert (kept / "reading" / "commits" / "0").exists()
+
+
+def test_the_page_of_a_run_shows_the_batches_of_queries(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_copies(kafka, spark, spark_checkpoint):
+            source, sink = kafka.topic("source"), kafka.topic("sink")
+            for value in ("a", "b"):
+                source.send(value)
+                query = (
+                    source.stream(spark)
+                    .writeStream.format("kafka")
+                    .options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers})
+                    .option("topic", "sink")
+                    .option("checkpointLocation", spark_checkpoint)
+                    .queryName("copies")
+                    .trigger(availableNow=True)
+                    .start()
+                )
+                assert query.awaitTermination(120)
+            assert [record.text for record in sink.read()] == ["a", "b"]
+        """
+    )
+    result = pytester.runpytest_subprocess("--kafka-brokers=1", "--kafka-report=report.html")
+    result.assert_outcomes(passed=1)
+    found = re.search(r'id="data">(.*?)</script>', (pytester.path / "report.html").read_text())
+    assert found is not None
+    (cluster,) = json.loads(found[1])["clusters"]
+    spans = cluster["timeline"]["spans"]
+    (test,) = [span for span in spans if span["lane"] == "test"]
+    batches = [span for span in spans if span["lane"] == "batch"]
+    assert [span["text"] for span in batches] == [
+        "copies batch 0, 1 row",
+        "copies batch 1, 1 row",
+    ]
+    assert all(test["from"] <= span["from"] <= span["to"] for span in batches)

@@ -49,9 +49,9 @@ function overview() {
   const s = state();
   const troubles = s.troubles || [];
   return [
-    panel("Wrong now", troubles.length
+    panel(given.live ? "Wrong now" : "Wrong at the end", troubles.length
       ? el("dl", { class: "trouble" }, troubles.flatMap((each) => [el("dt", {}, each.kind), el("dd", {}, each.what)]))
-      : el("p", { class: "empty" }, "Nothing is."),
+      : el("p", { class: "empty" }, given.live ? "Nothing is." : "Nothing was."),
     (s.held || []).length ? el("ul", { class: "plain muted" }, s.held.map((line) => el("li", {}, line))) : null),
     panel("Timeline", timeline(cluster().timeline)),
     panel("Brokers", el("div", { class: "brokers" }, (s.brokers || []).map((each) => broker(each, s.can_act))),
