@@ -110,6 +110,12 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "3.9 lets advertised.listeners change while the broker runs": {
         "test_configs.py": ("test_what_clients_are_told_cannot_change_while_a_broker_runs",),
     },
+    "3.9 prints the names of refused settings as a set of Scala": {
+        "test_listener_settings.py": (
+            "test_a_listener_is_one_brokers",
+            "test_settings_of_all_listeners_that_do_not_change",
+        ),
+    },
 }
 
 
