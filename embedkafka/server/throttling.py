@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import Clock
 from embedkafka.security.quotas.client_quotas import ClientQuotas
 from embedkafka.security.quotas.limits import QuotaType
+from embedkafka.server.topics.rules import check_topic_name
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -34,6 +35,7 @@ _STRICT_SINCE: Final = {
 """From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 _FROM_BROKERS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
+_DEFAULT_COUNT: Final = -1
 _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
@@ -158,7 +160,8 @@ def _within_mutations(
         items = request.topic_names
     for item in items:
         partitions = _count(broker, context.api_key, item)
-        (kept if throttle.mutate(partitions, strict=strict) else refused).append(item)
+        may = not partitions or throttle.mutate(partitions, strict=strict)
+        (kept if may else refused).append(item)
     if not refused:
         return request
     _add_refusals(context, [_refusal(context.api_key, item) for item in refused])
@@ -166,17 +169,29 @@ def _within_mutations(
 
 
 def _count(broker: "Broker", api: ApiKey, item: Any) -> int:
-    """How many partitions a change creates or deletes."""
+    """How many partitions a change creates or deletes; 0 if it fails whatever the quota is."""
     topics = broker.metadata.snapshot.topics
     if api is ApiKey.CREATE_TOPICS:
-        wanted = len(item.assignments) or item.num_partitions
-        return int(wanted if wanted > 0 else broker.config.broker.integer("num.partitions"))
+        if item.name in topics or not _is_topic_name(item.name):
+            return 0
+        if not item.assignments and item.num_partitions == _DEFAULT_COUNT:
+            return broker.config.broker.integer("num.partitions")
+        return len(item.assignments) or max(0, int(item.num_partitions))
     if api is ApiKey.CREATE_PARTITIONS:
-        return int(max(0, item.count - len(topics.get(item.name, ()))))
+        known = topics.get(item.name)
+        return 0 if known is None else int(max(0, item.count - len(known)))
     name = item if isinstance(item, str) else item.name
     if name is None:
         name = broker.metadata.snapshot.topic_names.get(item.topic_id, "")
     return len(topics.get(name, ()))
+
+
+def _is_topic_name(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except ApiError:
+        return False
+    return True
 
 
 def _add_refusals(context: "RequestContext", failed: Sequence[Any]) -> None:

@@ -173,6 +173,38 @@ def test_topic_changes_beyond_the_quota_are_refused(
     assert (answer.responses[0].error_code, answer.throttle_time_ms > 0) == (refused, True)
 
 
+def test_topic_changes_that_fail_anyway_do_not_count(
+    client: RawClient, raw: RawClient, unique: Any, quota: Any
+) -> None:
+    known, unknown = unique("known"), unique("unknown")
+    raw.call(CreateTopicsRequest(topics=[a_topic(known, 2)]), 6)
+    eventually(lambda: raw.knows_leaders(known, 2), "the topic is known")
+    quota("controller_mutation_rate", 0.001)
+    again = CreateTopicsRequest(topics=[a_topic(known, 2)])
+    bad_name = CreateTopicsRequest(topics=[a_topic("a/b", 2)])
+    delete = DeleteTopicsRequest(topic_names=[unknown], timeout_ms=5000)
+    _Topic = CreatePartitionsRequest.Topic
+    shrink, grow = (
+        CreatePartitionsRequest(
+            topics=[_Topic(name=name, count=count, assignments=None)],
+            timeout_ms=5000,
+            validate_only=False,
+        )
+        for name, count in ((known, 1), (unknown, 5))
+    )
+    for request, version, results, code in (
+        (again, 6, "topics", ErrorCode.TOPIC_ALREADY_EXISTS),
+        (bad_name, 6, "topics", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (delete, 5, "responses", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (shrink, 3, "results", ErrorCode.INVALID_PARTITIONS),
+        (grow, 3, "results", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        for _ in range(3):
+            answer = call_apart(client, request, version)
+            (result,) = getattr(answer, results)
+            assert (result.error_code, answer.throttle_time_ms) == (code, 0), request
+
+
 def call_apart(client: RawClient, request: object, version: int) -> Any:
     """Any: the response. On a connection of its own, for the other one is muted."""
     host, port = client._socket.getpeername()
