@@ -136,6 +136,7 @@ def test_certificates_are_replaced_while_brokers_run(files: Path, tmp_path: Path
         for name, value, complaint in (
             ("listener.name.ssl.ssl.keystore.location", "nowhere", "nowhere cannot be read"),
             ("ssl.keystore.location", str(new), "only per-listener using the listener prefix"),
+            ("listener.name.ssl.num.network.threads", "4", "all listeners share"),
         ):
             with pytest.raises(KafkaException, match=complaint):
                 alter(admin, name, value)

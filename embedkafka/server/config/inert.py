@@ -178,12 +178,15 @@ INERT_TOPIC: Final[Mapping[str, Inert]] = {
 }
 """Topic settings. Kafka ignores these too unless tiered storage is on."""
 
+_SHARED_THREADS: Final = Inert("all listeners share the broker's network threads")
 _PREFIXES: Final = tuple(name for name in INERT if name.endswith("."))
 
 
 def find_inert(name: str) -> Inert | None:
     """Why the broker setting `name` has no effect; None if it has one or is unknown."""
     if name.startswith(LISTENER_PREFIX):
+        if name.endswith(".num.network.threads"):
+            return _SHARED_THREADS
         key = find_listener_key(name)
         return None if key is None else find_inert(key.name)
     found = INERT.get(name)
