@@ -5,6 +5,8 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -12,7 +14,19 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from embedkafka import EmbeddedKafka
+from embedkafka import EmbeddedKafka, Topic
+from embedkafka.cluster.restoring.coordinated import find_coordinated
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.messages.core import FetchRequest
+from embedkafka.protocol.messages.groups import (
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.ids import TopicPartition as Partition
+from tests.cluster.reassignment import reassign
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "time.md"
 DAY_MS: Final = 86_400_000
@@ -22,9 +36,22 @@ Scenario = Callable[[EmbeddedKafka], Iterator[None]]
 """Sets the timer, yields while the clock is moved, and waits for the timer's effect."""
 
 
+CONFIG: Final[dict[str, dict[str, object]]] = {
+    "max.connection.creation.rate": {
+        "max.connection.creation.rate": 0,
+        "quota.window.size.seconds": 600,  # the longest wait for the next connection
+    },
+    "leader.replication.throttled.rate": {
+        "leader.replication.throttled.rate": 1,
+        "replication.quota.window.size.seconds": 30,
+    },
+}
+"""Settings of the cluster, where a timer is shorter than our patience by default."""
+
+
 @pytest.fixture
-def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(brokers=2) as kafka:
+def kafka(setting: str) -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=2, config=CONFIG.get(setting)) as kafka:
         yield kafka
 
 
@@ -32,7 +59,7 @@ def producer(kafka: EmbeddedKafka, **settings: object) -> Producer:
     return Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, **settings})
 
 
-def send(kafka: EmbeddedKafka, topic: str, value: str, key: str | None = None) -> None:
+def send(kafka: EmbeddedKafka, topic: str, value: str | None, key: str | None = None) -> None:
     client = producer(kafka)
     client.produce(topic, value, key)
     assert client.flush(30) == 0
@@ -47,6 +74,34 @@ def await_true(is_done: Callable[[], bool], pause: Callable[[], object] = lambda
 
 def poll_until(consumer: Consumer, is_done: Callable[[], bool]) -> None:
     await_true(is_done, lambda: consumer.poll(0.1))
+
+
+def texts(topic: Topic) -> list[str]:
+    return [record.text for record in topic.read()]
+
+
+def log_files(kafka: EmbeddedKafka, pattern: str) -> list[Path]:
+    brokers = [handle._lifecycle.require_broker() for handle in kafka.brokers]
+    return [path for broker in brokers for path in broker.spec.log_dirs[0].glob(pattern)]
+
+
+@contextmanager
+def raw_client(kafka: EmbeddedKafka, broker: int) -> Iterator[BrokerClient]:
+    host, port = kafka.broker(broker).address.split(":")
+    client = BrokerClient(host, int(port), SystemClock(), "raw")
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def say_hello(connection: socket.socket) -> None:
+    connection.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))  # ApiVersions
+
+
+def hear(connection: socket.socket) -> None:
+    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+    connection.recv(size, socket.MSG_WAITALL)
 
 
 # -- timers that follow the time of day
@@ -67,6 +122,49 @@ def segment_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     broker = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker()
     names = {path.name for path in broker.spec.log_dirs[0].glob("orders-0/*.log")}
     assert names == {f"{0:020d}.log", f"{1:020d}.log"}
+
+
+def min_compaction_lag_ms(kafka: EmbeddedKafka) -> Iterator[None]:
+    orders = kafka.topic(config={"cleanup.policy": "compact", "min.compaction.lag.ms": WEEK_MS})
+    for value in ("a", "b"):
+        send(kafka, orders.name, value, key="key")
+    kafka.roll(orders.name)
+    kafka.compact(orders.name)
+    assert texts(orders) == ["a", "b"]
+    yield
+    kafka.compact(orders.name)
+    assert texts(orders) == ["b"]
+
+
+def delete_retention_ms(kafka: EmbeddedKafka) -> Iterator[None]:
+    orders = kafka.topic(config={"cleanup.policy": "compact", "delete.retention.ms": WEEK_MS})
+
+    def compact(key: str, value: str | None) -> None:
+        """A log is compacted again when there is something new."""
+        send(kafka, orders.name, value, key=key)
+        kafka.roll(orders.name)
+        kafka.compact(orders.name)
+
+    compact("gone", None)
+    compact("kept", "a")
+    assert [record.key for record in orders.read()] == [b"gone", b"kept"]
+    yield
+    compact("kept", "b")
+    assert [record.key for record in orders.read()] == [b"kept"]
+
+
+def transactional_id_expiration_ms(kafka: EmbeddedKafka) -> Iterator[None]:
+    orders = kafka.topic()
+    client = producer(kafka, **{"transactional.id": "forgotten"})
+    client.init_transactions(30)
+    client.begin_transaction()
+    client.produce(orders.name, "a")
+    client.commit_transaction(30)
+    brokers = kafka._require_brokers()
+    await_true(lambda: find_coordinated(brokers).transactions["forgotten"] == "CompleteCommit")
+    yield
+    kafka.clock.advance(hours=1)  # for the check, and less than the seven days of the setting
+    await_true(lambda: "forgotten" not in find_coordinated(brokers).transactions)
 
 
 def max_compaction_lag_ms(kafka: EmbeddedKafka) -> Iterator[None]:
@@ -162,26 +260,130 @@ def replica_lag_time_max_ms(kafka: EmbeddedKafka) -> Iterator[None]:
 def connections_max_idle_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     host, port = kafka.broker(1).address.split(":")
     with socket.create_connection((host, int(port)), timeout=30) as idle:
-        idle.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))  # ApiVersions: it is served
-        (size,) = struct.unpack(">i", idle.recv(4, socket.MSG_WAITALL))
-        idle.recv(size, socket.MSG_WAITALL)
+        say_hello(idle)
+        hear(idle)
         yield
         assert idle.recv(1) == b""
+
+
+def max_poll_interval_ms(kafka: EmbeddedKafka) -> Iterator[None]:
+    """A member that does not join again; its session is longer than the clock moves."""
+    with raw_client(kafka, 1) as asking:
+        coordinator = asking.call(FindCoordinatorRequest(key="workers"), 1).node_id
+
+    def join(client: BrokerClient) -> JoinGroupResponse:
+        request = JoinGroupRequest(
+            group_id="workers",
+            session_timeout_ms=1_700_000,
+            rebalance_timeout_ms=60_000,  # a new member waits for five minutes at most
+            member_id="",
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+        )
+        return client.call(request, 3)
+
+    with (
+        raw_client(kafka, coordinator) as first,
+        raw_client(kafka, coordinator) as second,
+        ThreadPoolExecutor() as threads,
+    ):
+        alone = join(first)
+        sync = SyncGroupRequest(
+            group_id="workers",
+            generation_id=alone.generation_id,
+            member_id=alone.member_id,
+            assignments=[],
+        )
+        first.call(sync, 2)
+        joining = threads.submit(join, second)
+        kafka.await_group("workers", state="PreparingRebalance")
+        yield
+        joined = joining.result(30)
+        assert joined.error_code == 0
+        assert [member.member_id for member in joined.members] == [joined.member_id]
+
+
+def fetch_max_wait_ms(kafka: EmbeddedKafka) -> Iterator[None]:
+    kafka.topic("orders")
+    leader = kafka.leader_of("orders")
+    waiting = kafka.broker(leader)._lifecycle.require_broker().replicas.waiters.fetch
+    wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    request = FetchRequest(
+        max_wait_ms=600_000,
+        min_bytes=1,
+        topics=[FetchRequest.Topic(topic="orders", partitions=[wanted])],
+    )
+    with raw_client(kafka, leader) as client, ThreadPoolExecutor() as threads:
+        answer = threads.submit(client.call, request, 4)
+        await_true(lambda: any(each._timer_task is not None for each in waiting._operations()))
+        yield
+        (topic,) = answer.result(30).responses
+        assert not topic.partitions[0].records
+
+
+def max_connection_creation_rate(kafka: EmbeddedKafka) -> Iterator[None]:
+    host, port = kafka.broker(1).address.split(":")
+    with (
+        socket.create_connection((host, int(port)), timeout=30) as first,
+        socket.create_connection((host, int(port)), timeout=30) as second,
+    ):
+        say_hello(first)
+        hear(first)  # it was accepted, so the next one has to wait
+        say_hello(second)
+        yield
+        hear(second)
+
+
+def leader_replication_throttled_rate(kafka: EmbeddedKafka) -> Iterator[None]:
+    orders = kafka.topic(
+        "orders", replication=1, config={"leader.replication.throttled.replicas": "*"}
+    )
+    count = len(orders.send_many(["x" * 100_000] * 15))  # two fetches take them
+    leader = kafka.leader_of("orders")
+    (follower,) = {1, 2} - {leader}
+    replicas = kafka.broker(follower)._lifecycle.require_broker().replicas
+
+    def copied() -> int:
+        partition = replicas.hosted.find(Partition("orders", 0))
+        return 0 if partition is None or partition.log is None else partition.log.log_end_offset
+
+    reassign(kafka, "orders", [leader, follower])
+    await_true(lambda: copied() > 0)
+    assert copied() < count
+    yield
+    await_true(lambda: copied() > 0 and copied() == count)
+
+
+def file_delete_delay_ms(kafka: EmbeddedKafka) -> Iterator[None]:
+    orders = kafka.topic("orders", config={"file.delete.delay.ms": 600_000})
+    orders.send("a")
+    kafka.delete_topic("orders")
+    assert log_files(kafka, "orders*")
+    yield
+    await_true(lambda: not log_files(kafka, "orders*"))
 
 
 TIME_OF_DAY: Final[dict[str, Scenario]] = {
     "retention.ms": retention_ms,
     "segment.ms": segment_ms,
+    "min.compaction.lag.ms": min_compaction_lag_ms,
     "max.compaction.lag.ms": max_compaction_lag_ms,
+    "delete.retention.ms": delete_retention_ms,
     "offsets.retention.minutes": offsets_retention_minutes,
     "transaction.timeout.ms": transaction_timeout_ms,
+    "transactional.id.expiration.ms": transactional_id_expiration_ms,
     "producer.id.expiration.ms": producer_id_expiration_ms,
 }
 TIMERS: Final[dict[str, Scenario]] = {
     "session.timeout.ms": session_timeout_ms,
+    "max.poll.interval.ms": max_poll_interval_ms,
     "zookeeper.session.timeout.ms": zookeeper_session_timeout_ms,
     "replica.lag.time.max.ms": replica_lag_time_max_ms,
+    "fetch.max.wait.ms": fetch_max_wait_ms,
     "connections.max.idle.ms": connections_max_idle_ms,
+    "max.connection.creation.rate": max_connection_creation_rate,
+    "leader.replication.throttled.rate": leader_replication_throttled_rate,
+    "file.delete.delay.ms": file_delete_delay_ms,
 }
 
 
@@ -207,6 +409,9 @@ def test_it_counts_milliseconds(kafka: EmbeddedKafka, setting: str) -> None:
 
 
 def test_the_page_says_so() -> None:
-    rows = re.findall(r"^\| .*?`([a-z.]+)`.*\| (time of day|timers)\b", PAGE.read_text(), re.M)
+    """Every row of the table is tested here, and every test here has a row."""
+    _, _, table = PAGE.read_text().partition("| timer | follows |\n|---|---|\n")
+    rows = re.findall(r"^\| .*?`([a-z.]+)` \| (time of day|timers)\b.*\|$", table, re.M)
+    assert len(rows) == table.partition("\n\n")[0].count("\n") + 1
     tested = dict.fromkeys(TIME_OF_DAY, "time of day") | dict.fromkeys(TIMERS, "timers")
-    assert {name: rows_of for name, rows_of in rows if name in tested} == tested
+    assert dict(rows) == tested
