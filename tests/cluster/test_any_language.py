@@ -1,4 +1,4 @@
-"""`embedkafka up` for programs in any language: kcat, Node and Go, with their own clients."""
+"""`embedkafka up` for programs in any language: kcat, Java, Node and Go, with their own clients."""
 
 import os
 import shutil
@@ -8,9 +8,46 @@ from pathlib import Path
 
 import pytest
 
+from tests.java_tools.compiler import compiled
+from tests.java_tools.java_client import LIBRARIES, RELEASES
+from tests.java_tools.jvm import java
+from tests.java_tools.maven import classpath
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 UP = [sys.executable, "-m", "embedkafka.cli", "up", "--brokers", "3", "--topic", "orders:3:3", "--"]
+
+JAVA = """
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+public class Orders {
+  public static void main(String[] arguments) throws Exception {
+    String servers = System.getenv("KAFKA_BOOTSTRAP_SERVERS");
+    Map<String, Object> sending = Map.of("bootstrap.servers", servers);
+    try (var producer =
+        new KafkaProducer<>(sending, new StringSerializer(), new StringSerializer())) {
+      producer.send(new ProducerRecord<>("orders", "k", "from java")).get();
+    }
+    Map<String, Object> reading =
+        Map.of("bootstrap.servers", servers, "group.id", "java", "auto.offset.reset", "earliest");
+    try (var consumer =
+        new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer())) {
+      consumer.subscribe(List.of("orders"));
+      var records = consumer.poll(Duration.ofSeconds(1));
+      while (records.isEmpty()) records = consumer.poll(Duration.ofSeconds(1));
+      for (var record : records) System.out.println(record.value());
+      consumer.commitSync();
+    }
+  }
+}
+"""
 
 NODE = """
 const { Kafka, logLevel } = require("kafkajs");
@@ -92,6 +129,13 @@ def test_kcat_writes_and_reads(tmp_path: Path) -> None:
         'kcat -C -b "$KAFKA_BOOTSTRAP_SERVERS" -t orders -o beginning -e -q -f "%k %s\\n"'
     )
     assert output(["sh", "-c", script], tmp_path) == "k from kcat\n"
+
+
+def test_a_java_client_writes_and_reads_in_a_group(tmp_path: Path) -> None:
+    (source := tmp_path / "Orders.java").write_text(JAVA)
+    libraries = classpath(f"org.apache.kafka:kafka-clients:{RELEASES['4']}", *LIBRARIES)
+    class_path = compiled("orders", [source], libraries)
+    assert output([java("java"), "-cp", class_path, "Orders"], tmp_path) == "from java\n"
 
 
 def test_kafkajs_writes_and_reads_in_a_group(tmp_path: Path) -> None:
