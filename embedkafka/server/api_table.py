@@ -21,6 +21,8 @@ class Api:
     handler: str
     for_clients: bool = True
     for_controllers: bool = False
+    is_offered: bool = True
+    """Whether ApiVersions lists it."""
 
     def is_served(self, *, control_plane: bool) -> bool:
         """Whether the control plane's listener, or that of clients, answers it."""
@@ -44,6 +46,11 @@ def _client(first: int, last: int, handler: str) -> Api:
 
 def _control(first: int, last: int, handler: str) -> Api:
     return Api(versions=(first, last), handler=handler, for_clients=False, for_controllers=True)
+
+
+def _unoffered(first: int, last: int, handler: str) -> Api:
+    """Answered, but for clients that ask for it without being offered it."""
+    return Api(versions=(first, last), handler=handler, is_offered=False)
 
 
 def _both(first: int, last: int, handler: str) -> Api:
@@ -105,6 +112,8 @@ HANDLERS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata.describe_topic_partitions"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups.consumer_group_heartbeat"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _client(0, 1, "groups.consumer_group_describe"),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _unoffered(0, 0, "telemetry.get_telemetry_subscriptions"),
+    ApiKey.PUSH_TELEMETRY: _unoffered(0, 0, "telemetry.push_telemetry"),
     ApiKey.SASL_HANDSHAKE: _client(0, 1, "sasl.sasl_handshake"),
     ApiKey.SASL_AUTHENTICATE: _client(0, 2, "sasl.sasl_authenticate"),
     ApiKey.DESCRIBE_ACLS: _client(1, 3, "acls.describe_acls"),

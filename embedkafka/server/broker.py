@@ -11,6 +11,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,9 +92,8 @@ if TYPE_CHECKING:
     from embedkafka.security.tokens import DelegationTokens
     from embedkafka.server.authentication import Authentication
     from embedkafka.server.encryption import Encryption
-
-if TYPE_CHECKING:
     from embedkafka.server.meter import Meter
+    from embedkafka.server.telemetry import ClientTelemetry
 
 _LOG = logging.getLogger(__name__)
 
@@ -624,6 +624,17 @@ class Broker:
             self.id,
             control_handle=handle,
             transport=self._transport,
+        )
+
+    @cached_property
+    def telemetry(self) -> "ClientTelemetry":
+        """The clients that ask which metrics to send."""
+        from embedkafka.server.telemetry import ClientTelemetry  # stock clients do not ask
+
+        return ClientTelemetry(
+            self.clock,
+            random.Random(self._rng.getrandbits(64)),
+            max_bytes=self.config.broker.integer("telemetry.max.bytes"),
         )
 
     def _make_tokens(self) -> "DelegationTokens | None":

@@ -357,6 +357,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "request.timeout.ms": read_by(txns, "request.timeout.ms"),
     "socket.listen.backlog.size": lambda broker: broker._server._config.backlog,
     "socket.request.max.bytes": network("max_request_bytes"),
+    "telemetry.max.bytes": lambda broker: broker.telemetry.max_bytes,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": txn(
         "abort_timed_out_interval_ms"
     ),

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,130 +17,13 @@ from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
 from tests.wire.clients import Cluster, await_coordinators, await_topic, produce_values
 from tests.wire.conftest import SHARED_CONFIG, THREE_BROKERS
 from tests.wire.plain_messages import Plain, request
+from tests.wire.tool_commands import COMMANDS, PREFIX, TOPIC, Command
 from tests.wire.tours import Known, Visit, check, differences
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(2400)]
 
 TOOLS: Final = "org.apache.kafka.tools."
 CONFIG: Final = {**SHARED_CONFIG, **THREE_BROKERS}
-PREFIX: Final = "cli-"
-TOPIC: Final = f"{PREFIX}orders"
-
-Command = tuple[str, Sequence[str]]
-
-COMMANDS: Final[Mapping[str, Command]] = {
-    "topics: describe": ("TopicCommand", ["--describe", "--topic", TOPIC]),
-    "topics: list": ("TopicCommand", ["--list"]),
-    "topics: describe missing": ("TopicCommand", ["--describe", "--topic", f"{PREFIX}none"]),
-    "topics: create again": ("TopicCommand", ["--create", "--topic", TOPIC]),
-    "topics: create": (
-        "TopicCommand",
-        ["--create", "--topic", f"{PREFIX}new", "--partitions", "2", "--config", "retention.ms=5"],
-    ),
-    "topics: bad config": (
-        "TopicCommand",
-        ["--create", "--topic", f"{PREFIX}bad", "--config", "retention.ms=soon"],
-    ),
-    "topics: too many replicas": (
-        "TopicCommand",
-        ["--create", "--topic", f"{PREFIX}bad", "--replication-factor", "9"],
-    ),
-    "topics: shrink": ("TopicCommand", ["--alter", "--topic", TOPIC, "--partitions", "1"]),
-    "topics: delete missing": ("TopicCommand", ["--delete", "--topic", f"{PREFIX}none"]),
-    "topics: under-replicated": (
-        "TopicCommand",
-        ["--describe", "--under-replicated-partitions"],
-    ),
-    "configs: topic": (
-        "kafka.admin.ConfigCommand",
-        ["--describe", "--entity-type", "topics", "--entity-name", TOPIC],
-    ),
-    "configs: alter topic": (
-        "kafka.admin.ConfigCommand",
-        [
-            *("--alter", "--entity-type", "topics", "--entity-name", TOPIC),
-            *("--add-config", "retention.ms=777"),
-        ],
-    ),
-    "configs: bad topic config": (
-        "kafka.admin.ConfigCommand",
-        [
-            *("--alter", "--entity-type", "topics", "--entity-name", TOPIC),
-            *("--add-config", "cleanup.policy=burn"),
-        ],
-    ),
-    "configs: delete unset": (
-        "kafka.admin.ConfigCommand",
-        [
-            *("--alter", "--entity-type", "topics", "--entity-name", TOPIC),
-            *("--delete-config", "segment.ms"),
-        ],
-    ),
-    "configs: static broker config": (
-        "kafka.admin.ConfigCommand",
-        [
-            *("--alter", "--entity-type", "brokers", "--entity-name", "1"),
-            *("--add-config", "num.partitions=7"),
-        ],
-    ),
-    "configs: user quota": (
-        "kafka.admin.ConfigCommand",
-        [
-            *("--alter", "--entity-type", "users", "--entity-name", "alice"),
-            *("--add-config", "producer_byte_rate=1024"),
-        ],
-    ),
-    "configs: quotas": ("kafka.admin.ConfigCommand", ["--describe", "--entity-type", "users"]),
-    "groups: describe": (
-        "consumer.group.ConsumerGroupCommand",
-        ["--describe", "--group", f"{PREFIX}none"],
-    ),
-    "groups: delete": (
-        "consumer.group.ConsumerGroupCommand",
-        ["--delete", "--group", f"{PREFIX}none"],
-    ),
-    "groups: reset": (
-        "consumer.group.ConsumerGroupCommand",
-        [
-            *("--reset-offsets", "--group", f"{PREFIX}group", "--topic", TOPIC),
-            *("--to-offset", "1", "--execute"),
-        ],
-    ),
-    "groups: offsets": (
-        "consumer.group.ConsumerGroupCommand",
-        ["--describe", "--group", f"{PREFIX}group"],
-    ),
-    "groups: all": ("GroupsCommand", ["--list"]),
-    "offsets: latest": ("GetOffsetShell", ["--topic", TOPIC]),
-    "offsets: earliest": ("GetOffsetShell", ["--topic", TOPIC, "--time", "earliest"]),
-    "offsets: greatest timestamp": ("GetOffsetShell", ["--topic", TOPIC, "--time", "-3"]),
-    "offsets: local": ("GetOffsetShell", ["--topic", TOPIC, "--time", "-4"]),
-    "records: delete": ("DeleteRecordsCommand", ["--offset-json-file", "{records}"]),
-    "log directories": (
-        "LogDirsCommand",
-        ["--describe", "--broker-list", "1", "--topic-list", TOPIC],
-    ),
-    "election": (
-        "LeaderElectionCommand",
-        ["--election-type", "preferred", "--topic", TOPIC, "--partition", "0"],
-    ),
-    "reassign: verify": (
-        "reassign.ReassignPartitionsCommand",
-        ["--verify", "--reassignment-json-file", "{moves}"],
-    ),
-    "reassign: list": ("reassign.ReassignPartitionsCommand", ["--list"]),
-    "transactions: list": ("TransactionsCommand", ["list"]),
-    "transactions: producers": (
-        "TransactionsCommand",
-        ["describe-producers", "--topic", TOPIC, "--partition", "0"],
-    ),
-    "transactions: hanging": ("TransactionsCommand", ["find-hanging", "--broker-id", "1"]),
-    "transactions: unknown": (
-        "TransactionsCommand",
-        ["describe", "--transactional-id", f"{PREFIX}none"],
-    ),
-    "versions": ("BrokerApiVersionsCommand", []),
-}
 
 KNOWN: Final = (
     Known(
@@ -167,7 +50,10 @@ class Shell:
         tool, arguments = command
         main = tool if tool.startswith("kafka.") else TOOLS + tool
         where = ["--bootstrap-server", self.bootstrap_servers]
-        given = [argument.format(**self._files) for argument in arguments]
+        if "{brokers}" in arguments:
+            where = []
+        names = {**self._files, "brokers": self.bootstrap_servers}
+        given = [argument.format(**names) for argument in arguments]
         done = subprocess.run(
             [
                 *(java(), *QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
@@ -192,8 +78,14 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Visit]]:
     """What Kafka's tools print, on Kafka first."""
     directory = tmp_path_factory.mktemp("tools")
     files = {
-        "records": _written(directory / "records.json", _records_to_delete()),
-        "moves": _written(directory / "moves.json", _moves()),
+        "beyond": _written(directory / "beyond.json", _before(99)),
+        "away": _written(directory / "away.json", _moves([3, 2, 1])),
+        "empty": _written(directory / "empty.properties", None),
+        "moves": _written(directory / "moves.json", _moves([1, 2, 3])),
+        "nowhere": _written(directory / "nowhere.json", _moves([9])),
+        "records": _written(directory / "records.json", _before(1)),
+        "topics": _written(directory / "topics.json", {"topics": [{"topic": TOPIC}], "version": 1}),
+        "twice": _written(directory / "twice.json", _before(1, 2)),
     }
     with (
         ApacheKafka(brokers=3, config=CONFIG) as apache,
@@ -226,16 +118,17 @@ def _placed_topic() -> Plain:
     }
 
 
-def _records_to_delete() -> object:
-    return {"partitions": [{"topic": TOPIC, "partition": 0, "offset": 1}], "version": 1}
+def _before(*offsets: int) -> object:
+    deleted = [{"topic": TOPIC, "partition": 0, "offset": offset} for offset in offsets]
+    return {"partitions": deleted, "version": 1}
 
 
-def _moves() -> object:
-    return {"partitions": [{"topic": TOPIC, "partition": 0, "replicas": [1, 2, 3]}], "version": 1}
+def _moves(replicas: list[int]) -> object:
+    return {"partitions": [{"topic": TOPIC, "partition": 0, "replicas": replicas}], "version": 1}
 
 
 def _written(path: Path, value: object) -> str:
-    path.write_text(json.dumps(value))
+    path.write_text("" if value is None else json.dumps(value))
     return str(path)
 
 

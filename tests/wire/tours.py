@@ -14,15 +14,21 @@ Told = Mapping[str, Any]
 
 #: What differs between any two clusters: ids, times, ports and places.
 _ALWAYS: Final = (
-    (re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])"), "<id>"),
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"(?<![\w-])(?!\w*Exception)(?=[\w-]*[a-z])[\w-]{22}(?![\w-])"), "<id>"),
     (re.compile(r"\b1[78]\d{11}\b"), "<time>"),
     (re.compile(r"/tmp/[^\s,\"\])]*"), "<path>"),
     (re.compile(r"@[0-9a-f]{6,8}\b"), "@<hash>"),
+    (re.compile(r"\bLocal controller \d"), "Local controller <id>"),
     (re.compile(r".*[Tt]imed out (waiting|at) .*"), "<timed out>"),
 )
 
-#: Fields that depend on chance: which broker has which role, which of several errors is first.
-_CHANCE: Final = re.compile(r"(.*\.)?(coordinator|controller)\..*|all\.error\..*")
+#: Fields that depend on chance: which broker has which role, which of several errors is first, and
+#: whether a coordinator knew a new topic when a member of its group joined.
+_CHANCE: Final = re.compile(
+    r"(.*\.)?(coordinator|controller)\..*|all\.error\..*"
+    r"|(.*\.)?(group|member|targetAssignment)Epoch"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,6 +87,10 @@ FAMILIES: Final[Mapping[str, tuple[ApiKey, ...]]] = {
         ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.UPDATE_RAFT_VOTER,
     ),
+    "telemetry": (
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+    ),
     "brokers": (
         ApiKey.LEADER_AND_ISR,
         ApiKey.STOP_REPLICA,

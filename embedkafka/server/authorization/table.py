@@ -38,7 +38,15 @@ def _rule(guard: str, *needs: tuple[Op, ResourceType] | tuple[Op, ResourceType, 
     return Rule(guard, tuple(Need(*need) for need in needs))
 
 
-FREE: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+FREE: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.SASL_HANDSHAKE,
+    }
+)
 """Anyone may send these."""
 
 _EITHER = "or the other one"

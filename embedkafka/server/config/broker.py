@@ -149,8 +149,9 @@ def check_change(current: BrokerConfig, changed: Mapping[str, ConfigValue]) -> N
         before, after = current.integer(name), changed.get(name)
         if isinstance(after, int) and after != before:
             _check_thread_count(name, before, after)
-    if changed.get("max.connection.creation.rate") == 0:
-        raise _invalid_change("Invalid max.connection.creation.rate 0")
+    for name in ("max.connections", "max.connection.creation.rate"):
+        if changed.get(name) == 0:
+            raise _invalid_change(f"Invalid {name} 0")
 
 
 def _check_thread_count(name: str, before: int, after: int) -> None:

@@ -1,7 +1,7 @@
 """Documentation of every setting, for DescribeConfigs: a sentence in our own words.
 
 A broker key that supplies a topic key's default shares its sentence. For a key without an effect,
-the sentence is the reason (`inert`).
+there is another sentence, the reason (`inert`).
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Final
 from embedkafka.server.config.client_metrics import CLIENT_METRICS_DOCS
 from embedkafka.server.config.group import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from embedkafka.server.config.inert import INERT_TOPIC, find_inert
+from embedkafka.server.config.inert_docs import INERT_DOCS
 from embedkafka.server.config.topic_keys import SYNONYMS
 
 TOPIC_DOCS: Final[Mapping[str, str]] = {
@@ -195,6 +196,7 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "socket.listen.backlog.size": "Connections that may wait to be accepted.",
     "socket.request.max.bytes": "The largest request; a larger one closes the connection.",
     "super.users": "Principals that may do everything, as User:alice;User:bob.",
+    "telemetry.max.bytes": "The most metrics that a client may send at once.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         "How often the broker aborts transactions that have timed out."
     ),
@@ -229,4 +231,7 @@ def documentation(name: str) -> str | None:
     if found is not None:
         return found
     inert = INERT_TOPIC.get(name) or find_inert(name)
-    return f"Has no effect: {inert.reason}." if inert is not None else None
+    if inert is None:
+        return None
+    what = INERT_DOCS.get(name)
+    return f"{what} Has no effect: {inert.reason}." if what else f"Has no effect: {inert.reason}."

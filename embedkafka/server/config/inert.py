@@ -31,8 +31,8 @@ class Inert:
 
 
 _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
-    "passwords in the store are not encrypted": ("password.encoder.",),
-    "connections to ZooKeeper are plain text": ("zookeeper.ssl.",),
+    "passwords are stored as they are": ("password.encoder.",),
+    "connections to ZooKeeper are plaintext": ("zookeeper.ssl.",),
     "OpenSSL decides it, not Java": (
         "security.providers",
         "ssl.keymanager.algorithm",
@@ -61,7 +61,6 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "kafka.metrics.",
         "metric.reporters",
         "metrics.",
-        "telemetry.max.bytes",
     ),
     "each broker uses one thread for this work": (
         "background.threads",
@@ -150,7 +149,7 @@ _REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         "client.quota.callback.class",
         "sasl.client.callback.handler.class",
     ),
-    "every client is User:ANONYMOUS: " + _JAVA_CLASS: ("principal.builder.class",),
+    "clients are named by their login or certificate: " + _JAVA_CLASS: ("principal.builder.class",),
     "TLS is OpenSSL's: " + _JAVA_CLASS: ("ssl.engine.factory.class",),
     "znodes have no ACLs": ("zookeeper.set.acl",),
     "values are used literally: " + _JAVA_CLASS: ("config.providers",),

@@ -303,6 +303,7 @@ def _alter(
     try:
         if entity_type == TOPICS:
             parse_topic_settings(new)
+            _check_topic(broker, entity)  # Kafka looks at the settings first
         elif entity_type == GROUPS:
             parse_group_settings(new, broker.config.broker)
         elif entity_type == CLIENT_METRICS:
@@ -349,7 +350,7 @@ def _entity(broker: "Broker", resource: _AnyResource) -> tuple[str, str]:
         if not resource.resource_name:
             message = "Default topic resources are not allowed."
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
-        _check_topic(broker, resource.resource_name)
+        check_topic_name(resource.resource_name)
         return TOPICS, resource.resource_name
     if resource.resource_type == ConfigResourceType.BROKER:
         if not resource.resource_name:

@@ -288,6 +288,8 @@ def write_txn_markers(
 
     Versions: v2 marks producers with a new epoch for every transaction (KIP-1228).
     """
+    if any(marker.producer_id < 0 or marker.producer_epoch < 0 for marker in request.markers):
+        return WriteTxnMarkersResponse(markers=list(map(_failed_marker, request.markers)))
     answers: dict[int, WriteTxnMarkersResponse.Marker] = {}
 
     def note(index: int, answer: WriteTxnMarkersResponse.Marker) -> None:
@@ -356,8 +358,19 @@ def _complete_offsets(
             )
 
 
+def _failed_marker(marker: WriteTxnMarkersRequest.Marker) -> WriteTxnMarkersResponse.Marker:
+    """Kafka fails at a marker without a producer, and does not write the others either."""
+    return _shaped_marker(marker, lambda partition: ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def _marker_answer(
     marker: WriteTxnMarkersRequest.Marker, results: Mapping[TopicPartition, PartitionResponse]
+) -> WriteTxnMarkersResponse.Marker:
+    return _shaped_marker(marker, lambda partition: results[partition].error)
+
+
+def _shaped_marker(
+    marker: WriteTxnMarkersRequest.Marker, error_of: Callable[[TopicPartition], ErrorCode]
 ) -> WriteTxnMarkersResponse.Marker:
     _Topic = WriteTxnMarkersResponse.Marker.Topic
     return WriteTxnMarkersResponse.Marker(
@@ -368,7 +381,7 @@ def _marker_answer(
                 partitions=[
                     _Topic.Partition(
                         partition_index=partition,
-                        error_code=results[TopicPartition(topic.name, partition)].error,
+                        error_code=error_of(TopicPartition(topic.name, partition)),
                     )
                     for partition in topic.partition_indexes
                 ],

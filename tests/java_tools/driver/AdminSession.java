@@ -6,10 +6,12 @@ import org.apache.kafka.clients.admin.Admin;
 /** An admin client; its commands are grouped as Kafka's APIs are. */
 final class AdminSession implements Session {
     private final Admin admin;
+    private final String bootstrapServers;
     private final Map<String, Command> commands = new HashMap<>();
 
     AdminSession(Map<String, Object> config) {
         admin = Admin.create(config);
+        bootstrapServers = String.valueOf(config.get("bootstrap.servers"));
         new TopicCommands(admin).addTo(commands);
         new ConfigCommands(admin).addTo(commands);
         new GroupCommands(admin).addTo(commands);
@@ -33,6 +35,9 @@ final class AdminSession implements Session {
         new TopicTour(tour).run();
         new ConfigTour(tour).run();
         new GroupTour(tour).run();
+        new EdgeTour(tour).run();
+        new LiveTour(tour, bootstrapServers).run();
+        tour.call("methods that were not called", tour::uncalled);
         return tour.told();
     }
 

@@ -1,8 +1,13 @@
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.lang.reflect.Proxy;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
@@ -16,9 +21,31 @@ final class Tour {
     final String prefix;
     private final Map<String, Object> told = new LinkedHashMap<>();
 
+    private final Set<String> called = new TreeSet<>();
+
     Tour(Admin admin, String prefix) {
-        this.admin = admin;
+        this.admin = (Admin) Proxy.newProxyInstance(
+            Admin.class.getClassLoader(), new Class<?>[] {Admin.class}, (self, method, arguments) -> {
+                called.add(method.getName());
+                try {
+                    return method.invoke(admin, arguments);
+                } catch (InvocationTargetException failure) {
+                    throw failure.getCause();
+                }
+            });
         this.prefix = prefix;
+    }
+
+    /** The methods of this release's client that the tour has left out. */
+    Object uncalled() {
+        Set<String> methods = new TreeSet<>();
+        for (Method method : Admin.class.getMethods()) {
+            if (!Modifier.isStatic(method.getModifiers())) {
+                methods.add(method.getName());
+            }
+        }
+        methods.removeAll(called);
+        return methods;
     }
 
     Map<String, Object> told() {
@@ -63,18 +90,35 @@ final class Tour {
 
     /** Calls a method that only some releases of the client have. */
     void callIfThere(String method, Object... arguments) {
-        call(method + describe(arguments), () -> {
-            for (Method candidate : Admin.class.getMethods()) {
-                if (candidate.getName().equals(method) && fits(candidate, arguments)) {
-                    try {
-                        return candidate.invoke(admin, arguments);
-                    } catch (InvocationTargetException failure) {
-                        return failure.getCause();
-                    }
+        call(method + describe(arguments), () -> reflect(method, arguments));
+    }
+
+    Object reflect(String method, Object... arguments) throws IllegalAccessException {
+        for (Method candidate : Admin.class.getMethods()) {
+            if (candidate.getName().equals(method) && fits(candidate, arguments)) {
+                try {
+                    return candidate.invoke(admin, completed(candidate, arguments));
+                } catch (InvocationTargetException failure) {
+                    return failure.getCause();
                 }
             }
-            return "this client has no such method";
-        });
+        }
+        return "this client has no such method";
+    }
+
+    /** The arguments, with default options if the method wants some. */
+    private static Object[] completed(Method method, Object[] arguments) {
+        Class<?>[] types = method.getParameterTypes();
+        if (types.length == arguments.length) {
+            return arguments;
+        }
+        Object[] all = Arrays.copyOf(arguments, types.length);
+        try {
+            all[arguments.length] = types[arguments.length].getDeclaredConstructor().newInstance();
+        } catch (ReflectiveOperationException failure) {
+            throw new IllegalStateException(failure);
+        }
+        return all;
     }
 
     private String describe(Object[] arguments) {
@@ -87,10 +131,12 @@ final class Tour {
 
     private static boolean fits(Method method, Object[] arguments) {
         Class<?>[] types = method.getParameterTypes();
-        if (types.length != arguments.length) {
+        boolean isOptional = types.length == arguments.length + 1
+            && types[arguments.length].getSimpleName().endsWith("Options");
+        if (types.length != arguments.length && !isOptional) {
             return false;
         }
-        for (int i = 0; i < types.length; i++) {
+        for (int i = 0; i < arguments.length; i++) {
             boolean boxed = types[i] == int.class && arguments[i] instanceof Integer;
             if (!boxed && !types[i].isInstance(arguments[i])) {
                 return false;

@@ -8,7 +8,8 @@ from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import MAX_DOUBLE, ConfigKey, Update
 from embedkafka.server.config.docs import documentation
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
-from embedkafka.server.config.inert import INERT, INERT_TOPIC, find_inert
+from embedkafka.server.config.inert import INERT_TOPIC, find_inert
+from embedkafka.server.config.inert_docs import INERT_DOCS
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from tests.tidy.pages.tables import table
 
@@ -138,13 +139,13 @@ def render() -> str:
             GROUP_HEAD,
             table(["setting", "default", "broker setting", "meaning"], _group()),
             INERT_HEAD,
-            table(["broker setting", "why it has no effect"], _inert()),
+            table(["broker setting", "what it would do", "why it does not"], _inert()),
             DECIDED_HEAD,
             table(["broker setting", "why it has no effect"], _plain(DECIDED_HERE.items())),
             INERT_TOPIC_HEAD,
             table(
-                ["topic setting", "why it has no effect"],
-                _plain((name, inert.reason) for name, inert in INERT_TOPIC.items()),
+                ["topic setting", "what it would do", "why it does not"],
+                ((f"`{name}`", INERT_DOCS[name], i.reason) for name, i in INERT_TOPIC.items()),
             ),
         )
     )
@@ -180,8 +181,10 @@ def _group() -> Iterator[tuple[str, ...]]:
 
 
 def _inert() -> Iterator[tuple[str, ...]]:
-    for name, inert in sorted(INERT.items()):
-        yield f"`{name}`{' *refused*' if inert.refused else ''}", inert.reason
+    for name, what in sorted(INERT_DOCS.items()):
+        inert = find_inert(name)
+        if inert is not None:
+            yield f"`{name}`{' *refused*' if inert.refused else ''}", what, inert.reason
 
 
 def _plain(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

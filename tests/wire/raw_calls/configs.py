@@ -131,6 +131,9 @@ CHANGE: Final[Mapping[str, Call]] = {
     "change: bad with good": _change(
         _changes(TOPICS, TOPIC, ("retention.ms", SET, "5"), ("flush.ms", SET, "soon"))
     ),
+    "change: unknown setting of a missing topic": _change(
+        _changes(TOPICS, MISSING, ("made.up", SET, "1")), _changes(TOPICS, "a b", ("x", SET, "1"))
+    ),
     "change: nameless group": _change(
         _changes(GROUPS, "", ("consumer.session.timeout.ms", SET, "50000"))
     ),

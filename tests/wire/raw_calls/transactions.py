@@ -125,12 +125,14 @@ def _markers(*markers: Plain) -> Call:
     return call(ApiKey.WRITE_TXN_MARKERS, range(1, 2), markers=list(markers))
 
 
-def _marker(*topics: tuple[str, list[int]], producer: int = 77) -> Plain:
+def _marker(
+    *topics: tuple[str, list[int]], producer: int = 77, epoch: int = 3, coordinator: int = 1
+) -> Plain:
     return {
         "producer_id": producer,
-        "producer_epoch": 3,
+        "producer_epoch": epoch,
         "transaction_result": False,
-        "coordinator_epoch": 1,
+        "coordinator_epoch": coordinator,
         "topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics],
     }
 
@@ -143,6 +145,11 @@ WRITE: Final[Mapping[str, Call]] = {
         _of(TOPIC, 0), versions=range(3, 5), generation_id=3, member_id="m"
     ),
     "markers: missing": _markers(_marker((TOPIC, [9]), (MISSING, [0]))),
+    "markers: negative producer": _markers(_marker(("__transaction_state", [0]), producer=-1)),
+    "markers: negative epoch": _markers(
+        _marker(("__transaction_state", [0]), epoch=-1), _marker((TOPIC, [9]), producer=78)
+    ),
+    "markers: negative coordinator": _markers(_marker((TOPIC, [9]), coordinator=-1)),
     "markers: nothing": _markers(),
     "markers: no topics": _markers(_marker()),
 }

@@ -13,7 +13,8 @@ from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import ConfigKey, format_value
 from embedkafka.server.config.docs import BROKER_DOCS, GROUP_DOCS, TOPIC_DOCS, documentation
 from embedkafka.server.config.group import GROUP_KEYS
-from embedkafka.server.config.inert import INERT_TOPIC, find_inert
+from embedkafka.server.config.inert import INERT, INERT_TOPIC, find_inert
+from embedkafka.server.config.inert_docs import INERT_DOCS
 from embedkafka.server.config.topic import effective_topic_config, parse_topic_settings
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 
@@ -206,4 +207,12 @@ def test_a_broker_key_is_documented_like_the_topic_key_it_supplies() -> None:
 
 
 def test_a_key_without_effect_says_so() -> None:
-    assert documentation("num.replica.fetchers").startswith("Has no effect: leaders notify")
+    what, _, why = documentation("num.replica.fetchers").partition(". ")
+    assert what == "Threads that fetch from each leader"
+    assert why.startswith("Has no effect: leaders notify")
+
+
+def test_every_key_without_effect_says_what_it_would_do() -> None:
+    listed = {name for name in BROKER_KEYS if find_inert(name) is not None}
+    unlisted = {name for name in INERT if not any(key.startswith(name) for key in listed)}
+    assert set(INERT_DOCS) == listed | unlisted | set(INERT_TOPIC)

@@ -1,0 +1,133 @@
+"""Clients' metrics: a stock broker does not offer these requests, but answers them."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.telemetry import (
+    GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
+)
+from embedkafka.protocol.wire_types import ZERO_UUID
+from tests.wire.clients import Cluster, eventually
+from tests.wire.plain_messages import ask
+from tests.wire.raw_client import RawClient
+
+INSTANCE = UUID("c0ffee00-1234-4abc-8def-0123456789ab")
+NO_SUBSCRIPTION_ID = -830179350
+"""What Kafka computes for this instance while nothing is subscribed."""
+MAX_BYTES = 1_048_576
+GZIP = 1
+
+
+def get(raw: RawClient, instance: UUID = INSTANCE) -> Any:  # Any: the response
+    return raw.call(GetTelemetrySubscriptionsRequest(client_instance_id=instance), 0)
+
+
+def push(raw: RawClient, *, subscription: int, instance: UUID = INSTANCE, **more: Any) -> ErrorCode:
+    fields: Any = {"terminating": False, "compression_type": 0, "metrics": b"", **more}
+    request = PushTelemetryRequest(
+        client_instance_id=instance, subscription_id=subscription, **fields
+    )
+    return ErrorCode(raw.call(request, 0).error_code)
+
+
+def subscribe(raw: RawClient, name: str, **settings: str | None) -> None:
+    keys = {"interval": "interval.ms"}
+    changes = [
+        {"name": keys.get(key, key), "config_operation": int(value is None), "value": value}
+        for key, value in settings.items()
+    ]
+    resource = {"resource_type": 16, "resource_name": name, "configs": changes}
+    answer = ask(raw, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=[resource], validate_only=False)
+    assert answer["responses"][0]["error_code"] == "NONE"
+
+
+def test_the_requests_are_not_offered(raw: RawClient) -> None:
+    assert not raw.supported_versions(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
+    assert not raw.supported_versions(ApiKey.PUSH_TELEMETRY)
+
+
+def test_a_client_without_subscriptions_sends_nothing_every_five_minutes(raw: RawClient) -> None:
+    answer = get(raw)
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.client_instance_id == INSTANCE
+    assert list(answer.accepted_compression_types) == [4, 3, 1, 2]
+    assert (answer.push_interval_ms, answer.telemetry_max_bytes) == (300_000, MAX_BYTES)
+    assert answer.delta_temporality
+    assert not answer.requested_metrics
+    assert answer.subscription_id == NO_SUBSCRIPTION_ID
+
+
+def test_a_client_without_an_id_gets_one(raw: RawClient) -> None:
+    first, second = get(raw, ZERO_UUID), get(raw, ZERO_UUID)
+    assert first.error_code == second.error_code == ErrorCode.NONE
+    assert len({first.client_instance_id, second.client_instance_id, ZERO_UUID}) == 3
+
+
+def test_a_client_may_not_ask_or_send_again_before_the_interval_is_over(raw: RawClient) -> None:
+    subscription = get(raw).subscription_id
+    again = get(raw)
+    assert again.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert (again.client_instance_id, again.push_interval_ms) == (ZERO_UUID, 0)
+    assert push(raw, subscription=subscription) == ErrorCode.NONE
+    assert push(raw, subscription=subscription) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def test_a_client_that_ends_sends_once_more(raw: RawClient) -> None:
+    subscription = get(raw).subscription_id
+    assert push(raw, subscription=subscription) == ErrorCode.NONE
+    assert push(raw, subscription=subscription, terminating=True) == ErrorCode.NONE
+    last = push(raw, subscription=subscription, terminating=True)
+    assert last == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("difference", "fields", "error"),
+    [
+        (1, {}, ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
+        (0, {"compression_type": 9}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (0, {"compression_type": GZIP, "metrics": b"\x00"}, ErrorCode.NONE),
+        (0, {"metrics": bytes(MAX_BYTES)}, ErrorCode.NONE),
+        (0, {"metrics": bytes(MAX_BYTES + 1)}, ErrorCode.TELEMETRY_TOO_LARGE),
+    ],
+)
+def test_metrics_are_checked(
+    raw: RawClient, difference: int, fields: dict[str, Any], error: ErrorCode
+) -> None:
+    subscription = get(raw).subscription_id
+    assert push(raw, subscription=subscription + difference, **fields) == error
+
+
+@pytest.mark.parametrize("instance", [ZERO_UUID, UUID(int=1)])
+def test_a_reserved_id_sends_nothing(raw: RawClient, instance: UUID) -> None:
+    assert push(raw, subscription=0, instance=instance) == ErrorCode.INVALID_REQUEST
+
+
+def test_subscriptions_are_for_clients_that_match(cluster: Cluster, raw: RawClient) -> None:
+    subscribe(raw, "mine", interval="5000", match="client_id=ra.", metrics="org.a,org.b")
+    subscribe(raw, "others", interval="100", match="client_id=raw,client_source_port=1")
+    try:
+
+        def is_known() -> bool:
+            with cluster.connect() as fresh:
+                return bool(get(fresh).push_interval_ms == 5000)
+
+        eventually(is_known, "the subscription is in force")
+        answer = get(raw)
+        assert sorted(answer.requested_metrics) == ["org.a", "org.b"]
+        assert push(raw, subscription=NO_SUBSCRIPTION_ID) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        subscribe(raw, "mine", metrics="org.a,*")
+        eventually(lambda: _metrics(cluster) == ["*"], "all metrics are subscribed")
+    finally:
+        subscribe(raw, "mine", interval=None, match=None, metrics=None)
+        subscribe(raw, "others", interval=None, match=None)
+        eventually(lambda: _metrics(cluster) == [], "nothing is subscribed")
+
+
+def _metrics(cluster: Cluster) -> list[str]:
+    with cluster.connect() as fresh:
+        return list(get(fresh).requested_metrics)
