@@ -47,6 +47,11 @@ class ApiTotals:
         self.queue_ms = self.local_ms = self.remote_ms = self.send_ms = 0.0
         self.errors: Counter[str] = Counter()
 
+    @property
+    def total_ms(self) -> float:
+        """From the arrival of requests to the hand-over of their answers."""
+        return self.queue_ms + self.local_ms + self.remote_ms + self.send_ms
+
 
 class TopicTotals:
     """What clients have written to and read from one topic of this broker so far."""

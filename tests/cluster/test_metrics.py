@@ -65,6 +65,7 @@ def test_requests_are_counted_and_timed_by_api() -> None:
     assert grown("RequestQueueTimeMs") >= 0
     assert grown("RequestBytes") > 0
     assert grown("RemoteTimeMs") == 0
+    assert grown("TotalTimeMs") >= grown("LocalTimeMs") + grown("ResponseSendTimeMs")
 
 
 def test_a_fetch_that_waits_does_so_in_its_remote_time(kafka: EmbeddedKafka) -> None:
@@ -111,12 +112,18 @@ def test_replicas_that_fall_out_are_seen_and_counted() -> None:
         assert settled.total("UnderReplicatedPartitions") == 0
         assert settled.total("PartitionCount", broker=2) == 1
         assert settled.total("OfflinePartitionsCount") == 0
+        assert settled.total("ActiveBrokerCount") == 2
+        assert settled.total("GlobalTopicCount") == settled.total("GlobalPartitionCount") == 1
+        assert settled.total("AtMinIsrPartitionCount") == 0
+        assert settled.total("PreferredReplicaImbalanceCount") == 0
         leader = kafka.leader_of("copied", 0)
         follower = 3 - leader
         kafka.broker(follower).stop()
         kafka.await_isr("copied", 0, size=1)
         alone = kafka.metrics()
         assert alone.total("UnderReplicatedPartitions", broker=leader) == 1
+        assert alone.total("AtMinIsrPartitionCount", broker=leader) == 1
+        assert alone.total("ActiveBrokerCount") == 1
         kafka.broker(follower).start()
         kafka.await_isr("copied", 0, size=2)
         assert kafka.metrics().total("IsrExpandsPerSec", broker=leader) >= 1

@@ -4,7 +4,7 @@ Gauges are read off the brokers when they are asked for. Counters of requests, r
 begin with the first call (`server.meter`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from embedkafka.cluster.reports.description import views_by_partition
@@ -14,6 +14,7 @@ from embedkafka.runtime.ids import BrokerId
 
 if TYPE_CHECKING:
     from embedkafka.cluster.brokers import Brokers
+    from embedkafka.cluster.cluster_state import PartitionStatus
     from embedkafka.server.broker import Broker
     from embedkafka.server.meter import ApiTotals, Meter, TopicTotals
 
@@ -89,13 +90,15 @@ _TRANSACTIONS: Final = "kafka.coordinator.transaction:type=TransactionStateManag
 NAMES: Final = frozenset(
     {
         *("ErrorsPerSec", "LocalTimeMs", "RemoteTimeMs", "RequestBytes", "RequestQueueTimeMs"),
-        *("RequestsPerSec", "ResponseSendTimeMs"),
+        *("RequestsPerSec", "ResponseSendTimeMs", "TotalTimeMs"),
         *("BytesInPerSec", "BytesOutPerSec", "FailedFetchRequestsPerSec"),
         *("FailedProduceRequestsPerSec", "MessagesInPerSec", "TotalFetchRequestsPerSec"),
         "TotalProduceRequestsPerSec",
-        *("IsrExpandsPerSec", "IsrShrinksPerSec", "LeaderCount", "OfflineReplicaCount"),
+        *("AtMinIsrPartitionCount", "IsrExpandsPerSec", "IsrShrinksPerSec", "LeaderCount"),
+        "OfflineReplicaCount",
         *("PartitionCount", "UnderMinIsrPartitionCount", "UnderReplicatedPartitions"),
-        *("PurgatorySize", "ActiveControllerCount", "OfflinePartitionsCount"),
+        *("PurgatorySize", "ActiveControllerCount", "ActiveBrokerCount", "GlobalPartitionCount"),
+        *("GlobalTopicCount", "OfflinePartitionsCount", "PreferredReplicaImbalanceCount"),
         *("LogEndOffset", "LogStartOffset", "Size"),
         *("GroupLag", "NumGroups", "NumOpenTransactions"),
     }
@@ -114,10 +117,21 @@ def collect(brokers: "Brokers") -> Metrics:
     for broker_id, meter in meters.items():
         found += _counted(broker_id, meter)
     found += _coordinated(asked)
-    led = sum(status.leader is not None for status in statuses)
-    offline = len(statuses) - led
-    found.append(Metric(_CONTROLLER, "OfflinePartitionsCount", {}, offline))
+    found += _decided(statuses, brokers=len(list(brokers.running())))
     return Metrics(found)
+
+
+def _decided(statuses: Sequence["PartitionStatus"], *, brokers: int) -> Iterator[Metric]:
+    """What the controller knows of the whole cluster."""
+    led = [status for status in statuses if status.leader is not None]
+    for name, count in (
+        ("ActiveBrokerCount", brokers),
+        ("GlobalTopicCount", len({status.topic for status in statuses})),
+        ("GlobalPartitionCount", len(statuses)),
+        ("OfflinePartitionsCount", len(statuses) - len(led)),
+        ("PreferredReplicaImbalanceCount", sum(s.leader != s.replicas[0] for s in led)),
+    ):
+        yield Metric(_CONTROLLER, name, {}, count)
 
 
 def _broker(broker: "Broker") -> Iterator[Metric]:
@@ -125,10 +139,9 @@ def _broker(broker: "Broker") -> Iterator[Metric]:
     views = broker.replicas.hosted.views()
     led = [view for view in views if view.leader == broker.id]
     under = [view for view in led if len(view.isr) < len(view.replicas)]
-    under_min = [
-        view
+    spare = [
+        len(view.isr) - broker.config.log_config(view.topic_partition.topic).min_insync_replicas
         for view in led
-        if len(view.isr) < broker.config.log_config(view.topic_partition.topic).min_insync_replicas
     ]
     updates = broker.replicas.isr_updates
     for name, count in (
@@ -136,7 +149,8 @@ def _broker(broker: "Broker") -> Iterator[Metric]:
         ("LeaderCount", len(led)),
         ("OfflineReplicaCount", len(broker.replicas.hosted.offline())),
         ("UnderReplicatedPartitions", len(under)),
-        ("UnderMinIsrPartitionCount", len(under_min)),
+        ("UnderMinIsrPartitionCount", sum(count < 0 for count in spare)),
+        ("AtMinIsrPartitionCount", spare.count(0)),
         ("IsrShrinksPerSec", updates.shrinks),
         ("IsrExpandsPerSec", updates.expands),
     ):
@@ -181,6 +195,7 @@ def _requests(labels: Mapping[str, str], totals: "ApiTotals") -> Iterator[Metric
         ("LocalTimeMs", totals.local_ms),
         ("RemoteTimeMs", totals.remote_ms),
         ("ResponseSendTimeMs", totals.send_ms),
+        ("TotalTimeMs", totals.total_ms),
     ):
         yield Metric(_REQUESTS, name, labels, value)
     for error, count in dict(totals.errors).items():
