@@ -98,6 +98,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _TXN_APPEND_TIMEOUT_MS: Final = 5_000
+_FORWARDING: Final = "forwarding"
 
 PeerResolver = Callable[[BrokerId], ReplicaManager | None]
 """Finds the replicas of a broker in the same process, or None while it is down."""
@@ -211,6 +212,8 @@ class Broker:
         self.encryption = self._make_encryption(files)
         self._markers = self._channels_for("markers")
         self._verifications = self._channels_for("verification")
+        self.forwarding = self._channels_for(_FORWARDING)
+        """To the active controller, which alone can answer some requests."""
         self.groups = self._make_groups()
         self.txns = self._make_txns()
         self.metadata.subscribe(self.groups.coordinator.on_metadata_changed)
@@ -341,6 +344,7 @@ class Broker:
         self.replicas.shutdown(complete=keep)
         self._markers.close()
         self._verifications.close()
+        self.forwarding.close()
         self._coordinator.stop(drain=leave)
         if leave:
             self._server.stop()
@@ -414,6 +418,10 @@ class Broker:
         if self.controller is None or not self.controller.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER, f"broker {self.id} is not the controller")
         return self.controller
+
+    def is_forwarded(self, client_id: str) -> bool:
+        """Whether another broker has passed a request on, taking this one for the controller."""
+        return client_id.startswith("ek-b") and client_id.endswith(f"-{_FORWARDING}")
 
     def is_stale(self, broker_epoch: int) -> bool:
         """Whether a control request was meant for an earlier registration of this broker."""

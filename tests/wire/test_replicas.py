@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from tests.wire.clients import Cluster, Out, consume, create_topic, eventually, values
 from tests.wire.clients import produce as deliver
@@ -18,6 +19,7 @@ from tests.wire.one_partition import (
     the_partition,
     values_of,
 )
+from tests.wire.plain_messages import ask
 from tests.wire.test_topic_changes import leader_index
 
 Unique = Callable[[str], str]
@@ -100,3 +102,29 @@ def test_min_insync_replicas_is_no_more_than_the_replicas_there_are(
     name = create_topic(three_brokers, unique("strict"), config={"min.insync.replicas": "2"})
     with three_brokers.connect(leader_index(three_brokers, name)) as raw:
         assert produce(raw, name, batch(b"a"), acks=-1).error_code == ErrorCode.NONE
+
+
+def test_any_broker_elects_leaders_and_moves_partitions(three_brokers: Cluster, topic: str) -> None:
+    for index in range(three_brokers.broker_count):
+        with three_brokers.connect(index) as raw:
+            elected = ask(
+                raw,
+                ApiKey.ELECT_LEADERS,
+                election_type=0,
+                topic_partitions=[{"topic": topic, "partitions": [0]}],
+                timeout_ms=10_000,
+            )
+            assert elected["error_code"] == "NONE"
+            (result,) = elected["replica_election_results"][0]["partition_result"]
+            assert result["error_code"] == "ELECTION_NOT_NEEDED"
+
+            cancelled = {"name": topic, "partitions": [{"partition_index": 0, "replicas": None}]}
+            moved = ask(
+                raw, ApiKey.ALTER_PARTITION_REASSIGNMENTS, timeout_ms=10_000, topics=[cancelled]
+            )
+            assert moved["error_code"] == "NONE"
+            (result,) = moved["responses"][0]["partitions"]
+            assert result["error_code"] == "NO_REASSIGNMENT_IN_PROGRESS"
+
+            listed = ask(raw, ApiKey.LIST_PARTITION_REASSIGNMENTS, timeout_ms=10_000, topics=None)
+            assert listed["error_code"] == "NONE"

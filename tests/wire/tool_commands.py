@@ -239,13 +239,6 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "reassign.ReassignPartitionsCommand",
         ["--cancel", "--reassignment-json-file", "{moves}"],
     ),
-    "reassign: generate": (
-        "reassign.ReassignPartitionsCommand",
-        [
-            *("--generate", "--topics-to-move-json-file", "{topics}"),
-            *("--broker-list", "1,2,3", "--disable-rack-aware"),
-        ],
-    ),
     "metrics: list": ("ClientMetricsCommand", ["--list"]),
     "metrics: alter": (
         "ClientMetricsCommand",
@@ -267,11 +260,6 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "groups: listed with states": (
         "consumer.group.ConsumerGroupCommand",
         ["--list", "--state", "--type"],
-    ),
-    "groups: bad state": ("consumer.group.ConsumerGroupCommand", ["--list", "--state", "made-up"]),
-    "groups: state": (
-        "consumer.group.ConsumerGroupCommand",
-        ["--describe", "--group", f"{PREFIX}group", "--state", "--verbose"],
     ),
     "groups: members": (
         "consumer.group.ConsumerGroupCommand",

@@ -69,6 +69,8 @@ def _find_fault(update: UpdateFeaturesRequest.FeatureUpdate, *, controller: int)
         return "The controller does not support the given upgrade type."
     if update.max_version_level < 0:
         return "A feature version cannot be less than 0."
+    if feature is None and update.max_version_level == 0:
+        return f"Feature {update.feature} not found."
     if feature is None:
         return f"Local controller {controller} does not support this feature."
     if not feature.lowest <= update.max_version_level <= feature.highest:

@@ -1,7 +1,7 @@
 """Leader elections and partition reassignments, which the controller carries out.
 
-These requests must reach the active controller; other brokers answer NOT_CONTROLLER, and the client
-asks the right one.
+Other brokers forward these requests to the active controller, as in KRaft. They answer
+NOT_CONTROLLER only while they do not reach it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from embedkafka.protocol.messages.topics import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.server.dispatch import LATER
 from embedkafka.zk.payloads import ReplicaAssignment
 
@@ -54,11 +54,28 @@ def elect_leaders(
         kind = _election_type(request.election_type)
         controller = broker.require_controller()
     except ApiError as error:
-        return ElectLeadersResponse(
+        refusal = ElectLeadersResponse(
             error_code=error.code,
             replica_election_results=_election_topics(request, dict.fromkeys(asked or (), error)),
         )
+        return _forwarded(broker, request, context, error, refusal)
     controller.elect_leaders(asked, kind, reply)
+    return LATER
+
+
+def _forwarded(
+    broker: "Broker", request: object, context: "RequestContext", error: ApiError, refusal: object
+) -> object:
+    """Has the active controller answer, if that is another broker; otherwise refuses."""
+    if error.code is not ErrorCode.NOT_CONTROLLER or broker.is_forwarded(context.client_id):
+        return refusal
+
+    @context.answering
+    def answer(response: object | None) -> None:
+        context.reply(refusal if response is None else response)
+
+    controller = BrokerId(broker.metadata.snapshot.controller_id)
+    broker.forwarding.send(controller, request, context.version, answer)
     return LATER
 
 
@@ -123,7 +140,8 @@ def alter_partition_reassignments(
     try:
         controller = broker.require_controller()
     except ApiError as error:
-        return _reassignment_response(request, error)
+        refusal = _reassignment_response(request, error)
+        return _forwarded(broker, request, context, error, refusal)
     may_resize = request.allow_replication_factor_change
     controller.alter_partition_reassignments(wanted, reply, may_resize=may_resize)
     return LATER
@@ -187,7 +205,7 @@ def list_partition_reassignments(
     try:
         controller = broker.require_controller()
     except ApiError as error:
-        return _moves_response(error)
+        return _forwarded(broker, request, context, error, _moves_response(error))
     controller.list_partition_reassignments(asked, reply)
     return LATER
 

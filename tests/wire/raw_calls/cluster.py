@@ -52,6 +52,7 @@ def _to(name: str, level: int, kind: int = 1) -> Plain:
 
 FEATURES: Final[Mapping[str, Call]] = {
     "features: unknown": _update(_to("made.up", 1)),
+    "features: unknown, disabled": _update(_to("made.up", 0, 2)),
     "features: nameless": _update(_to("", 1)),
     "features: nothing": _update(),
     "features: twice": _update(_to("metadata.version", 30), _to("metadata.version", 29)),
