@@ -3,7 +3,7 @@
 Owner: `ClientTelemetry._lock` (leaf) guards the known clients.
 Invariants: a client is known as long as its connection; at most `_MOST_CLIENTS` are.
 Not here: what to do with metrics. As in Kafka without a plug-in that receives them, they are
-dropped, and ApiVersions does not offer the requests.
+inflated and dropped, and ApiVersions does not offer the requests.
 """
 
 import random
@@ -16,6 +16,7 @@ from uuid import UUID
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.telemetry import PushTelemetryRequest
 from embedkafka.records.checksum import crc32c
+from embedkafka.records.compression import Compression, decompress_pieces
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
@@ -23,7 +24,7 @@ _MOST_CLIENTS: Final = 16_384
 _LONGEST_INTERVAL_MS: Final = 300_000
 _ALL_METRICS: Final = "*"
 _RESERVED_IDS: Final = (UUID(int=0), UUID(int=1))
-_COMPRESSION_TYPES: Final = range(5)
+_COMPRESSION_TYPES: Final = frozenset(Compression)
 
 ACCEPTED_COMPRESSION_TYPES: Final = (4, 3, 1, 2)
 """zstd, lz4, gzip and snappy, in Kafka's order of preference."""
@@ -98,6 +99,17 @@ class ClientTelemetry:
                 self._check(client, request, now_ms)
             finally:
                 client.terminating = request.terminating
+        if request.metrics:
+            self._inflate(request)
+
+    def _inflate(self, request: PushTelemetryRequest) -> None:
+        """Refuses metrics that cannot be read, or that are too large when they are inflated."""
+        codec = Compression(request.compression_type)
+        try:
+            for _ in decompress_pieces(codec, request.metrics, limit=self.max_bytes):
+                pass
+        except ApiError as error:
+            raise ApiError(ErrorCode.INVALID_RECORD, error.message) from error
 
     def _check(self, client: Client, request: PushTelemetryRequest, now_ms: float) -> None:
         if client.terminating:

@@ -1,7 +1,8 @@
 """Clients' metrics: a stock broker does not offer these requests, but answers them."""
 
+import gzip
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -23,11 +24,17 @@ MAX_BYTES = 1_048_576
 GZIP = 1
 
 
-def get(raw: RawClient, instance: UUID = INSTANCE) -> Any:  # Any: the response
+@pytest.fixture
+def instance() -> UUID:
+    """A client for this test alone: a broker may notice late that an earlier one has left."""
+    return uuid4()
+
+
+def get(raw: RawClient, instance: UUID) -> Any:  # Any: the response
     return raw.call(GetTelemetrySubscriptionsRequest(client_instance_id=instance), 0)
 
 
-def push(raw: RawClient, *, subscription: int, instance: UUID = INSTANCE, **more: Any) -> ErrorCode:
+def push(raw: RawClient, instance: UUID, *, subscription: int, **more: Any) -> ErrorCode:
     fields: Any = {"terminating": False, "compression_type": 0, "metrics": b"", **more}
     request = PushTelemetryRequest(
         client_instance_id=instance, subscription_id=subscription, **fields
@@ -52,7 +59,7 @@ def test_the_requests_are_not_offered(raw: RawClient) -> None:
 
 
 def test_a_client_without_subscriptions_sends_nothing_every_five_minutes(raw: RawClient) -> None:
-    answer = get(raw)
+    answer = get(raw, INSTANCE)
     assert answer.error_code == ErrorCode.NONE
     assert answer.client_instance_id == INSTANCE
     assert list(answer.accepted_compression_types) == [4, 3, 1, 2]
@@ -68,20 +75,22 @@ def test_a_client_without_an_id_gets_one(raw: RawClient) -> None:
     assert len({first.client_instance_id, second.client_instance_id, ZERO_UUID}) == 3
 
 
-def test_a_client_may_not_ask_or_send_again_before_the_interval_is_over(raw: RawClient) -> None:
-    subscription = get(raw).subscription_id
-    again = get(raw)
+def test_a_client_may_not_ask_or_send_again_before_the_interval_is_over(
+    raw: RawClient, instance: UUID
+) -> None:
+    subscription = get(raw, instance).subscription_id
+    again = get(raw, instance)
     assert again.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert (again.client_instance_id, again.push_interval_ms) == (ZERO_UUID, 0)
-    assert push(raw, subscription=subscription) == ErrorCode.NONE
-    assert push(raw, subscription=subscription) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert push(raw, instance, subscription=subscription) == ErrorCode.NONE
+    assert push(raw, instance, subscription=subscription) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def test_a_client_that_ends_sends_once_more(raw: RawClient) -> None:
-    subscription = get(raw).subscription_id
-    assert push(raw, subscription=subscription) == ErrorCode.NONE
-    assert push(raw, subscription=subscription, terminating=True) == ErrorCode.NONE
-    last = push(raw, subscription=subscription, terminating=True)
+def test_a_client_that_ends_sends_once_more(raw: RawClient, instance: UUID) -> None:
+    subscription = get(raw, instance).subscription_id
+    assert push(raw, instance, subscription=subscription) == ErrorCode.NONE
+    assert push(raw, instance, subscription=subscription, terminating=True) == ErrorCode.NONE
+    last = push(raw, instance, subscription=subscription, terminating=True)
     assert last == ErrorCode.INVALID_REQUEST
 
 
@@ -90,36 +99,47 @@ def test_a_client_that_ends_sends_once_more(raw: RawClient) -> None:
     [
         (1, {}, ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
         (0, {"compression_type": 9}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-        (0, {"compression_type": GZIP, "metrics": b"\x00"}, ErrorCode.NONE),
+        (0, {"compression_type": GZIP, "metrics": gzip.compress(b"metrics")}, ErrorCode.NONE),
+        (0, {"compression_type": GZIP, "metrics": b"\x00"}, ErrorCode.INVALID_RECORD),
+        (
+            0,
+            {"compression_type": GZIP, "metrics": gzip.compress(bytes(2 * MAX_BYTES))},
+            ErrorCode.INVALID_RECORD,
+        ),
         (0, {"metrics": bytes(MAX_BYTES)}, ErrorCode.NONE),
         (0, {"metrics": bytes(MAX_BYTES + 1)}, ErrorCode.TELEMETRY_TOO_LARGE),
     ],
 )
 def test_metrics_are_checked(
-    raw: RawClient, difference: int, fields: dict[str, Any], error: ErrorCode
+    raw: RawClient, instance: UUID, difference: int, fields: dict[str, Any], error: ErrorCode
 ) -> None:
-    subscription = get(raw).subscription_id
-    assert push(raw, subscription=subscription + difference, **fields) == error
+    subscription = get(raw, instance).subscription_id
+    assert push(raw, instance, subscription=subscription + difference, **fields) == error
 
 
-@pytest.mark.parametrize("instance", [ZERO_UUID, UUID(int=1)])
-def test_a_reserved_id_sends_nothing(raw: RawClient, instance: UUID) -> None:
-    assert push(raw, subscription=0, instance=instance) == ErrorCode.INVALID_REQUEST
+@pytest.mark.parametrize("reserved", [ZERO_UUID, UUID(int=1)])
+def test_a_reserved_id_sends_nothing(raw: RawClient, reserved: UUID) -> None:
+    assert push(raw, reserved, subscription=0) == ErrorCode.INVALID_REQUEST
 
 
-def test_subscriptions_are_for_clients_that_match(cluster: Cluster, raw: RawClient) -> None:
+def test_subscriptions_are_for_clients_that_match(
+    cluster: Cluster, raw: RawClient, instance: UUID
+) -> None:
     subscribe(raw, "mine", interval="5000", match="client_id=ra.", metrics="org.a,org.b")
     subscribe(raw, "others", interval="100", match="client_id=raw,client_source_port=1")
     try:
 
         def is_known() -> bool:
             with cluster.connect() as fresh:
-                return bool(get(fresh).push_interval_ms == 5000)
+                return bool(get(fresh, uuid4()).push_interval_ms == 5000)
 
         eventually(is_known, "the subscription is in force")
-        answer = get(raw)
+        answer = get(raw, instance)
         assert sorted(answer.requested_metrics) == ["org.a", "org.b"]
-        assert push(raw, subscription=NO_SUBSCRIPTION_ID) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        assert (
+            push(raw, instance, subscription=NO_SUBSCRIPTION_ID)
+            == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        )
         subscribe(raw, "mine", metrics="org.a,*")
         eventually(lambda: _metrics(cluster) == ["*"], "all metrics are subscribed")
     finally:
@@ -130,4 +150,4 @@ def test_subscriptions_are_for_clients_that_match(cluster: Cluster, raw: RawClie
 
 def _metrics(cluster: Cluster) -> list[str]:
     with cluster.connect() as fresh:
-        return list(get(fresh).requested_metrics)
+        return list(get(fresh, uuid4()).requested_metrics)
