@@ -165,7 +165,7 @@ ADMIN: Final[Mapping[str, Call]] = {
         ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[TXN, "", TXN, LONG]
     ),
     "transactions: nothing": call(ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[]),
-    "transactions: of unknown state": _listed(state_filters=["made up", "Ongoing", ""]),
+    "transactions: of unknown state": _listed(state_filters=["made up", ""]),
     "transactions: of no producer": _listed(producer_id_filters=[-5]),
     "transactions: of a duration": _listed(
         range(1, 3), producer_id_filters=[-5], duration_filter=-7
