@@ -6,7 +6,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from embedkafka import Acl, ConfigError, EmbeddedKafka, InvalidArgument
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.topics import ElectLeadersRequest
 from tests.wire.clients import eventually
+from tests.wire.raw_client import RawClient
 
 AUTHORIZER = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
 USER = "ANONYMOUS"
@@ -129,3 +132,17 @@ def test_without_an_authorizer_there_are_no_acls() -> None:
         pytest.raises(ConfigError, match=r"set authorizer\.class\.name"),
     ):
         kafka.acls.all()
+
+
+def test_a_broker_needs_no_right_of_its_own_to_pass_a_request_on(kafka: EmbeddedKafka) -> None:
+    """The client's address is another one, so that brokers do not have its permission."""
+    host = "127.0.0.2"
+    kafka.acls.add(Acl.allow(USER, "ALTER", cluster=True, host=host))
+    for handle in kafka.brokers:
+        _, port = handle.address.split(":")
+        with RawClient("127.0.0.1", int(port), from_host=host) as client:
+            answer = client.call(ElectLeadersRequest(topic_partitions=None))
+            assert answer.error_code == ErrorCode.NONE
+        with RawClient("127.0.0.1", int(port)) as client:
+            answer = client.call(ElectLeadersRequest(topic_partitions=None))
+            assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -29,12 +29,21 @@ class RawClient:
     """One connection. The broker answers requests in order, as Kafka promises."""
 
     def __init__(
-        self, host: str, port: int, *, client_id: str = "raw", tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "raw",
+        tls: ssl.SSLContext | None = None,
+        from_host: str = "",
     ) -> None:
+        """`from_host` is the address that the broker sees; by default, the system chooses."""
         self._client_id = client_id
         self._ids = itertools.count(1)
         self._supported: dict[int, range] | None = None
-        self._socket = socket.create_connection((host, port), timeout=TIMEOUT_SECONDS)
+        self._socket = socket.create_connection(
+            (host, port), timeout=TIMEOUT_SECONDS, source_address=(from_host, 0)
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)

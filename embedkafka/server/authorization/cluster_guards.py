@@ -72,6 +72,19 @@ def _needs(operation: AclOperation, refuse: Callable[[Any], object]) -> Guard:  
     return guard
 
 
+def _forwardable(operation: AclOperation, refuse: Callable[[Any], object]) -> Guard:
+    """The same; a broker that passes a client's request on has asked for the client already."""
+    needs = _needs(operation, refuse)
+
+    def guard(check: Checks, request: Any) -> object:  # Any: as above
+        is_forwarded = check.broker.is_forwarded(check.context.client_id)
+        if is_forwarded and check.may_cluster(AclOperation.CLUSTER_ACTION, quiet=True):
+            return request
+        return needs(check, request)
+
+    return guard
+
+
 # --- settings
 
 
@@ -241,16 +254,16 @@ def _leaders_not_elected(request: ElectLeadersRequest) -> ElectLeadersResponse:
     )
 
 
-elect_leaders = _needs(_ALTER, _leaders_not_elected)
+elect_leaders = _forwardable(_ALTER, _leaders_not_elected)
 
-alter_partition_reassignments = _needs(
+alter_partition_reassignments = _forwardable(
     _ALTER,
     lambda request: AlterPartitionReassignmentsResponse(
         error_code=_FAILED, error_message=_FAILED.message, responses=[]
     ),
 )
 
-list_partition_reassignments = _needs(
+list_partition_reassignments = _forwardable(
     _DESCRIBE,
     lambda request: ListPartitionReassignmentsResponse(
         error_code=_FAILED, error_message=_FAILED.message, topics=[]
