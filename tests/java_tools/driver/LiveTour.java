@@ -82,10 +82,12 @@ final class LiveTour {
             group, new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("second")))).all());
         tour.call("live " + protocol + ": remove the member", () -> tour.admin.removeMembersFromConsumerGroup(
             group, new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("first")))).all());
-        tour.call("live " + protocol + ": empty", () -> {
-            var described = tour.admin.describeConsumerGroups(List.of(group)).all().get().get(group);
-            return Map.of("members", described.members().size(), "state", described.state());
-        });
+        if (protocol.equals("classic")) { // a member of the other kind may be back already
+            tour.call("live " + protocol + ": empty", () -> {
+                var described = tour.admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                return Map.of("members", described.members().size(), "state", described.state());
+            });
+        }
     }
 
     private void transaction() throws Exception {
