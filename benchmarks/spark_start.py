@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from embedkafka.spark.connector.jar_cache import cache_home
+from embedkafka.spark.quick_classes import SWITCH
 
 #: A stateful query from topic to topic, five times; it notes the CPU so far after each.
 SUITE: Final = '''
-import json, os, resource
+import glob, json, os, resource
 import pytest
 from pyspark import SparkContext
 
@@ -31,9 +32,18 @@ QUERIES = 5
 def cpu_seconds():
     """Of this process, of Spark's JVM and of what it started: the launcher and `chmod`."""
     own = resource.getrusage(resource.RUSAGE_SELF)
-    with open(f"/proc/{SparkContext._gateway.proc.pid}/stat") as stat:
-        ticks = sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:15]))
+    jvm = str(SparkContext._gateway.proc.pid)
+    ticks = sum(ticks_of(path, jvm) for path in glob.glob("/proc/[0-9]*/stat"))
     return own.ru_utime + own.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
+
+def ticks_of(path, jvm):
+    """Those of the JVM with its children, or of a child that has ended and waits to be seen."""
+    try:
+        with open(path) as stat:
+            _, parent, *rest = stat.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0
+    return sum(map(int, rest[9:13])) if path.split("/")[2] == jvm or parent == jvm else 0
 
 @pytest.mark.parametrize("number", range(QUERIES))
 def test_query(kafka, spark, tmp_path, number):
@@ -64,6 +74,7 @@ class Setting:
     source: Mapping[str, str] = field(default_factory=dict)
     """Options of the query's source."""
     archived: bool = True
+    quick_classes: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,23 +87,34 @@ _FILE_CONTEXT: Final = (
     "org.apache.spark.sql.execution.streaming.FileContextBasedCheckpointFileManager"
 )
 _JMX: Final = "kafka.auto.include.jmx.reporter"
+_SPARKS_OWN: Final = {
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT,
+    "spark.buffer.pageSize": "8m",
+}
+_HELPER: Final = "-Djdk.lang.Process.launchMechanism=POSIX_SPAWN"
 SETTINGS: Final = (
     Setting(
-        name="no archive, Spark's checkpoints",
+        name="nothing of this",
         archived=False,
-        config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT},
+        quick_classes=False,
+        java=_HELPER,
+        config=_SPARKS_OWN,
     ),
+    Setting(name="archive only", quick_classes=False, java=_HELPER, config=_SPARKS_OWN),
+    Setting(name="as it is"),
+    Setting(name="no archive", archived=False),
+    Setting(name="no quick classes", quick_classes=False),
     Setting(
         name="Spark's checkpoints",
         config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT},
     ),
-    Setting(name="no archive", archived=False),
-    Setting(name="as it is"),
+    Setting(name="Spark's pages", config={"spark.buffer.pageSize": "8m"}),
+    Setting(name="a helper per process", java=_HELPER),
+    Setting(name="optimised machine code", java="-XX:TieredStopAtLevel=4"),
     Setting(name="larger heap", java="-Xms512m -Xmn256m"),
-    Setting(name="MetaspaceSize", java="-XX:MetaspaceSize=256m"),
     Setting(name="late compilation", java="-XX:CompileThresholdScaling=4"),
+    Setting(name="little inlining", java="-XX:C1MaxInlineSize=10 -XX:C1MaxInlineLevel=2"),
     Setting(name="no verification", java="-XX:-BytecodeVerificationRemote"),
-    Setting(name="a helper per process", java="-Djdk.lang.Process.launchMechanism=POSIX_SPAWN"),
     Setting(name="no JMX", java="-Dlog4j2.disable.jmx=true", source={_JMX: "false"}),
     Setting(name="no whole-stage code", config={"spark.sql.codegen.wholeStage": "false"}),
     Setting(
@@ -104,6 +126,9 @@ SETTINGS: Final = (
     ),
     Setting(name="no adaptive plans", config={"spark.sql.adaptive.enabled": "false"}),
     Setting(name="one shuffle partition", config={"spark.sql.shuffle.partitions": "1"}),
+    Setting(name="eight shuffle partitions", config={"spark.sql.shuffle.partitions": "8"}),
+    Setting(name="web page", config={"spark.ui.enabled": "true", "spark.ui.port": "0"}),
+    Setting(name="log of everything", config={"spark.log.level": "INFO"}),
     Setting(name="long fetch wait", source={"kafka.fetch.max.wait.ms": "500"}),
 )
 
@@ -119,10 +144,11 @@ def main() -> None:
     costs: dict[str, list[Cost]] = {each.name: [] for each in chosen}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "test_queries.py").write_text(SUITE)
-        archive = _require_archive(Path(folder))
+        classes = {each.quick_classes for each in chosen if each.archived}
+        archives = {quick: _write_archive(Path(folder), quick) for quick in classes}
         for _ in range(options.rounds):
             for setting in chosen:
-                cost = _measure(setting, Path(folder), archive)
+                cost = _measure(setting, Path(folder), archives)
                 costs[setting.name].append(cost)
                 print(f"{setting.name}: {cost}", file=sys.stderr, flush=True)
     print(f"{'setting':<32}{'first test':>12}{'further query':>16}")
@@ -132,18 +158,21 @@ def main() -> None:
         print(f"{name:<32}{first:>12.1f}{further:>16.2f}")
 
 
-def _require_archive(folder: Path) -> Path:
-    """Written by a first run, which is not measured."""
+def _write_archive(folder: Path, quick_classes: bool) -> Path:
+    """By a run that is not measured. An archive fits one class path."""
     archives = cache_home(os.environ) / "spark-archives"
-    _run(folder, "--spark-archive=auto", environ={"CI": "", "SOURCE": "{}"})
+    switch = f"--spark-config={SWITCH}={str(quick_classes).lower()}"
+    _run(folder, "--spark-archive=new", switch, environ={"SOURCE": "{}"})
     return max(archives.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
 
 
-def _measure(setting: Setting, folder: Path, archive: Path) -> Cost:
+def _measure(setting: Setting, folder: Path, archives: Mapping[bool, Path]) -> Cost:
     """With the archive as an option of its own: another Java option would want another archive."""
-    used = f"-XX:SharedArchiveFile={archive} -Xlog:disable" if setting.archived else ""
+    archive = archives[setting.quick_classes] if setting.archived else None
+    used = f"-XX:SharedArchiveFile={archive} -Xlog:disable" if archive else ""
     java = f"{used} {setting.java}".strip()
     config = {**setting.config, **({"spark.driver.extraJavaOptions": java} if java else {})}
+    config[SWITCH] = str(setting.quick_classes).lower()
     arguments = [f"--spark-config={key}={value}" for key, value in config.items()]
     arguments.append("--spark-archive=no")
     marks = _run(folder, *arguments, environ={"SOURCE": json.dumps(dict(setting.source))})

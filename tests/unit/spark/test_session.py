@@ -10,6 +10,7 @@ import pytest
 
 from embedkafka.spark import session
 from embedkafka.spark.connector.installed import InstalledSpark, require_installed_spark
+from embedkafka.spark.quick_classes import LAZY_MLLIB, LOCAL_FILES
 from tests.unit.spark.conftest import Machine
 
 START = """
@@ -53,6 +54,8 @@ def test_jars_that_most_classes_come_from_follow_the_connectors_and_the_callers(
     (machine.spark_jars / "scala-library-2.13.16.jar").touch()
     made = settings(spark_driver_extraClassPath="/x.jar")
     assert made["spark.driver.extraClassPath"].split(os.pathsep) == [
+        str(LOCAL_FILES),
+        str(LAZY_MLLIB),
         str(tmp_path / "given" / "kafka-clients-3.9.0.jar"),
         "/x.jar",
         str(machine.spark_jars / "scala-library-2.13.16.jar"),
@@ -73,16 +76,30 @@ def test_the_callers_settings_have_the_last_word(settings: Any) -> None:
 def test_local_checkpoints_start_no_processes(tmp_path: Path, release: str, package: str) -> None:
     """A class of Spark does it, whose package depends on the release."""
     spark = InstalledSpark(release=release, scala="2.13", jars_dir=tmp_path)
-    made = session._quick_checkpoints(spark, "local[2]")
+    made = session._quick_batches(spark, "local[2]")
     assert made["spark.sql.streaming.checkpointFileManagerClass"] == (
         f"org.apache.spark.sql.execution.{package}.FileSystemBasedCheckpointFileManager"
     )
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://host:443"])
-def test_checkpoints_of_a_cluster_are_left_to_spark(settings: Any, master: str) -> None:
+def test_batches_of_a_cluster_are_left_to_spark(settings: Any, master: str) -> None:
     made = settings(spark_master=master)
     assert "spark.sql.streaming.checkpointFileManagerClass" not in made
+    assert "spark.buffer.pageSize" not in made
+
+
+@pytest.mark.parametrize(("folder", "is_named"), [("spark", True), ("my spark", False)])
+def test_the_launcher_need_not_look_into_all_jars(
+    tmp_path: Path, folder: str, is_named: bool
+) -> None:
+    """Spark's script splits the options at spaces."""
+    launcher = tmp_path / folder / "spark-launcher_2.13-4.0.0.jar"
+    launcher.parent.mkdir()
+    launcher.touch()
+    spark = InstalledSpark(release="4.0.0", scala="2.13", jars_dir=launcher.parent)
+    options = session._launcher_options(spark)
+    assert (f"-Xbootclasspath/a:{launcher}" in options) == is_named
 
 
 def test_java_options_are_added_to_ours(settings: Any) -> None:

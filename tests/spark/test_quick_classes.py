@@ -1,0 +1,70 @@
+"""Our classes in Spark's JVM do what Hadoop's and Spark's do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.ml.functions import array_to_vector, vector_to_array
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import SparkSession
+
+from embedkafka.spark.connector.installed import release_numbers
+
+
+@pytest.fixture
+def jvm(spark: SparkSession) -> Any:
+    if not spark.sparkContext.master.startswith("local["):
+        pytest.skip("our classes are for sessions whose driver runs everything")
+    return spark._jvm
+
+
+def test_local_files_get_the_permissions_that_hadoop_gives(
+    jvm: Any, spark: SparkSession, tmp_path: Path
+) -> None:
+    files = jvm.org.apache.hadoop.fs
+    path, permission = files.Path, files.permission.FsPermission
+    conf = jvm.org.apache.hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
+    used = path(str(tmp_path)).getFileSystem(conf)
+    assert used.getClass().getName() == "embedkafka.LocalFiles"
+    conf.set("fs.permissions.umask-mode", "027")
+    ours, theirs = jvm.embedkafka.LocalFiles(), files.LocalFileSystem()
+    for system in (ours, theirs):
+        system.initialize(used.getUri(), conf)
+
+    modes = []
+    for name, system in (("ours", ours), ("theirs", theirs)):
+        system.create(path(str(tmp_path / name / "file"))).close()
+        system.mkdirs(path(str(tmp_path / name / "shared")), permission("1777"))
+        system.setPermission(path(str(tmp_path / name / "shared")), permission("1777"))
+        found = [tmp_path / name, *(tmp_path / name).iterdir()]
+        modes.append({each.name.removeprefix(name): oct(each.stat().st_mode) for each in found})
+
+    assert modes[0] == modes[1]
+    assert modes[0] == {
+        "": "0o40750",
+        ".file.crc": "0o100640",
+        "file": "0o100640",
+        "shared": "0o41777",
+    }
+
+
+def test_functions_of_mllib_are_registered_when_one_is_used(jvm: Any, spark: SparkSession) -> None:
+    if release_numbers(spark.version)[:2] != (4, 0):
+        pytest.skip("they are Spark's own in this release")
+    module = jvm.org.apache.spark.sql.catalyst.analysis
+    registry = getattr(getattr(module, "FunctionRegistry$"), "MODULE$").internal()
+    before = names_in(registry)
+
+    frame = spark.createDataFrame([(Vectors.dense(1.0, 2.0),)], ["vector"])
+    (row,) = frame.select(vector_to_array(frame.vector).alias("array")).collect()
+    assert row.array == [1.0, 2.0]
+    again = spark.createDataFrame([([3.0, 4.0],)], ["array"])
+    (row,) = again.select(array_to_vector(again.array).alias("vector")).collect()
+    assert row.vector == Vectors.dense(3.0, 4.0)
+
+    assert names_in(registry) == before, "Spark has functions that ours does not register"
+
+
+def names_in(registry: Any) -> set[str]:
+    functions = registry.listFunction()
+    return {functions.apply(index).funcName() for index in range(functions.size())}
