@@ -1,10 +1,11 @@
-"""`DriverProcess`: a job in a separate process and JVM, killed in the middle of a batch.
+"""`DriverProcess`: a job in a separate process and JVM, killed at a chosen moment of a batch.
 
 A commit that is taken back (`checkpoints`) is what a driver leaves that dies after its sink's last
-write. This one dies anywhere in a batch: before the sink's write, in the middle of it, or after it.
-The job goes on in the session of the test, from the checkpoint that the dead driver left.
+write. This one dies where the schedule says (`executioner`): before the sink's write, in the middle
+of it, after it, or after the commit. The job goes on in the session of the test, from the
+checkpoint that the dead driver left.
 
-Owner: the thread that explores. Nothing outlives `kill`, except what the job has written.
+Owner: the thread that explores. Nothing outlives `await_death`, except what the job has written.
 Not here: the choice of the moment (`generation`).
 """
 
@@ -13,27 +14,23 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from embedkafka.explore.checkpoints import (
-    find_checkpoints,
-    planned_batches,
-    uncommitted_batches,
-)
-from embedkafka.explore.driver import Driver, Job
+from embedkafka.explore.checkpoints import find_checkpoints, uncommitted_batches
+from embedkafka.explore.driver import Job
+from embedkafka.explore.executioner import Executioner
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
-from embedkafka.runtime.clock import REAL_TIME
+from embedkafka.explore.schedule import Moment
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 from embedkafka.spark.session import find_session_arguments, local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_IDLE: Final = "idle"
-_LOOK_S: Final = 0.005
-"""How often to look for a new batch. Nothing announces a file."""
+_DEAD: Final = "dead"
 _START_S: Final = 120.0
 """How long the JVM may take to start on a busy machine."""
 
@@ -60,18 +57,19 @@ class PackedJob:
                 f"{error}"
             ) from error
 
-    def message(self, options: Options, timeout_s: float) -> bytes:
+    def message(self, options: Options, moment: Moment) -> bytes:
         """What the process reads first."""
-        return pickle.dumps((sys.path, self._arguments, self._job, options, timeout_s))
+        return pickle.dumps((sys.path, self._arguments, self._job, options, moment))
 
 
 class DriverProcess:
-    """One process that runs the job once, until it is killed."""
+    """One process that runs the job once, and kills itself and its JVM."""
 
-    def __init__(self, job: PackedJob, options: Options, *, timeout_s: float) -> None:
+    def __init__(
+        self, job: PackedJob, options: Options, moment: Moment, *, timeout_s: float
+    ) -> None:
         self._directory = options.directory
         self._timeout_s = timeout_s
-        self._planned = self._find_planned()
         home = Path(self._directory, ".driver")  # its temporary files go with the run's
         home.mkdir(exist_ok=True)
         self._outcome = home / "outcome"
@@ -86,21 +84,27 @@ class DriverProcess:
             )
         stdin = self._process.stdin
         assert stdin is not None, "it is a pipe"
-        stdin.write(job.message(options, timeout_s))
+        stdin.write(job.message(options, moment))
         stdin.flush()  # and stays open: its end tells the process that this one is gone
 
-    def kill_in_batch(self, after_ms: int) -> str:
-        """Kills it so long after it has planned a batch; returns what it has left undone.
+    def await_death(self) -> str:
+        """Waits until it has killed itself; returns what it has left undone.
 
         Raises:
             JobFailed: the job raised.
-            AwaitTimeout: it has neither planned a batch nor taken everything in time.
+            AwaitTimeout: it has not reached its moment, nor taken everything, in time.
         """
         try:
-            self._await_batch()
-            self._pause(after_ms / 1000)
+            self._process.wait(self._timeout_s + _START_S)
+        except subprocess.TimeoutExpired:
+            raise AwaitTimeout(
+                f"the job in a separate process has not got to its moment in {self._timeout_s:g} s "
+                f"after its session had {_START_S:g} s to start"
+            ) from None
         finally:
-            self.kill()
+            self._kill()
+        if not self._outcome.read_text().endswith(f"{_DEAD}\n"):
+            raise JobFailed(_Elsewhere(self._last_words()))
         undone = [
             f"batch {batch} of {checkpoint.name}"
             for checkpoint in find_checkpoints(self._directory)
@@ -108,41 +112,15 @@ class DriverProcess:
         ]
         return f"{', '.join(undone)} runs again" if undone else "every batch was committed"
 
-    def kill(self) -> None:
-        """Kills process and JVM with SIGKILL; a second call does nothing."""
-        if self._process.poll() is None:
+    def _kill(self) -> None:
+        """Kills what is left of process and JVM with SIGKILL."""
+        try:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        except ProcessLookupError:
+            pass
+        self._process.wait()
         if self._process.stdin:
             self._process.stdin.close()
-
-    def _await_batch(self) -> None:
-        deadline_ms = REAL_TIME.monotonic_ms() + (self._timeout_s + _START_S) * 1000
-        while not self._find_planned() - self._planned:
-            if self._outcome.read_text().startswith(_IDLE):
-                return
-            if self._process.poll() is not None:
-                raise JobFailed(_Elsewhere(self._last_words()))
-            if REAL_TIME.monotonic_ms() > deadline_ms:
-                raise AwaitTimeout(
-                    f"the job in a separate process planned no batch in {self._timeout_s:g} s "
-                    f"after its session had {_START_S:g} s to start"
-                )
-            self._pause(_LOOK_S)
-
-    def _pause(self, seconds: float) -> None:
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pass
-
-    def _find_planned(self) -> set[tuple[str, int]]:
-        """The batches that have an entry in `offsets/`, each with the name of its query."""
-        return {
-            (checkpoint.name, batch)
-            for checkpoint in find_checkpoints(f"{self._directory}/checkpoints")
-            for batch in planned_batches(checkpoint)
-        }
 
     def _last_words(self) -> str:
         said = self._outcome.read_text().strip()
@@ -155,18 +133,29 @@ class _Elsewhere(Exception):
 
 
 def main() -> None:
-    """The other process: takes what is there, and waits to be killed."""
-    path, arguments, packed, options, timeout_s = pickle.load(sys.stdin.buffer)
+    """The other process: takes what is there, and dies in the middle of it, or at its end."""
+    path, arguments, packed, options, moment = pickle.load(sys.stdin.buffer)
     sys.path[:] = path
+    threading.Thread(target=_die_with_the_test, daemon=True).start()
     job: Any = pickle.loads(packed)
-    try:
-        with local_session(**arguments) as spark:
-            Driver(spark, job, timeout_s=timeout_s).take(options)
-            print(_IDLE, flush=True)
-            sys.stdin.buffer.read()
-    except JobFailed as failure:
-        print(failure, flush=True)
-        sys.exit(1)
+    with local_session(**arguments) as spark:
+        try:
+            Executioner(spark, moment, die=_die).run(lambda: job(spark, options))
+        except JobFailed as failure:
+            print(failure, flush=True)
+            os._exit(1)  # threads of the job may wait for queries that are held
+        _die()
+
+
+def _die() -> None:
+    """At once: nothing more is written, not even what the JVM would write when it ends."""
+    os.write(sys.stdout.fileno(), f"{_DEAD}\n".encode())
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _die_with_the_test() -> None:
+    sys.stdin.buffer.read()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

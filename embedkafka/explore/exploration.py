@@ -101,8 +101,9 @@ def explore(
         without: kinds of steps to leave out: "batches", "crash", "order", "restart", "limit",
             "resend", "reply", "grow", "move", "kill".
         kill_jvm: adds a kind of step, "jvm": the job runs in a separate process and JVM, which are
-            killed in the middle of a batch, and goes on in `spark`. It takes a session's start
-            each time, and a job that can be pickled and keeps its results outside the process.
+            killed before, in, or after the write of a batch, or after its commit, in turn; it goes
+            on in `spark`. It takes a session's start each time, and a job that can be pickled and
+            keeps its results outside the process.
         reset: is called before each schedule, to empty what the outputs read.
         timeout_s: how long a query may take for what is there, in seconds of real time.
         shrink_runs: how many runs the search for a shorter schedule and fewer records may take.

@@ -1,7 +1,8 @@
 """Chooses schedules, each from one seed.
 
 Each schedule has a leading kind of step, in turn, so that a few schedules try every kind, and some
-others by chance. Pure: the same generator and terms give the same schedule.
+others by chance. A JVM is killed at each moment in turn. Pure: the same generator and terms give
+the same schedule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from embedkafka.explore.schedule import (
     KillLeader,
     Limit,
     LoseReply,
+    Moment,
     MoveLeaders,
     Placed,
     Resend,
@@ -30,9 +32,6 @@ from embedkafka.explore.terms import Lane, StepKind, Terms
 _MOST_CUTS: Final = 4
 _MOST_OTHERS: Final = 2
 _MOST_LIMITED_BATCHES: Final = 5
-_LONGEST_BATCH_MS: Final = 2000
-"""A first batch, in a JVM that has just started."""
-
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
 """Kinds that take a broker away: one of them in a schedule is enough, and slow enough."""
@@ -43,11 +42,14 @@ def generate(rng: Random, terms: Terms, *, number: int) -> Schedule:
     total = sum(terms.sizes.values())
     if not total or not terms.kinds:
         return plain(terms.sizes)
-    leader = terms.kinds[(number - 1) % len(terms.kinds)]
-    kinds = _company(rng, terms, leader)
+    turn, place = divmod(number - 1, len(terms.kinds))
+    kinds = _company(rng, terms, terms.kinds[place])
     is_reordered = StepKind.ORDER in kinds
     arrivals = _arrivals(rng, terms) if is_reordered else plain(terms.sizes).arrivals
     events = [Placed(position=cut, event=Take()) for cut in _cuts(rng, kinds, total)]
+    if kinds[0] is StepKind.JVM:
+        moments = list(Moment)
+        events.append(_somewhere(rng, arrivals, KillJvm(moment=moments[turn % len(moments)])))
     for kind in kinds:
         if (draw := _DRAWS.get(kind)) is not None:
             events.append(draw(rng, terms, arrivals))
@@ -122,10 +124,6 @@ def _crash(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
     return _somewhere(rng, arrivals, Crash())
 
 
-def _jvm(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
-    return _somewhere(rng, arrivals, KillJvm(after_ms=rng.randrange(_LONGEST_BATCH_MS)))
-
-
 def _restart(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
     return _somewhere(rng, arrivals, Restart())
 
@@ -174,5 +172,4 @@ _DRAWS: Final[Mapping[StepKind, Draw]] = {
     StepKind.MOVE: _move,
     StepKind.KILL: _kill,
     StepKind.GROW: _grow,
-    StepKind.JVM: _jvm,
 }

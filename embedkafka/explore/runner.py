@@ -24,6 +24,7 @@ from embedkafka.explore.schedule import (
     KillLeader,
     Limit,
     LoseReply,
+    Moment,
     MoveLeaders,
     Resend,
     Restart,
@@ -119,9 +120,9 @@ class Runner:
                 driver.stop()
                 run.mend()
 
-    def _process(self, options: Options) -> DriverProcess:
+    def _process(self, options: Options, moment: Moment) -> DriverProcess:
         job = PackedJob(self._spark, self._job)
-        return DriverProcess(job, options, timeout_s=self._timeout_s)
+        return DriverProcess(job, options, moment, timeout_s=self._timeout_s)
 
     @contextmanager
     def _topics(self, replicas: int | None) -> "Iterator[dict[str, Topic]]":
@@ -181,7 +182,7 @@ class _Run:
         feeds: Mapping[str, Feed],
         topics: "Mapping[str, Topic]",
         driver: Driver,
-        process: Callable[[Options], DriverProcess],
+        process: Callable[[Options, Moment], DriverProcess],
         options: Options,
         *,
         partitions: dict[str, int],
@@ -233,7 +234,7 @@ class _Run:
                 return self._crash()
             case KillJvm():
                 self._driver.stop()
-                return self._process(self._options).kill_in_batch(step.after_ms)
+                return self._process(self._options, step.moment).await_death()
             case Grow():
                 return self._grow(step.source)
             case LoseReply():

@@ -9,6 +9,7 @@ Not here: how a schedule is chosen (`generation`), shortened (`shrink`) and carr
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import accumulate, compress, groupby
 from typing import NamedTuple
 
@@ -59,17 +60,25 @@ class Crash:
         )
 
 
+class Moment(Enum):
+    """Where in a batch a driver dies."""
+
+    WRITING = "in the middle of the sink's write"
+    WRITTEN = "between the sink's write and the commit"
+    PLANNED = "after it was planned and before the sink's write"
+    COMMITTED = "after the commit"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillJvm:
-    """The job runs in a separate process, which is killed in the middle of a batch."""
+    """The job runs in a separate process, which is killed at a moment of the first batch."""
 
-    after_ms: int
-    """How long after the batch was planned."""
+    moment: Moment
 
     def __str__(self) -> str:
         return (
-            "a driver in a separate process takes what is there, and is killed "
-            f"{self.after_ms} ms after it has planned a batch"
+            "a driver in a separate process takes what is there, and is killed in its first batch "
+            f"{self.moment.value}"
         )
 
 

@@ -1,10 +1,9 @@
 """Jobs under schedules: wrong ones are refuted in few steps, right ones survive all of them."""
 
 import json
-import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from embedkafka.explore import (
     table,
 )
 from embedkafka.explore.driver import Driver, Job
-from embedkafka.explore.driver_process import DriverProcess
+from embedkafka.explore.driver_process import DriverProcess, PackedJob
 from embedkafka.explore.inputs import read_inputs
 from embedkafka.explore.outputs import Output, require_outputs
 from embedkafka.explore.runner import Ran, Runner
@@ -38,6 +37,7 @@ from embedkafka.explore.schedule import (
     KillLeader,
     Limit,
     LoseReply,
+    Moment,
     MoveLeaders,
     Placed,
     Resend,
@@ -269,59 +269,98 @@ def test_state_that_depends_on_the_batches_is_refuted(
     assert "3. events" in message
 
 
-@pytest.mark.slow  # it starts a second session
-def test_a_sink_that_notes_a_batch_before_it_writes_it_dies_in_between(
-    kafka: EmbeddedKafka, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def ledger_job(spark: SparkSession, options: Options, *, notes_first: bool) -> StreamingQuery:
+    """Writes a file per batch, and notes the batch before, or writes one more after each kill."""
+    home = Path(options.path("ledger"))
+
+    def save(batch: DataFrame, batch_id: int) -> None:
+        home.mkdir(exist_ok=True)
+        note = home / f"{batch_id}.noted"
+        if notes_first and note.exists():
+            return
+        note.touch()
+        rows = sorted(row.value for row in batch.collect())
+        written = len(list(home.glob("*.rows")))
+        (home / f"{written}.rows").write_text("\n".join(rows))
+
+    writer = read(spark, options, "numbers").writeStream.foreachBatch(save)
+    checkpoint = options.checkpoint()
+    return writer.option("checkpointLocation", checkpoint).trigger(**options.trigger).start()
+
+
+def written_rows(spark: SparkSession, options: Options) -> list[str]:
+    files = sorted(Path(options.path("ledger")).glob("*.rows"))
+    return [value for file in files for value in file.read_text().split()]
+
+
+@pytest.mark.slow  # each schedule starts a second session
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("notes_first", "verdict", "schedules", "moment"),
+    [(True, "lost", 2, Moment.WRITING), (False, "doubled", 3, Moment.WRITTEN)],
+)
+def test_a_sink_that_is_wrong_when_its_driver_dies_is_always_refuted(
+    kafka: EmbeddedKafka,
+    spark: SparkSession,
+    notes_first: bool,
+    verdict: str,
+    schedules: int,
+    moment: Moment,
+    seed: int,
 ) -> None:
-    """It skips a batch that it has noted. Only a driver that dies during the write loses one."""
-    tester, begins = os.getpid(), DriverProcess._await_batch
-
-    def begins_to_write(process: DriverProcess) -> None:
-        begins(process)
-        while not list(Path(process._directory).rglob("*.noted")):
-            process._pause(0.05)
-
-    monkeypatch.setattr(DriverProcess, "_await_batch", begins_to_write)
-
-    def job(spark: SparkSession, options: Options) -> StreamingQuery:
-        home = Path(options.path("ledger"))
-
-        def save(batch: DataFrame, batch_id: int) -> None:
-            home.mkdir(exist_ok=True)
-            note = home / f"{batch_id}.noted"
-            if not note.exists():
-                note.touch()
-                rows = sorted(row.value for row in batch.collect())
-                if os.getpid() != tester:  # the driver that is killed
-                    time.sleep(60)
-                (home / f"{batch_id}.rows").write_text("\n".join(rows))
-
-        writer = read(spark, options, "numbers").writeStream.foreachBatch(save)
-        checkpoint = options.checkpoint()
-        return writer.option("checkpointLocation", checkpoint).trigger(**options.trigger).start()
-
-    def written(spark: SparkSession, options: Options) -> list[str]:
-        files = sorted(Path(options.path("ledger")).glob("*.rows"))
-        return [value for file in files for value in file.read_text().split()]
-
+    """The one skips a batch that it has noted, and the other writes it twice."""
     with pytest.raises(Refuted) as refuted:
         explore(
             kafka,
             spark,
-            job=job,
+            job=partial(ledger_job, notes_first=notes_first),
             inputs={"numbers": NUMBERS},
-            outputs={"ledger": written},
+            outputs={"ledger": written_rows},
             kill_jvm=True,
             without=[kind.value for kind in StepKind if kind is not StepKind.JVM],
-            schedules=2,
-            seed=1,
+            schedules=schedules,
+            seed=seed,
             shrink_runs=0,
         )
 
     message = str(refuted.value)
-    assert message.startswith("lost")
-    assert "a driver in a separate process takes what is there, and is killed" in message
-    assert "[batch 0 of query runs again]" in message
+    assert message.startswith(verdict)
+    assert f"and is killed in its first batch {moment.value} [batch 0 of query runs" in message
+
+
+@pytest.mark.slow  # each starts a second session
+@pytest.mark.parametrize(
+    ("moment", "is_written", "left"),
+    [
+        (Moment.PLANNED, False, "batch 0 of query runs again"),
+        (Moment.WRITTEN, True, "batch 0 of query runs again"),
+        (Moment.COMMITTED, True, "every batch was committed"),
+    ],
+)
+@pytest.mark.parametrize("trigger", [{"processingTime": "0 seconds"}, {"availableNow": True}])
+def test_a_driver_dies_at_the_moment_it_should(
+    kafka: EmbeddedKafka,
+    spark: SparkSession,
+    tmp_path: Path,
+    moment: Moment,
+    is_written: bool,
+    left: str,
+    trigger: dict[str, Any],
+) -> None:
+    numbers = kafka.topic()
+    numbers.send_many(map(str, range(5)))
+    options = Options(
+        bootstrap_servers=kafka.bootstrap_servers,
+        directory=str(tmp_path),
+        topics={"numbers": numbers.name},
+        trigger=trigger,
+    )
+    job = PackedJob(spark, partial(ledger_job, notes_first=False))
+
+    note = DriverProcess(job, options, moment, timeout_s=60.0).await_death()
+
+    assert note == left
+    assert len(written_rows(spark, options)) == (5 if is_written else 0)
 
 
 def windows_job(delay: str) -> Job:

@@ -8,6 +8,7 @@ import pytest
 
 from embedkafka.explore.driver_process import PackedJob
 from embedkafka.explore.options import Options
+from embedkafka.explore.schedule import Moment
 from embedkafka.runtime.failures import ConfigError
 
 ARGUMENTS = {"app_name": "shop", "jars": ["a.jar"], "packages": [], "config": {"a": "b"}}
@@ -37,10 +38,10 @@ def test_a_closure_and_the_arguments_of_the_session_go_along() -> None:
 
     job = packed(lambda spark, options: spark * factor, **settings)
 
-    _, arguments, sent, given, timeout_s = pickle.loads(job.message(options, 7.0))
+    _, arguments, sent, given, moment = pickle.loads(job.message(options, Moment.WRITTEN))
     assert arguments == ARGUMENTS
     assert pickle.loads(sent)(2, None) == 6
-    assert (given, timeout_s) == (options, 7.0)
+    assert (given, moment) == (options, Moment.WRITTEN)
 
 
 def test_a_session_of_another_make_is_refused() -> None:

@@ -18,6 +18,7 @@ from embedkafka.explore.schedule import (
     KillLeader,
     Limit,
     LoseReply,
+    Moment,
     MoveLeaders,
     Resend,
     Restart,
@@ -137,6 +138,19 @@ def test_the_jvm_is_killed_only_on_request_and_then_once_in_turn() -> None:
     killing = terms(kill_jvm=True)
     uses = [number for number, each in enumerate(drawn(killing, 23), 1) if each.uses(KillJvm)]
     assert uses == [len(killing.kinds), 2 * len(killing.kinds)]
+
+
+def test_a_jvm_dies_at_every_moment_in_turn_whatever_the_seed() -> None:
+    killing = terms(kill_jvm=True)
+    turns = len(killing.kinds) * len(Moment)
+    for seed in range(20):
+        drawn_moments = [
+            placed.event.moment
+            for number in range(1, turns + 1)
+            for placed in generate(Random(f"{seed}/{number}"), killing, number=number).events
+            if isinstance(placed.event, KillJvm)
+        ]
+        assert drawn_moments == list(Moment)
 
 
 def test_kinds_that_are_left_out_do_not_occur() -> None:
