@@ -89,7 +89,6 @@ _FILE_CONTEXT: Final = (
 _JMX: Final = "kafka.auto.include.jmx.reporter"
 _SPARKS_OWN: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT,
-    "spark.buffer.pageSize": "8m",
 }
 _HELPER: Final = "-Djdk.lang.Process.launchMechanism=POSIX_SPAWN"
 SETTINGS: Final = (
@@ -100,7 +99,12 @@ SETTINGS: Final = (
         java=_HELPER,
         config=_SPARKS_OWN,
     ),
-    Setting(name="archive only", quick_classes=False, java=_HELPER, config=_SPARKS_OWN),
+    Setting(
+        name="archive only",
+        quick_classes=False,
+        java=_HELPER,
+        config=_SPARKS_OWN,
+    ),
     Setting(name="as it is"),
     Setting(name="no archive", archived=False),
     Setting(name="no quick classes", quick_classes=False),
@@ -108,7 +112,7 @@ SETTINGS: Final = (
         name="Spark's checkpoints",
         config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT},
     ),
-    Setting(name="Spark's pages", config={"spark.buffer.pageSize": "8m"}),
+    Setting(name="small pages", config={"spark.buffer.pageSize": "2m"}),
     Setting(name="a helper per process", java=_HELPER),
     Setting(name="optimised machine code", java="-XX:TieredStopAtLevel=4"),
     Setting(name="larger heap", java="-Xms512m -Xmn256m"),

@@ -21,6 +21,14 @@ make setup || exit 1
 
 tests() { .venv/bin/python -m pytest -q --durations 10 --durations-min 5 "$@"; }
 
+# The session of the first run leaves an archive of classes, from which those of the second start.
+spark() {
+    local failed=0 first=tests/spark/test_snippets.py
+    EMBEDKAFKA_SPARK_ARCHIVE=new tests "$first" || failed=1
+    tests tests/spark tests/real_clusters examples --ignore "$first" || failed=1
+    return "$failed"
+}
+
 run_stage() {
     case "$1" in
         check) make check ;;
@@ -30,7 +38,7 @@ run_stage() {
         takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
         chaos) tests tests/sim tests/chaos tests/fuzz ;;
         plugin) tests tests/plugin tests/page ;;
-        spark) tests tests/spark tests/real_clusters examples ;;
+        spark) spark ;;
         slow) make slow ;;
         no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
         oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 -k apache ;;

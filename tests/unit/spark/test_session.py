@@ -76,17 +76,16 @@ def test_the_callers_settings_have_the_last_word(settings: Any) -> None:
 def test_local_checkpoints_start_no_processes(tmp_path: Path, release: str, package: str) -> None:
     """A class of Spark does it, whose package depends on the release."""
     spark = InstalledSpark(release=release, scala="2.13", jars_dir=tmp_path)
-    made = session._quick_batches(spark, "local[2]")
+    made = session._quick_checkpoints(spark, "local[2]")
     assert made["spark.sql.streaming.checkpointFileManagerClass"] == (
         f"org.apache.spark.sql.execution.{package}.FileSystemBasedCheckpointFileManager"
     )
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://host:443"])
-def test_batches_of_a_cluster_are_left_to_spark(settings: Any, master: str) -> None:
+def test_checkpoints_of_a_cluster_are_left_to_spark(settings: Any, master: str) -> None:
     made = settings(spark_master=master)
     assert "spark.sql.streaming.checkpointFileManagerClass" not in made
-    assert "spark.buffer.pageSize" not in made
 
 
 @pytest.mark.parametrize(("folder", "is_named"), [("spark", True), ("my spark", False)])
