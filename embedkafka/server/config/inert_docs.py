@@ -163,8 +163,6 @@ _SECURITY: Final = {
     "sasl.oauthbearer.scope": "The scope that a broker asks for.",
     "sasl.oauthbearer.token.endpoint.url": "The server that gives out tokens.",
     "security.providers": "Java classes that provide algorithms.",
-    "ssl.allow.dn.changes": "Whether a new certificate may have another subject.",
-    "ssl.allow.san.changes": "Whether a new certificate may have other alternative names.",
     "ssl.engine.factory.class": "The class that makes TLS engines.",
     "ssl.keymanager.algorithm": "How Java looks for the broker's key.",
     "ssl.protocol": "The protocol of Java's TLS context.",
