@@ -59,8 +59,8 @@ class LoginRefused(Exception):
     """The other broker does not accept the login, or did not prove who it is."""
 
 
-NewLogin = Callable[[], Login]
-"""Makes the login of a connection to another broker."""
+NewLogin = Callable[[str], Login]
+"""Makes the login of a connection to another broker, on this host."""
 
 NewAuthenticator = Callable[[Stream], Authenticator]
 """Makes the authenticator of a connection."""

@@ -108,7 +108,8 @@ class BrokerClient:
 
         assert self._new_login is not None
         try:
-            lifetime_ms = log_in(self._new_login(), partial(self._call, timeout_ms=timeout_ms))
+            login = self._new_login(self._host)
+            lifetime_ms = log_in(login, partial(self._call, timeout_ms=timeout_ms))
         except LoginRefused as error:
             _LOG.warning("%s refuses the login of %s: %s", self.address, self._client_id, error)
             raise self._failed(f"refused the login: {error}") from error

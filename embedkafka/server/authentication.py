@@ -136,7 +136,7 @@ class Authentication:
         """How this broker logs in to that listener of another one; None without SASL."""
         if listener not in self._logins:
             return None
-        return lambda: self._logins[listener]()
+        return lambda host: self._logins[listener](host)
 
     def own_login(self, listener: str) -> tuple[str, LoginModule]:
         """The mechanism and the login module with which brokers log in to that listener."""
@@ -230,12 +230,9 @@ class Authentication:
     def _new_login(self, config: BrokerConfig, listener: NamedListener) -> NewLogin:
         mechanism, module = self._inter_broker_module(config, listener.name)
         if mechanism == GSSAPI:
-            raise ConfigError(
-                "brokers do not log in to each other with GSSAPI: set "
-                "sasl.mechanism.inter.broker.protocol to another mechanism"
-            )
+            return _kerberos_login(self._settings_of(config, listener.name), listener.name, module)
         if mechanism == oauth_bearer.MECHANISM:
-            return lambda: unsecured_bearer_login(module.options, now_ms=self._clock.now_ms())
+            return lambda _: unsecured_bearer_login(module.options, now_ms=self._clock.now_ms())
         user, password = module.options.get("username"), module.options.get("password")
         if not user or not password:
             raise ConfigError(
@@ -248,8 +245,8 @@ class Authentication:
                     f"{_jaas_key(listener.name, mechanism)}: brokers log in to each other as "
                     f"{user}, so it needs {_USER}{user} with the same password"
                 )
-            return lambda: plain_login(user, password)
-        return lambda: _scram_login(mechanism, user, password, self._rng)
+            return lambda _: plain_login(user, password)
+        return lambda _: _scram_login(mechanism, user, password, self._rng)
 
     def _inter_broker_module(self, config: BrokerConfig, listener: str) -> tuple[str, LoginModule]:
         own = self._settings_of(config, listener)
@@ -277,16 +274,35 @@ def _kerberos(own: BrokerConfig, listener: str, module: LoginModule) -> Callable
     from embedkafka.security.sasl.kerberos import new_kerberos_exchange
     from embedkafka.security.sasl.kerberos_names import KerberosNames
 
-    principal, keytab = module.options.get("principal", ""), module.options.get("keyTab", "")
-    if not keytab or "@" not in principal:
-        raise ConfigError(
-            f"{_jaas_key(listener, GSSAPI)}: it needs keyTab, and principal as kafka/host@REALM"
-        )
+    principal, keytab = _kerberos_key(listener, module)
     names = KerberosNames(
         own.items("sasl.kerberos.principal.to.local.rules"),
         default_realm=principal.rpartition("@")[2],
     )
     return new_kerberos_exchange(principal=principal, keytab=keytab, names=names)
+
+
+def _kerberos_login(own: BrokerConfig, listener: str, module: LoginModule) -> NewLogin:
+    from embedkafka.security.sasl.kerberos import new_kerberos_login
+
+    principal, keytab = _kerberos_key(listener, module)
+    service = module.options.get("serviceName") or own.text("sasl.kerberos.service.name")
+    if not service:
+        raise ConfigError(
+            f"{_jaas_key(listener, GSSAPI)}: brokers log in to each other with GSSAPI, so it needs "
+            "serviceName, or sasl.kerberos.service.name must be set"
+        )
+    return new_kerberos_login(principal=principal, keytab=keytab, service=service)
+
+
+def _kerberos_key(listener: str, module: LoginModule) -> tuple[str, str]:
+    """The principal of a login module, and the file with its key."""
+    principal, keytab = module.options.get("principal", ""), module.options.get("keyTab", "")
+    if not keytab or "@" not in principal:
+        raise ConfigError(
+            f"{_jaas_key(listener, GSSAPI)}: it needs keyTab, and principal as kafka/host@REALM"
+        )
+    return principal, keytab
 
 
 def _scram_login(mechanism: str, user: str, password: str, rng: random.Random) -> Login:

@@ -13,6 +13,8 @@ import pytest
 from embedkafka import ConfigError, EmbeddedKafka
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.protocol.messages.topics import ElectLeadersRequest
+from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import SaslCluster, authenticate, handshake
 
 kafka = pytest.importorskip("kafka")
@@ -56,6 +58,18 @@ def settings(realm: Any, **options: str) -> dict[str, object]:
 def kerberized(realm: Any) -> Iterator[SaslCluster]:
     with EmbeddedKafka(config=settings(realm)) as kafka:
         yield SaslCluster(kind="embedded", listeners=kafka.listeners)
+
+
+def between_brokers(realm: Any, **options: str) -> dict[str, object]:
+    """Brokers log in to each other; their clients need not."""
+    given = settings(realm, **options)
+    return {
+        **given,
+        "listeners": "CLIENTS://127.0.0.1:0,SASL://localhost:0",
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "SASL",
+        "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+    }
 
 
 def initiate(realm: Any) -> Any:
@@ -114,6 +128,20 @@ def test_a_token_that_is_no_ticket_is_refused(kerberized: SaslCluster) -> None:
         answer = authenticate(client, b"no ticket")
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert "due to invalid credentials with SASL mechanism GSSAPI" in answer.error_message
+
+
+def test_brokers_log_in_to_each_other_with_their_key(realm: Any) -> None:
+    with EmbeddedKafka(brokers=2, config=between_brokers(realm, serviceName="kafka")) as kafka:
+        for handle in kafka.brokers:  # the one that is not the controller passes it on
+            host, port = handle.address.split(":")
+            with RawClient(host, int(port)) as client:
+                answer = client.call(ElectLeadersRequest(topic_partitions=None))
+                assert answer.error_code == ErrorCode.NONE
+
+
+def test_brokers_that_log_in_to_each_other_need_the_name_of_their_service(realm: Any) -> None:
+    with pytest.raises(ConfigError, match=r"needs serviceName, or sasl\.kerberos\.service\.name"):
+        EmbeddedKafka(config=between_brokers(realm)).start()
 
 
 def test_a_keytab_without_the_key_is_refused_at_the_start(realm: Any) -> None:

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from embedkafka.net.authentication import LoginRefused
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.security.sasl.exchange import Identity, InvalidCredentials
 from embedkafka.security.sasl.kerberos_names import KerberosNames, NoMatchingRule
@@ -54,17 +55,43 @@ class KerberosExchange:
         self.identity = Identity(name=name)
 
 
+class KerberosLogin:
+    """The client's side, used between brokers: shows a ticket, and wants no security layer."""
+
+    mechanism = MECHANISM
+
+    def __init__(self, context: Any, errors: type[Exception]) -> None:
+        """`context` is an initiating `gssapi.SecurityContext`; Any: an optional package."""
+        self._context = context
+        self._errors = errors
+        self._has_chosen = False
+
+    def respond(self, challenge: bytes | None) -> bytes | None:
+        """The answer to a challenge, or the first token for None; None at the end."""
+        try:
+            return self._respond(challenge)
+        except self._errors as error:  # its text names principals and the reason, no secret
+            raise LoginRefused(str(error)) from None
+
+    def _respond(self, challenge: bytes | None) -> bytes | None:
+        if not self._context.complete:
+            token: bytes | None = self._context.step(challenge)
+            return token or b""
+        if self._has_chosen:
+            return None
+        offer = self._context.unwrap(challenge).message
+        if not offer or not offer[0] & _NO_LAYER:
+            raise LoginRefused("the broker wants a security layer")
+        self._has_chosen = True
+        choice: bytes = self._context.wrap(_OFFER, False).message
+        return choice
+
+
 def new_kerberos_exchange(
     *, principal: str, keytab: str, names: KerberosNames
 ) -> Callable[[], KerberosExchange]:
     """Makes exchanges that accept tickets for `principal`; raises ConfigError."""
-    try:
-        import gssapi
-    except (ImportError, OSError) as error:
-        raise ConfigError(
-            "GSSAPI needs the Kerberos libraries and the package gssapi: apt install libkrb5-dev, "
-            "pip install gssapi"
-        ) from error
+    gssapi = _require_gssapi()
     errors: type[Exception] = gssapi.exceptions.GSSError
     try:
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
@@ -74,3 +101,40 @@ def new_kerberos_exchange(
     return lambda: KerberosExchange(
         gssapi.SecurityContext(creds=accepting, usage="accept"), errors, names
     )
+
+
+def new_kerberos_login(
+    *, principal: str, keytab: str, service: str
+) -> Callable[[str], KerberosLogin]:
+    """Makes logins as `principal` to the service on a host; raises ConfigError.
+
+    The Kerberos library keeps the tickets in memory, and asks for new ones when they have expired.
+    """
+    gssapi = _require_gssapi()
+    errors: type[Exception] = gssapi.exceptions.GSSError
+    store = {"client_keytab": keytab, "ccache": f"MEMORY:embedkafka/{principal}"}
+
+    def new_login(host: str) -> KerberosLogin:
+        try:
+            name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+            context = gssapi.SecurityContext(
+                name=gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service),
+                creds=gssapi.Credentials(name=name, usage="initiate", store=store),
+                usage="initiate",
+            )
+        except errors as error:
+            raise LoginRefused(str(error)) from None
+        return KerberosLogin(context, errors)
+
+    return new_login
+
+
+def _require_gssapi() -> Any:  # Any: an optional package
+    try:
+        import gssapi
+    except (ImportError, OSError) as error:
+        raise ConfigError(
+            "GSSAPI needs the Kerberos libraries and the package gssapi: apt install libkrb5-dev, "
+            "pip install gssapi"
+        ) from error
+    return gssapi

@@ -163,6 +163,8 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "sasl.enabled.mechanisms": "The SASL mechanisms that clients may use.",
     "sasl.jaas.config": "The login module; usually set for one listener and mechanism.",
     "sasl.kerberos.principal.to.local.rules": "How Kerberos principals become users.",
+    "sasl.kerberos.service.name": "The service in the principals of the brokers, for their logins "
+    "to each other with GSSAPI.",
     "sasl.mechanism.inter.broker.protocol": "The SASL mechanism that brokers use among themselves.",
     "sasl.oauthbearer.clock.skew.seconds": "How much clocks may differ for signed tokens.",
     "sasl.oauthbearer.expected.audience": "Audiences, one of which a signed token must have.",

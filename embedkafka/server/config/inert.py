@@ -41,11 +41,12 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "ssl.secure.random.implementation",
         "ssl.trustmanager.algorithm",
     ),
-    "brokers obtain no tokens and tickets from other servers": (
+    "the Kerberos library gets new tickets by itself": (
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.service.name",
         "sasl.kerberos.ticket.",
+    ),
+    "brokers obtain no tokens from other servers": (
         "sasl.login.",
         "sasl.oauthbearer.assertion.",
         "sasl.oauthbearer.client.",

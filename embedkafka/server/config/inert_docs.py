@@ -129,7 +129,6 @@ _SECURITY: Final = {
     "sasl.client.callback.handler.class": "The class that answers as the client of a login.",
     "sasl.kerberos.kinit.cmd": "The command that obtains Kerberos tickets.",
     "sasl.kerberos.min.time.before.relogin": "The shortest time between two such logins.",
-    "sasl.kerberos.service.name": "The Kerberos name of the brokers, for their own logins.",
     "sasl.kerberos.ticket.renew.jitter": "The random part of the time before a renewal.",
     "sasl.kerberos.ticket.renew.window.factor": "The share of a ticket's life before a renewal.",
     "sasl.login.callback.handler.class": "The class that provides a broker's own logins.",

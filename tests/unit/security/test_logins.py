@@ -24,7 +24,7 @@ from tests.unit.security.test_scram import Accounts
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 MAX_REAUTH_MS = 10_000
-NewLogin = Callable[[], Login]
+NewLogin = Callable[[str], Login]
 
 
 class Server:
@@ -84,8 +84,8 @@ def server() -> Iterator[Server]:
 
 
 LOGINS: dict[str, NewLogin] = {
-    "PLAIN": lambda: plain_login("broker", "b"),
-    "SCRAM-SHA-512": lambda: ScramLogin("SCRAM-SHA-512", "broker", "b", random.Random(2)),
+    "PLAIN": lambda _: plain_login("broker", "b"),
+    "SCRAM-SHA-512": lambda _: ScramLogin("SCRAM-SHA-512", "broker", "b", random.Random(2)),
 }
 
 
@@ -93,7 +93,7 @@ LOGINS: dict[str, NewLogin] = {
 def test_a_broker_logs_in_once_and_before_its_session_ends(server: Server, mechanism: str) -> None:
     options = {"unsecuredLoginStringClaim_sub": "broker", "unsecuredLoginExtension_zone": "a"}
     new_login = LOGINS.get(
-        mechanism, lambda: unsecured_bearer_login(options, now_ms=server.clock.now_ms())
+        mechanism, lambda _: unsecured_bearer_login(options, now_ms=server.clock.now_ms())
     )
     client = server.client(new_login)
     for _ in range(3):
@@ -110,16 +110,16 @@ def test_a_broker_logs_in_once_and_before_its_session_ends(server: Server, mecha
 @pytest.mark.parametrize(
     ("new_login", "said"),
     [
-        (lambda: plain_login("broker", "s3cret"), "Invalid username or password"),
+        (lambda _: plain_login("broker", "s3cret"), "Invalid username or password"),
         (
-            lambda: ScramLogin("SCRAM-SHA-512", "broker", "s3cret", random.Random(2)),
+            lambda _: ScramLogin("SCRAM-SHA-512", "broker", "s3cret", random.Random(2)),
             "invalid credentials",
         ),
         (
-            lambda: ScramLogin("SCRAM-SHA-256", "broker", "s3cret", random.Random(2)),
+            lambda _: ScramLogin("SCRAM-SHA-256", "broker", "s3cret", random.Random(2)),
             "SCRAM-SHA-256 is not enabled there, only PLAIN",
         ),
-        (lambda: unsecured_bearer_login({}, now_ms=0), "invalid_token"),
+        (lambda _: unsecured_bearer_login({}, now_ms=0), "invalid_token"),
     ],
 )
 def test_a_refused_login_is_logged_with_the_reason_and_without_the_secret(

@@ -174,7 +174,7 @@ def test_the_user_that_brokers_log_in_as_is_added_if_it_is_new(zk: KafkaZk) -> N
     made.start(config)
     assert zk.config("users", "admin") == first
     for listener in ("CLIENTS", "CONTROLLER"):
-        login, accepting = made.find_login(listener)(), exchange(made, "SCRAM-SHA-512")
+        login, accepting = made.find_login(listener)("localhost"), exchange(made, "SCRAM-SHA-512")
         token = login.respond(None)
         while token is not None:
             token = login.respond(accepting.evaluate(token))
