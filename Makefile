@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 STAMP := $(VENV)/.ready
 SITE_VENV := $(VENV)/site
 
-.PHONY: help setup hooks demo test check lint types layers unit tidy wire wire-oracle spark real-clusters chaos sim fuzz slow \
+.PHONY: help setup hooks demo test check lint types layers unit tidy wire wire-oracle spark real-clusters chaos sim fuzz slow kerberos \
 	nightly matrix coverage release-check docs site bench bench-quick clean
 
 help: ## list the targets
@@ -72,6 +72,9 @@ real-clusters: setup ## run the examples on Apache Kafka, a standalone Spark clu
 
 slow: setup ## run tests that take minutes or start many JVMs, such as Apache brokers under our controller
 	$(PYTEST) -m slow tests
+
+kerberos: $(VENV)/.ready-kerberos ## test GSSAPI with a KDC; needs Debian's krb5-kdc, krb5-admin-server, krb5-user, libkrb5-dev
+	$(PYTEST) -m slow tests/wire/test_kerberos.py
 
 matrix: $(VENV)/.ready-matrix ## run the tests on every supported Python and PySpark; ARGS="-s tests-3.13 -- unit"
 	@$(BIN)/nox $(ARGS)
