@@ -70,6 +70,8 @@ class Guard:
         def end() -> None:
             self._item = None
             before_end()
+            # The test's fixtures are gone, but pytest would keep their values, such as clients.
+            getattr(item, "funcargs", {}).clear()
             leaks = (
                 []
                 if self._isolation is None

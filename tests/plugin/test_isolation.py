@@ -327,6 +327,18 @@ def test_a_client_in_a_cycle(kafka, kafka_topic):
     holder.append(holder)
     send(holder[0], kafka_topic)
 
+@pytest.fixture
+def admin(kafka):
+    return AdminClient(here(kafka))
+
+@pytest.fixture
+def listed(admin):
+    return admin.list_topics(timeout=20)
+
+def test_a_client_that_ends_with_its_fixture(listed, kafka_topic):
+    gc.enable()
+    assert kafka_topic.name not in listed.topics
+
 @pytest.fixture(scope="module")
 def wide(kafka):
     return Producer(here(kafka))
@@ -367,4 +379,4 @@ def test_clients_that_end_in_time_or_are_not_the_test_s_are_no_leaks(
 ) -> None:
     pytester.makepyfile(CLOSED)
     result = run("--kafka-strict", "--kafka-brokers=3")
-    result.assert_outcomes(passed=8)
+    result.assert_outcomes(passed=9)

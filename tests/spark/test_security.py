@@ -180,9 +180,13 @@ def given_token(spark: SparkSession, kafka: EmbeddedKafka, user: str) -> Iterato
     }
     for name, value in names.items():
         settings.set(name, value)
-    yield
-    for name in names:
-        settings.remove(name)
+    try:
+        yield
+    finally:
+        for name in names:
+            settings.remove(name)
+        # Otherwise every later query looks for the settings of the token's cluster.
+        jvm.org.apache.hadoop.security.UserGroupInformation.reset()
 
 
 def java_properties(jvm: Any, kafka: EmbeddedKafka, user: str) -> Any:
