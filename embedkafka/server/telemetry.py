@@ -30,7 +30,7 @@ ACCEPTED_COMPRESSION_TYPES: Final = (4, 3, 1, 2)
 """zstd, lz4, gzip and snappy, in Kafka's order of preference."""
 
 
-class Client:
+class Subscriber:
     """What a client should send, and when it last asked or sent."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class ClientTelemetry:
         self._clock = clock
         self._rng = rng
         self._lock = ranked_lock("telemetry", LEAF_RANK)
-        self._clients: OrderedDict[tuple[str, UUID], Client] = OrderedDict()
+        self._clients: OrderedDict[tuple[str, UUID], Subscriber] = OrderedDict()
 
     def new_id(self) -> UUID:
         """An id for a client that has none."""
@@ -70,7 +70,7 @@ class ClientTelemetry:
         instance_id: UUID,
         attributes: Mapping[str, str],
         subscriptions: Sequence[Mapping[str, str]],
-    ) -> Client:
+    ) -> Subscriber:
         """The client's subscription; raises ApiError if it asks more often than it should send."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
@@ -111,7 +111,7 @@ class ClientTelemetry:
         except ApiError as error:
             raise ApiError(ErrorCode.INVALID_RECORD, error.message) from error
 
-    def _check(self, client: Client, request: PushTelemetryRequest, now_ms: float) -> None:
+    def _check(self, client: Subscriber, request: PushTelemetryRequest, now_ms: float) -> None:
         if client.terminating:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         in_time = client.last_get_ms > client.last_push_ms
@@ -132,13 +132,13 @@ class ClientTelemetry:
         instance_id: UUID,
         attributes: Mapping[str, str],
         subscriptions: Sequence[Mapping[str, str]],
-    ) -> Client:
+    ) -> Subscriber:
         """The client as before, unless its subscription has changed."""
         metrics, interval_ms = _subscribed(attributes, subscriptions)
         key = (connection_id, instance_id)
         client = self._clients.get(key)
         if client is None or (client.metrics, client.interval_ms) != (metrics, interval_ms):
-            client = self._clients[key] = Client(instance_id, metrics, interval_ms)
+            client = self._clients[key] = Subscriber(instance_id, metrics, interval_ms)
         self._clients.move_to_end(key)
         if len(self._clients) > _MOST_CLIENTS:
             self._clients.popitem(last=False)
