@@ -449,6 +449,7 @@ VALUES: Final[Mapping[str, tuple[object, object]]] = {
     "offsets.topic.replication.factor": (1, None),
     "queued.max.request.bytes": (200_000_000, None),
     "sasl.jaas.config": ("A required;", "B required;"),
+    "sasl.kerberos.service.name": ("kafka", "broker"),
     "sasl.mechanism.inter.broker.protocol": ("PLAIN", "SCRAM-SHA-256"),
     "sasl.oauthbearer.expected.issuer": ("me", None),
     "sasl.oauthbearer.jwks.endpoint.url": ("file:///keys", None),
