@@ -213,7 +213,9 @@ def call_apart(client: RawClient, request: object, version: int) -> Any:
         return other.call(request, version)
 
 
-def test_an_address_may_open_so_many_connections_only(cluster: Cluster, quota: Any) -> None:
+def test_an_address_may_open_so_many_connections_only(
+    cluster: Cluster, raw: RawClient, quota: Any
+) -> None:
     quota("connection_creation_rate", 1.0, ip="127.0.0.1")
 
     def is_turned_away() -> bool:
@@ -225,3 +227,6 @@ def test_an_address_may_open_so_many_connections_only(cluster: Cluster, quota: A
         return False
 
     eventually(is_turned_away, "a connection is turned away")
+    alter(raw, {"ip": "127.0.0.1"}, "connection_creation_rate", None)
+    # A quota that is no longer described may hold for a moment, and for the next test.
+    eventually(lambda: not is_turned_away(), "connections are let in again")
