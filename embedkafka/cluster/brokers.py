@@ -61,11 +61,24 @@ class Brokers:
         clock: SystemClock,
         failures: Failures,
         rng: random.Random,
+        describe: "Callable[[Brokers], str]",
+        fault_choices: "Callable[[Brokers], Mapping[str, Choose]]",
         secured: Mapping[str, object] | None = None,
     ) -> None:
-        """`secured` are the settings that security adds to the user's."""
+        """Takes what it cannot know itself from those above it.
+
+        Args:
+            config: the cluster's settings.
+            directory: where the brokers keep their logs.
+            clock: the cluster's clock.
+            failures: where threads record what went wrong.
+            rng: the cluster's random choices.
+            describe: what a wait that gives up says about the cluster.
+            fault_choices: what a random plan of faults may do to it.
+            secured: the settings that security adds to the user's.
+        """
         self._secured = secured or {}
-        self.waiting = Waiting(self.describe)
+        self.waiting = Waiting(lambda: describe(self))
         self._config = config
         self._directory = directory
         self.clock = clock
@@ -96,7 +109,7 @@ class Brokers:
             self._requests,
             disk=self._disk,
             disks=lambda: list(self._disks.values()),
-            choices=self._fault_choices,
+            choices=lambda: fault_choices(self),
             require_broker=lambda broker_id: self.require(broker_id).id,
         )
         self.state = ClusterState(self.zk, self.all, self.network, self.on_change)
@@ -209,18 +222,6 @@ class Brokers:
                 do()
         for thread in acting:  # a broker joins its threads one by one, and several may be stuck
             end_thread(thread, self._failures, patience_s=3 * BUSY_S)
-
-    def describe(self) -> str:
-        """What is wrong, the brokers and all partitions; sends no request."""
-        from embedkafka.cluster.reports import description, troubles  # most clusters need none
-
-        statuses = self.state.partitions()
-        lines = [
-            *troubles.trouble_lines(troubles.find_troubles(self, statuses)),
-            *description.describe_brokers(self.all(), self.state.find_controller()),
-            *description.describe_partitions(statuses, description.views_by_partition(self.all())),
-        ]
-        return "\n".join(lines)
 
     # -- the network
 
@@ -400,11 +401,6 @@ class Brokers:
                     is_running=lambda: self.require(broker_id).is_running,
                 )
             return known
-
-    def _fault_choices(self) -> Mapping[str, Choose]:
-        from embedkafka.cluster.fault_steps import fault_choices  # most clusters need none
-
-        return fault_choices(self)
 
     def _halt(self, broker: Broker) -> None:
         """Ends a broker that cannot continue, on a thread that is not the broker's."""

@@ -23,8 +23,8 @@ from embedkafka.cluster.clients.clients import Clients
 from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import ClusterConfig, TopicSpec, require_topic_name
-from embedkafka.cluster.lifecycle.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.request_log import Mark, SeenRequest
+from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.restoring.reset import reset_cluster
 from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.clients.group_status import GroupStatus
     from embedkafka.cluster.reports.metrics import Metrics
     from embedkafka.cluster.restoring.isolation import Isolation
+    from embedkafka.faults.plans import Choose
     from embedkafka.page.server import PageServer
     from embedkafka.runtime.ids import TopicPartition
     from embedkafka.spark.client_settings import ClientSettings
@@ -189,6 +190,8 @@ class EmbeddedKafka:
             clock=self._clock,
             failures=self._failures,
             rng=self._rng,
+            describe=_describe_in_place,
+            fault_choices=_fault_choices,
             secured=None if prepared is None else prepared.settings,
         )
         self._snapshots = Snapshots(brokers, directory / "snapshots")
@@ -1329,6 +1332,18 @@ class EmbeddedKafka:
 _SCRATCH = "scratch"
 _DOWN = "the cluster is not running"
 _NO_BROKER = "no broker is running: start one with `kafka.broker(id).start()`"
+
+
+def _describe_in_place(brokers: Brokers) -> str:
+    from embedkafka.cluster.reports.description import describe_in_place  # for waits that give up
+
+    return describe_in_place(brokers)
+
+
+def _fault_choices(brokers: Brokers) -> "Mapping[str, Choose]":
+    from embedkafka.cluster.fault_steps import fault_choices  # for random plans
+
+    return fault_choices(brokers)
 
 
 def _require_mark(since: Mark | None) -> Mark | None:

@@ -6,18 +6,16 @@ Not here: the plan (`faults.plans`).
 
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from embedkafka.cluster.actions import elect_controller
+from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.waiting import PATIENCE_S
 from embedkafka.faults.plans import Choose, Happening
-
-if TYPE_CHECKING:
-    from embedkafka.cluster.brokers import Brokers
 
 _RETRIABLE = ("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT")
 
 
-def fault_choices(brokers: "Brokers") -> Mapping[str, Choose]:
+def fault_choices(brokers: Brokers) -> Mapping[str, Choose]:
     """By name, everything that can be in a plan for this cluster.
 
     A partition needs a majority, so it is left out of small clusters.
@@ -42,7 +40,7 @@ def fault_choices(brokers: "Brokers") -> Mapping[str, Choose]:
 
 
 class _Steps:
-    def __init__(self, brokers: "Brokers") -> None:
+    def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
 
     # -- brokers
@@ -72,8 +70,6 @@ class _Steps:
         )
 
     def elect_controller(self, rng: random.Random) -> Happening:
-        from embedkafka.cluster.actions import elect_controller  # it imports `brokers`
-
         broker = self._broker(rng)
         return Happening(
             text=f"elect broker {broker} as the controller",

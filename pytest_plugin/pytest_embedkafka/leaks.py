@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-_RESOURCES = "embedkafka.cluster.lifecycle.resources"
+_RESOURCES = "embedkafka.cluster.resources"
 
 
 class KafkaLeakWarning(pytest.PytestWarning):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.cluster.lifecycle.switch_interval import INTERVAL_S
+from embedkafka.runtime.switch_interval import INTERVAL_S
 
 
 @pytest.fixture(autouse=True)

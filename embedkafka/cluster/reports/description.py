@@ -2,13 +2,26 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, BrokerState
+from embedkafka.cluster.reports.troubles import find_troubles, trouble_lines
 from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.broker import Broker
 
 Views = dict[TopicPartition, tuple[PartitionView, bool]]
+
+
+def describe_in_place(brokers: Brokers) -> str:
+    """What is wrong, the brokers and all partitions; sends no request."""
+    statuses = brokers.state.partitions()
+    lines = [
+        *trouble_lines(find_troubles(brokers, statuses)),
+        *describe_brokers(brokers.all(), brokers.state.find_controller()),
+        *describe_partitions(statuses, views_by_partition(brokers.all())),
+    ]
+    return "\n".join(lines)
 
 
 def describe_brokers(handles: Sequence[BrokerLifecycle], controller: int | None) -> list[str]:

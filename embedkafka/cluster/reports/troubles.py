@@ -7,15 +7,13 @@ Not here: troubles that only requests find, of groups and transactions (`report`
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, BrokerState
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from embedkafka.runtime.values import dataclass
-
-if TYPE_CHECKING:
-    from embedkafka.cluster.brokers import Brokers
 
 MARK: Final = "! "
 """How a line of trouble begins; pytest shows such lines in red."""
@@ -49,7 +47,7 @@ def trouble_lines(troubles: Sequence[Trouble]) -> list[str]:
     return lines
 
 
-def fares(brokers: "Brokers") -> str:
+def fares(brokers: Brokers) -> str:
     """How the cluster fares, in a few words."""
     troubles = find_troubles(brokers, brokers.state.partitions())
     if not troubles:
@@ -58,7 +56,7 @@ def fares(brokers: "Brokers") -> str:
     return f"{troubles[0]}{more}"
 
 
-def find_troubles(brokers: "Brokers", statuses: Iterable[PartitionStatus]) -> list[Trouble]:
+def find_troubles(brokers: Brokers, statuses: Iterable[PartitionStatus]) -> list[Trouble]:
     """Partitions, brokers, controller, network, faults and clock, the worst first."""
     handles = brokers.all()
     partitions = _partition_troubles(statuses, handles, brokers.state.is_led, _min_isr_of(brokers))
@@ -124,7 +122,7 @@ def _broker_troubles(
         yield Trouble(kind="no controller", what="no broker is the controller")
 
 
-def _made_by_the_test(brokers: "Brokers") -> Iterator[Trouble]:
+def _made_by_the_test(brokers: Brokers) -> Iterator[Trouble]:
     """What a test has done to the cluster's clock, network, links, requests and disks."""
     if sides := brokers.network.sides:
         split = " | ".join(", ".join(map(str, sorted(side))) for side in sides)
@@ -135,7 +133,7 @@ def _made_by_the_test(brokers: "Brokers") -> Iterator[Trouble]:
         yield Trouble(kind="clock", what=clock)
 
 
-def _min_isr_of(brokers: "Brokers") -> Callable[[str], int]:
+def _min_isr_of(brokers: Brokers) -> Callable[[str], int]:
     configs = [
         incarnation.broker.config
         for handle in brokers.all()

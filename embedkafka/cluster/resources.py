@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Callable
 
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.lifecycle.switch_interval import shorten_interval
 from embedkafka.runtime.failures import ClusterClosed, Failures
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.locks import outermost_lock
+from embedkafka.runtime.switch_interval import shorten_interval
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.runtime.threads import start_thread
 
