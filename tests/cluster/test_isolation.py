@@ -125,6 +125,31 @@ def test_a_group_with_members_loses_its_offsets_too(kafka: EmbeddedKafka) -> Non
     kafka.reset()
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_goes_while_an_earlier_group_stays(
+    kafka: EmbeddedKafka, protocol: str
+) -> None:
+    kafka.topic("orders")
+    commit(kafka, "before", "orders")
+    with kafka.isolated():
+        consumer = Consumer(
+            client(kafka, group_id="left", group_protocol=protocol, enable_auto_commit=False)
+        )
+        consumer.subscribe(["orders"])
+        consumer.poll(0)
+        kafka.await_group("left", members=1)
+        consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+        for broker in kafka.brokers:  # it cannot join again, as if its process had been killed
+            kafka.faults.cut_link("clients", broker.id)
+    assert coordinated(kafka)[0] - {"left"} == {"before"}
+    again = Consumer(client(kafka, group_id="left"))
+    (found,) = again.committed([TopicPartition("orders", 0)], timeout=20)
+    assert found.offset < 0
+    again.close()
+    consumer.close()
+    kafka.reset()
+
+
 def test_settings_of_the_block_are_undone(kafka: EmbeddedKafka) -> None:
     kafka.topic("kept", config={RETENTION: 1000})
     zk = kafka._require_brokers().zk

@@ -13,8 +13,17 @@ from typing import Final, TypeVar
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.restoring.reset import delete_topics
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+)
 from embedkafka.protocol.messages.groups import (
     DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -34,6 +43,8 @@ _LOG = logging.getLogger(__name__)
 
 _PATIENCE_MS: Final = 10_000
 _PAUSE_MS: Final = 2
+_DESCRIBE, _LEAVE, _HEARTBEAT = 5, 5, 1  # versions of requests
+_LEAVES: Final = -1  # the epoch of a member's last heartbeat
 _UNSETTLED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -133,8 +144,56 @@ def forget_coordinated(brokers: Brokers, doomed: Coordinated, kept: Coordinated)
         delete_topics(brokers, [GROUP_METADATA_TOPIC])
         return
     for group in doomed.groups:
-        if group not in doomed.groups_in_use:
-            _delete_group(brokers, group)
+        if group in doomed.groups_in_use:
+            _dismiss_members(brokers, group)
+        _delete_group(brokers, group)
+
+
+def _dismiss_members(brokers: Brokers, group: str) -> None:
+    """Takes all members out of a group; clients that are still there may join again."""
+    described: list[DescribeGroupsResponse] = _ask_all(
+        brokers,
+        lambda broker, reply: broker.groups.describe_groups(
+            DescribeGroupsRequest(groups=[group]), _DESCRIBE, reply
+        ),
+        lambda answer: answer.groups[0].error_code,
+    )
+    leaving = [
+        LeaveGroupRequest.Member(member_id=member.member_id)
+        for answer in described
+        for member in answer.groups[0].members
+    ]
+    if leaving:
+        request = LeaveGroupRequest(group_id=group, members=leaving)
+
+        def leave(broker: Broker, reply: Callable[[LeaveGroupResponse], None]) -> None:
+            broker.groups.leave_group(request, _LEAVE, reply)
+
+        _ask_all(brokers, leave, lambda answer: answer.error_code)
+    _dismiss_consumers(brokers, group)
+
+
+def _dismiss_consumers(brokers: Brokers, group: str) -> None:
+    """Takes out the members of a KIP-848 group."""
+    described: list[ConsumerGroupDescribeResponse] = _ask_all(
+        brokers,
+        lambda broker, reply: broker.groups.consumer_group_describe(
+            ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
+            reply,
+        ),
+        lambda answer: answer.groups[0].error_code,
+    )
+    for member in [member for answer in described for member in answer.groups[0].members]:
+        last = ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id=member.member_id, member_epoch=_LEAVES
+        )
+        _ask_all(
+            brokers,
+            lambda broker, reply, last=last: broker.groups.consumer_group_heartbeat(  # type: ignore[misc]  # a default binds it
+                last, "", "", _HEARTBEAT, reply
+            ),
+            lambda answer: answer.error_code,
+        )
 
 
 def _delete_group(brokers: Brokers, group: str) -> None:
