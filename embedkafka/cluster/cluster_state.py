@@ -94,6 +94,10 @@ class ClusterState:
             f"topic {topic} has no partition {partition}: it has {count}, from 0 to {count - 1}"
         )
 
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if there is no such topic."""
+        return len(self._partitions([topic]))
+
     def partitions(self) -> list[PartitionStatus]:
         """All partitions of all topics, except those being deleted."""
         return self._partitions(self._zk.topics() - self._zk.topic_deletions())

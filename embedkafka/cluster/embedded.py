@@ -23,6 +23,7 @@ from embedkafka.cluster.clients.clients import Clients
 from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import ClusterConfig, TopicSpec, require_topic_name
+from embedkafka.cluster.coordinators import partition_that_coordinates
 from embedkafka.cluster.request_log import Mark, SeenRequest
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.restoring.reset import reset_cluster
@@ -725,6 +726,25 @@ class EmbeddedKafka:
         if status.leader is None:
             raise EmbedKafkaError(f"no leader: {status}; `await_leader` waits for one")
         return status.leader
+
+    def coordinator_of(
+        self, group: str | None = None, *, transactional_id: str | None = None
+    ) -> int:
+        """The id of the broker that coordinates a consumer group, or a producer's transactions.
+
+            kafka.broker(kafka.coordinator_of("readers")).kill()
+
+        Args:
+            group: the group's id; or else
+            transactional_id: the producer's transactional id.
+
+        Raises:
+            InvalidArgument: not one of the two is given, or no client has used groups or
+                transactions yet.
+            EmbedKafkaError: there is no coordinator now.
+        """
+        found = partition_that_coordinates(group, transactional_id, self._state.partition_count)
+        return self.leader_of(found.topic, found.partition)
 
     def describe_partition(self, topic: str, partition: int = 0) -> PartitionStatus:
         """A partition's leader, epoch, replicas and in-sync replicas, as ZooKeeper has them.

@@ -17,6 +17,7 @@ from embedkafka import EmbeddedKafka, EmbedKafkaError, PartitionStatus
 from embedkafka.cluster.clients.client_waits import ClientWaits
 from embedkafka.cluster.clients.clients import Clients
 from embedkafka.cluster.clients.topic import Topic
+from embedkafka.cluster.coordinators import partition_that_coordinates
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.client_settings import ClientSettings
 from pytest_embedkafka.external_state import ExternalState
@@ -151,6 +152,14 @@ class ExternalKafka:
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition."""
         return self._state.leader_of(self._own(topic), partition)
+
+    def coordinator_of(
+        self, group: str | None = None, *, transactional_id: str | None = None
+    ) -> int:
+        """The id of the broker that coordinates a consumer group, or a producer's transactions."""
+        count_of = self._state.partition_count
+        found = partition_that_coordinates(group, transactional_id, count_of)
+        return self._state.leader_of(found.topic, found.partition)
 
     def describe_partition(self, topic: str, partition: int = 0) -> PartitionStatus:
         """A partition's leader, replicas and in-sync replicas; its epoch is not visible: -1."""

@@ -55,6 +55,11 @@ class ExternalState:
             raise InvalidArgument(f"topic {topic} has no partition {partition}")
         return _status(topic, found.partitions[partition])
 
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if there is no such topic."""
+        found = self._metadata().topics.get(topic)
+        return 0 if found is None else len(found.partitions)
+
     def leader_of(self, topic: str, partition: int) -> int:
         status = self.require_partition(topic, partition)
         if status.leader is None:

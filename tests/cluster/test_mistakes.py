@@ -187,6 +187,16 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.restore("yesterday"), r"there is no snapshot 'yesterday'; there are"),
         (lambda kafka: kafka.restore(another_snapshot()), r"a snapshot of another cluster"),
     ],
+    EmbeddedKafka.coordinator_of: [
+        (lambda kafka: kafka.coordinator_of(), r"give a group or a transactional_id, and not both"),
+        (lambda kafka: kafka.coordinator_of("g", transactional_id="t"), r"and not both"),
+        (lambda kafka: kafka.coordinator_of(""), r"group must be text"),
+        (lambda kafka: kafka.coordinator_of(transactional_id=1), r"transactional_id must be text"),
+        (
+            lambda kafka: kafka.coordinator_of(transactional_id="t"),
+            r"'t' has no coordinator: no client has used transactions yet",
+        ),
+    ],
     EmbeddedKafka.leader_of: [
         (lambda kafka: kafka.leader_of("nope"), r"no topic 'nope'; there are .*orders"),
         (lambda kafka: kafka.leader_of("orders", 7), r"orders has no partition 7: it has 2, from"),

@@ -1,6 +1,9 @@
 """What a test can ask a cluster for as values: ends, partitions, groups and lag."""
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient
 
 from embedkafka import EmbeddedKafka, InvalidArgument, TopicPartition
 from tests.cluster.traffic import make_consumer
@@ -87,3 +90,24 @@ def test_a_cluster_says_where_it_is_and_how_it_fares(kafka: EmbeddedKafka) -> No
     said = f"<EmbeddedKafka at {kafka.bootstrap_servers}: broker down: broker 3 is stopped>"
     assert repr(kafka) == said
     assert repr(EmbeddedKafka()) == "<EmbeddedKafka, not running>"
+
+
+def test_coordinators_are_those_that_clients_find(kafka: EmbeddedKafka) -> None:
+    kafka.topic("orders")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for group in ("a", "b", "c", "ünï"):
+        consumer = make_consumer(kafka, group)
+        consumer.commit(offsets=[Position("orders", 0, 1)], asynchronous=False)
+        consumer.close()
+        (described,) = admin.describe_consumer_groups([group]).values()
+        assert kafka.coordinator_of(group) == described.result(20).coordinator.id
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "payments"}
+    )
+    producer.init_transactions(20)
+    (*_, answered) = [
+        seen
+        for seen in kafka.requests("InitProducerId")
+        if seen.request.transactional_id == "payments" and not seen.errors
+    ]
+    assert kafka.coordinator_of(transactional_id="payments") == answered.broker

@@ -285,6 +285,10 @@ def test_states_that_need_no_ownership_can_be_seen_and_awaited() -> None:
         kafka.await_no_under_replicated()
         assert kafka.groups() == []
         assert sum(kafka.lag("absent", "orders").values()) == 0
+        client = Consumer({"bootstrap.servers": theirs.bootstrap_servers, "group.id": "readers"})
+        client.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        client.close()
+        assert kafka.coordinator_of("readers") == theirs.coordinator_of("readers")
         theirs.broker(2).stop()
         assert kafka.await_isr("orders", size=1) == (1,)
         assert kafka.describe_partition("orders").replicas == (
