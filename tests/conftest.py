@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import HealthCheck, settings
 
 from embedkafka.runtime.locks import check_lock_ranks
@@ -12,3 +13,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("unhurried")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives tests of Java the time that Maven may need to download, on a machine that is new."""
+    for item in items:
+        if item.get_closest_marker("java") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
