@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from embedkafka.net.request_channel import Request
+from embedkafka.protocol.client_software import ClientSoftware
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
 
@@ -44,6 +45,14 @@ class _Diverted:
     @principal.setter
     def principal(self, principal: Any) -> None:  # Any: as in `ReplyPort`
         self._request.principal = principal
+
+    @property
+    def software(self) -> ClientSoftware:
+        return self._request.software
+
+    @software.setter
+    def software(self, software: ClientSoftware) -> None:
+        self._request.software = software
 
     def reply(self, parts: Sequence[Part]) -> None:
         self._on_reply(parts)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from embedkafka.net.authentication import Authenticator
 from embedkafka.net.connection import BadFrame, FrameReader, FrameWriter, Gather
 from embedkafka.net.transport import Stream
+from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
 
@@ -50,6 +51,7 @@ class Channel:
         "peer",
         "principal",
         "reader",
+        "software",
         "stream",
         "throttle_ms",
     )
@@ -78,6 +80,7 @@ class Channel:
         self.listener = listener
         self.is_control_plane = owner.is_control_plane
         self.principal: Any = None  # Any: as in `ReplyPort`
+        self.software = UNKNOWN_SOFTWARE
         self.last_active_ms = now_ms
         self.interest = 0
         self.introduction: bytes | None = None

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+from embedkafka.protocol.client_software import ClientSoftware
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.locks import leaf_condition
@@ -33,6 +34,7 @@ class ReplyPort(Protocol):
     client_address: str
     throttle_ms: float
     principal: Any  # Any: a `KafkaPrincipal`, of a layer above, or None before authentication
+    software: ClientSoftware
 
     def reply(self, parts: Sequence[Part]) -> None: ...
 
@@ -89,6 +91,15 @@ class Request:
     @principal.setter
     def principal(self, principal: Any) -> None:  # Any: as in `ReplyPort`
         self._port.principal = principal
+
+    @property
+    def software(self) -> ClientSoftware:
+        """What the client runs, as its last ApiVersions request said."""
+        return self._port.software
+
+    @software.setter
+    def software(self, software: ClientSoftware) -> None:
+        self._port.software = software
 
     def mute(self, delay_ms: float) -> None:
         """Keeps the connection's next request unread for this long after the reply."""

@@ -1,10 +1,20 @@
 """The names that clients give themselves in ApiVersions (KIP-511)."""
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 _WORD: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_NAMES: Final = 3
+
+
+class ClientSoftware(NamedTuple):
+    """The name and the version of a client's software; "unknown" until the client says them."""
+
+    name: str = "unknown"
+    version: str = "unknown"
+
+
+UNKNOWN_SOFTWARE: Final = ClientSoftware()
 
 
 def has_valid_software(api_version: int, name: str, version: str) -> bool:

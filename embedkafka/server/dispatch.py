@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.client_software import ClientSoftware
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.protocol.headers import (
     RequestHeader,
@@ -98,6 +99,14 @@ class RequestContext:
     @principal.setter
     def principal(self, principal: KafkaPrincipal) -> None:
         self._request.principal = principal
+
+    @property
+    def software(self) -> ClientSoftware:
+        return self._request.software
+
+    @software.setter
+    def software(self, software: ClientSoftware) -> None:
+        self._request.software = software
 
     @property
     def connection_id(self) -> str:

@@ -1,6 +1,7 @@
 """Clients' metrics: a stock broker does not offer these requests, but answers them."""
 
 import gzip
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -146,6 +147,42 @@ def test_subscriptions_are_for_clients_that_match(
         subscribe(raw, "mine", interval=None, match=None, metrics=None)
         subscribe(raw, "others", interval=None, match=None)
         eventually(lambda: _metrics(cluster) == [], "nothing is subscribed")
+
+
+@pytest.mark.parametrize(
+    ("named", "interval_ms"),
+    [
+        ([("librdkafka", "2.9")], 5000),
+        ([("librdkafka", "3.0")], 300_000),
+        ([("kafkajs", "2.9")], 300_000),
+        ([("kafkajs", "2.9"), ("librdkafka", "2.9")], 5000),
+        ([("librdkafka", "2.9"), ("-not a word", "2.9")], 5000),
+        ([], 300_000),
+    ],
+)
+def test_subscriptions_know_the_software_that_a_client_has_named(
+    cluster: Cluster, raw: RawClient, named: list[tuple[str, str]], interval_ms: int
+) -> None:
+    patterns = "client_software_name=librd.*,client_software_version=2\\..*"
+    subscribe(raw, "software", interval="5000", match=patterns, metrics="org.a")
+
+    def interval(named: Sequence[tuple[str, str]]) -> int:
+        with cluster.connect() as fresh:
+            for name, version in named:
+                ask(
+                    fresh,
+                    ApiKey.API_VERSIONS,
+                    client_software_name=name,
+                    client_software_version=version,
+                )
+            return int(get(fresh, uuid4()).push_interval_ms)
+
+    try:
+        eventually(lambda: interval([("librdkafka", "2.1")]) == 5000, "the subscription is known")
+        assert interval(named) == interval_ms
+    finally:
+        subscribe(raw, "software", interval=None, match=None, metrics=None)
+        eventually(lambda: interval([("librdkafka", "2.1")]) == 300_000, "it is gone")
 
 
 def _metrics(cluster: Cluster) -> list[str]:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.client_software import has_valid_software
+from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE, ClientSoftware, has_valid_software
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.core import (
@@ -51,6 +51,7 @@ def api_versions(
     named = (request.client_software_name, request.client_software_version)
     if not has_valid_software(context.version, *named):
         return _api_versions(ErrorCode.INVALID_REQUEST)
+    context.software = ClientSoftware(*named) if all(named) else UNKNOWN_SOFTWARE
     return replace(
         _api_versions(ErrorCode.NONE, at_controller=context.is_control_plane),
         supported_features=[

@@ -27,7 +27,6 @@ def get_telemetry_subscriptions(
     """The metrics that a client should send; not offered to clients, as in a stock broker.
 
     Behaviour: asking again before the interval is over answers THROTTLING_QUOTA_EXCEEDED.
-    Left out:  the software's name and version are unknown.
     """
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
@@ -71,8 +70,8 @@ def _attributes(context: "RequestContext", instance_id: UUID) -> Mapping[str, st
     return {
         "client_id": context.client_id,
         "client_instance_id": format_uuid(instance_id),
-        "client_software_name": "unknown",
-        "client_software_version": "unknown",
+        "client_software_name": context.software.name,
+        "client_software_version": context.software.version,
         "client_source_address": context.client_address,
         "client_source_port": context.connection_id.rpartition("-")[0].rpartition(":")[2],
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from embedkafka.net.request_channel import Request, RequestChannel
+from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE
 from embedkafka.protocol.wire_types import Part
 
 WAIT_S = 10
@@ -20,6 +21,7 @@ class Port:
     client_address = "127.0.0.1"
     principal = None
     throttle_ms = 0.0
+    software = UNKNOWN_SOFTWARE
 
     def __init__(self) -> None:
         self.told: list[object] = []
