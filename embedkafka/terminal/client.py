@@ -29,14 +29,16 @@ class Reach:
     """How to reach a cluster: its addresses, and the settings of a client that may."""
 
     def __init__(self, bootstrap: str | None, client_config: Path | None) -> None:
-        found = bootstrap or next(filter(None, map(os.environ.get, _VARIABLES)), None)
+        self.settings = _settings(client_config)
+        named = None if self.settings is None else self.settings.bootstrap_servers
+        variables = map(os.environ.get, _VARIABLES)
+        found = next(filter(None, (bootstrap, named, *variables)), None)
         if not found:
             raise ConfigError(
                 "which cluster? Say --bootstrap host:port,..., or set "
                 f"{' or '.join(_VARIABLES)}, as `embedkafka up` does for its command"
             )
         self.bootstrap_servers = found
-        self.settings = _settings(client_config)
 
     def view(self) -> ClientView:
         return ClientView(self.bootstrap_servers, self.settings)

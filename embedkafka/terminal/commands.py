@@ -78,7 +78,8 @@ def add_reach_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap",
         metavar="HOST:PORT,...",
-        help="brokers of the cluster (default: EMBEDKAFKA_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS)",
+        help="brokers of the cluster (default: those of --client-config, EMBEDKAFKA_BOOTSTRAP or "
+        "KAFKA_BOOTSTRAP_SERVERS)",
     )
     parser.add_argument(
         "--client-config",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedkafka import EmbeddedKafka, cli
+from embedkafka import EmbeddedKafka, Security, cli
 from tests.cluster.traffic import make_consumer
 
 
@@ -79,6 +79,17 @@ def test_the_cluster_of_up_is_found_and_mistakes_are_named(
     assert "which cluster? Say --bootstrap" in capsys.readouterr().err
     assert cli.main(["tail", "x", "--bootstrap", "127.0.0.1:1"]) == 1
     assert "no broker answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_client_file_of_serve_says_which_cluster_and_how_to_log_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    security = Security(protocol="SASL_SSL", users={"alice": "a-secret"})
+    with EmbeddedKafka(security=security) as kafka:
+        kafka.topic("orders", partitions=2)
+        assert cli.main(["topics", "--client-config", str(kafka.java_properties("alice"))]) == 0
+    assert "orders" in capsys.readouterr().out
 
 
 def test_a_doctor_says_what_is_here_and_what_to_do(
