@@ -202,6 +202,10 @@ class Brokers:
         self.ensemble.close()
         self.warnings.stop()
 
+    def requests_at(self, listener: str | None) -> RequestLog:
+        """The requests that came in through a listener, or all of them."""
+        return self.request_log if listener is None else self.request_log.part(listener)
+
     def at_close(self, end: Callable[[], None]) -> None:
         """Ends something that looks at the cluster, while the brokers still run."""
         self._at_close.append(end)
@@ -328,7 +332,7 @@ class Brokers:
             rng=random.Random(self.rng.getrandbits(64)),
             find_peer=self.network.peers(broker_id, self._find_replicas),
             transport=self.network.transport(broker_id),
-            around=lambda handle, metadata: self._around(broker_id, handle, metadata),
+            around=lambda handle, metadata: self._around(spec, handle, metadata),
             on_halt=lambda: self._halt(broker),
             ages=self._ages,
         )
@@ -410,14 +414,15 @@ class Brokers:
             halting = start_thread(name, lambda: handle.halt(broker), self._failures)
             self._halting.append(halting)
 
-    def _around(self, broker_id: BrokerId, handle: Handle, metadata: MetadataCache) -> Handle:
+    def _around(self, spec: BrokerSpec, handle: Handle, metadata: MetadataCache) -> Handle:
         """Notes each request of a client, then lets faults act on it."""
 
         def find_topic(topic_id: UUID) -> str | None:
             return metadata.snapshot.topic_names.get(topic_id)
 
-        failing = self._requests.around(broker_id, handle, find_topic)
-        return refuse_readers(self.request_log.around(broker_id, failing, find_topic))
+        failing = self._requests.around(spec.id, handle, find_topic)
+        listeners = [listener.name for listener in spec.listeners().clients]
+        return refuse_readers(self.request_log.around(spec.id, failing, find_topic, listeners))
 
     def _find_replicas(self, broker_id: BrokerId) -> ReplicaManager | None:
         handle = self._handles.get(broker_id)

@@ -336,19 +336,24 @@ class EmbeddedKafka:
 
         return describe(self._require_brokers()) if self._is_running else _DOWN
 
-    def report(self, *, since: Mark | None = None) -> str:
+    def report(self, *, since: Mark | None = None, listener: str | None = None) -> str:
         """`describe`, plus groups, transactions, the last records, errors, requests and warnings.
 
         pytest shows this below a failed test. It sends a few requests to the brokers.
 
         Args:
             since: shows only requests after this mark, and only the topics that they name.
+            listener: shows only requests that came in through this listener, one of
+                `kafka.listeners`, and only the topics, groups and transactions that they name.
+
+        Raises:
+            InvalidArgument: there is no such listener.
         """
         from embedkafka.cluster.reports.report import report  # most clusters need none
 
         if not self._is_running:
             return _DOWN
-        return report(self._require_brokers(), _require_mark(since))
+        return report(self._require_brokers(), _require_mark(since), listener)
 
     def open_ui(self, *, port: int = 0, browser: bool = True) -> "PageServer":
         """Serves a live page of the cluster on this machine, and shows it in a browser.
@@ -375,10 +380,11 @@ class EmbeddedKafka:
         topic: str | None = None,
         group: str | None = None,
         broker: int | None = None,
+        listener: str | None = None,
         error: str | None = None,
         since: Mark | None = None,
     ) -> list[SeenRequest]:
-        """The last requests from clients, ten thousand at most, oldest first.
+        """The last requests from clients, ten thousand for each listener at most, oldest first.
 
             mark = kafka.mark()
             run_the_job()
@@ -390,11 +396,12 @@ class EmbeddedKafka:
             topic: only requests that name this topic.
             group: only requests that name this consumer group.
             broker: only requests to this broker.
+            listener: only requests that came in through this listener, one of `kafka.listeners`.
             error: only requests that were answered with this error.
             since: only requests that came after this mark.
 
         Raises:
-            InvalidArgument: there is no such API, error or broker.
+            InvalidArgument: there is no such API, error, broker or listener.
             EmbedKafkaError: not all requests since the mark, or not all their bodies, are kept.
         """
         brokers = self._require_brokers()
@@ -405,7 +412,7 @@ class EmbeddedKafka:
                 require_text(name, value)
         if broker is not None:
             brokers.require(broker)
-        return brokers.request_log.find(
+        return brokers.requests_at(listener).find(
             lambda seen: (
                 wanted in (None, seen.api)
                 and client_id in (None, seen.client_id)

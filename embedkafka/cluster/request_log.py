@@ -2,15 +2,18 @@
 
 Owner: `_seen`, a deque that any thread may append to and copy.
 Invariants: a request costs a few appends on the broker's thread; nothing is decoded until a test
-asks. At most `_REMEMBERED` requests and `_MAX_BYTES` of large ones are kept. Asking for more than
-is left raises, because a request that is missing looks like one that never came.
+asks. At most `_REMEMBERED` requests and `_MAX_BYTES` of large ones are kept; brokers with several
+listeners keep as many for each, so that the clients of one do not displace those of another. Asking
+for more than is left raises, because a request that is missing looks like one that never came.
 Not here: making requests fail (`faults.request_faults`).
 """
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from embedkafka.faults.contents import (
     Contents,
@@ -30,6 +33,7 @@ from embedkafka.protocol.headers import (
     decode_response_header,
 )
 from embedkafka.protocol.messages.registry import request_type, response_type
+from embedkafka.runtime.arguments import require_known
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.server.broker import Handle
@@ -184,20 +188,71 @@ class SeenRequest:
     def _contents(self) -> Contents:
         return contents_of(self.request, self._entry.find_topic)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles it as it is now: the answer may be missing, and its topics have their names."""
+        entry, names = self._entry, self._topic_names()
+        answers = [_portable(outline) for outline in entry.answers]
+        kept = (bytes(entry.frame), entry.is_whole, answers)
+        return _unpickle, (entry.number, entry.broker, entry.received_ms, kept, names)
+
+    def _topic_names(self) -> dict[UUID, str]:
+        """The names of the topics whose ids the request and its answer hold."""
+        names: dict[UUID, str] = {}
+
+        def find_and_note(topic_id: UUID) -> str | None:
+            name = self._entry.find_topic(topic_id)
+            if name is not None:
+                names[topic_id] = name
+            return name
+
+        with suppress(EmbedKafkaError):  # it is not kept any more
+            contents_of(self.request, find_and_note)
+        with suppress(EmbedKafkaError):
+            if (answer := self.answer) is not None:
+                placed_errors(answer, find_and_note)
+        return names
+
 
 class RequestLog:
-    """The last requests on the brokers' client listeners."""
+    """The last requests on the brokers' client listeners, or on one of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: "count[int] | None" = None) -> None:
+        """`numbers` are those of the log that this one is a part of."""
         self._seen: deque[tuple[int, BrokerId, float, list[Any], FindTopic]] = deque(
             maxlen=_REMEMBERED
         )
-        self._numbers = count(1)
+        self._numbers = count(1) if numbers is None else numbers
+        self._parts: dict[str, RequestLog] = {}
+        """By listener, if there is more than one."""
+        self._listeners: Sequence[str] = ()
         self._first = 0
         self._bytes = 0  # of frames that are not small; many threads add, so it is not exact
 
-    def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
-        """`handle`, with every request to `broker` noted first."""
+    def around(
+        self, broker: BrokerId, handle: Handle, find_topic: FindTopic, listeners: Sequence[str]
+    ) -> Handle:
+        """`handle`, with every request to `broker` noted first; it has these listeners."""
+        self._listeners = listeners
+        note_here = self._noting(broker, handle, find_topic)
+        if len(listeners) == 1:
+            return note_here
+        noting = {
+            name: self._parts.setdefault(name, RequestLog(self._numbers))._noting(
+                broker, handle, find_topic
+            )
+            for name in listeners
+        }
+
+        def note_by_listener(request: Request) -> None:
+            noting.get(request.listener, note_here)(request)
+
+        return note_by_listener
+
+    def part(self, listener: str) -> "RequestLog":
+        """The log of one listener; raises `InvalidArgument` if there is no such listener."""
+        return self._parts.get(require_known("listener", listener, self._listeners), self)
+
+    def _noting(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
         note, numbers = self._seen.append, self._numbers
 
         def note_and_handle(request: Request) -> None:
@@ -231,7 +286,7 @@ class RequestLog:
                     "the mark is older than this test, and earlier requests are not kept: set it "
                     "in the test, or give the test `@pytest.mark.kafka(keep=True)`"
                 )
-            if len(kept) == _REMEMBERED and kept[0].number > since.number + 1:
+            if any(log._may_have_lost(since) for log in self._logs()):
                 raise EmbedKafkaError(
                     f"only the last {_REMEMBERED} requests are kept, and more have come since the "
                     "mark: set it later"
@@ -246,22 +301,38 @@ class RequestLog:
     def has_only(self, apis: Collection[int]) -> bool:
         """Whether all requests since `forget` are of these APIs; false if that is not known."""
         seen = self._seen.copy()
-        return len(seen) < _REMEMBERED and all(
-            int.from_bytes(kept[0][:_API_KEY_BYTES]) in apis for _, _, _, kept, _ in seen
+        return (
+            len(seen) < _REMEMBERED
+            and all(int.from_bytes(kept[0][:_API_KEY_BYTES]) in apis for _, _, _, kept, _ in seen)
+            and all(part.has_only(apis) for part in self._parts.values())
         )
 
     def forget(self) -> None:
         """Drops all requests so far: they belong to an earlier test."""
-        self._first = next(self._numbers)
-        self._seen.clear()
-        self._bytes = 0
+        for log in self._logs():
+            log._first = next(self._numbers)
+            log._seen.clear()
+            log._bytes = 0
+
+    def _logs(self) -> "Iterator[RequestLog]":
+        yield self
+        yield from self._parts.values()
 
     def _entries(self) -> list[_Entry]:
-        return [_Entry(*seen) for seen in self._seen.copy()]
+        seen = [each for log in self._logs() for each in log._seen.copy()]
+        if self._parts:
+            seen.sort(key=lambda each: each[0])
+        return [_Entry(*each) for each in seen]
+
+    def _may_have_lost(self, since: Mark) -> bool:
+        """Whether requests that came after the mark may have had to go."""
+        seen = self._seen.copy()
+        return len(seen) == _REMEMBERED and seen[0][0] > since.number + 1
 
     def _drop_bodies(self) -> None:
         """Drops the oldest bodies, until half of what is allowed is left."""
-        large = [entry for entry in self._entries() if len(entry.frame) > _SMALL_BYTES]
+        entries = [_Entry(*seen) for seen in self._seen.copy()]
+        large = [entry for entry in entries if len(entry.frame) > _SMALL_BYTES]
         self._bytes = 0
         for entry in reversed(large):
             if self._bytes + len(entry.frame) <= _MAX_BYTES // 2:
@@ -273,6 +344,25 @@ class RequestLog:
 def is_own_client(client_id: str) -> bool:
     """Whether a client with this id is ours: a topic handle's, one that looks, or a broker's."""
     return client_id.startswith(("embedkafka-", _OF_BROKERS))
+
+
+def _portable(outline: Outline) -> Outline:
+    """Without views of buffers, which cannot be pickled."""
+    if outline is None:
+        return None
+    return [part if isinstance(part, int) else bytes(part) for part in outline]
+
+
+def _unpickle(
+    number: int,
+    broker: BrokerId,
+    received_ms: float,
+    kept: tuple[bytes, bool, list[Outline]],
+    names: Mapping[UUID, str],
+) -> SeenRequest:
+    frame, is_whole, answers = kept
+    found = [memoryview(frame) if is_whole else frame, *answers]
+    return SeenRequest(_Entry(number, broker, received_ms, found, names.get))
 
 
 def _read_header(frame: memoryview | bytes) -> RequestHeader:

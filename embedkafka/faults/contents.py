@@ -38,9 +38,9 @@ def contents_of(request: object, find_topic: FindTopic) -> Contents:
             if name := find_topic(item):
                 topics.add(name)
         elif isinstance(item, str):
-            if field.name in _TOPIC_NAMES:
+            if field.name in _TOPIC_NAMES and item:  # empty where there is an id
                 topics.add(item)
-            elif field.name in _GROUP_NAMES:
+            elif field.name in _GROUP_NAMES and item:
                 groups.add(item)
         elif isinstance(item, int) and field.name in _PARTITION_NAMES:
             partitions.add(item)

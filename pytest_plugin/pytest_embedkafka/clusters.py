@@ -59,8 +59,7 @@ def find_external(config: pytest.Config) -> "ExternalKafka | None":
     from pytest_embedkafka.external import ExternalKafka
 
     if shared:
-        servers, worker = shared
-        return ExternalKafka(servers, worker=worker)
+        return ExternalKafka(shared.bootstrap_servers, shared=shared)
     assert named is not None
     servers, settings = named
     return ExternalKafka(servers, settings=settings)

@@ -5,19 +5,21 @@ reach, and so are the requests of one among many users: a test that asks for the
 the reason.
 
 Workers of pytest-xdist may share a cluster: `topic("orders")` then creates `orders-gw0`, and tests
-use `topic.name`.
+use `topic.name`. `worker_view` offers what else concerns nothing but one worker.
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from embedkafka import EmbeddedKafka, EmbedKafkaError, PartitionStatus
+from embedkafka import EmbeddedKafka, EmbedKafkaError, InvalidArgument, PartitionStatus
 from embedkafka.cluster.clients.client_waits import ClientWaits
 from embedkafka.cluster.clients.clients import Clients
 from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.coordinators import partition_that_coordinates
+from embedkafka.runtime.properties import format_properties
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.client_settings import ClientSettings
 from pytest_embedkafka.external_state import ExternalState
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 
     from embedkafka.cluster.clients.group_status import GroupStatus
     from embedkafka.runtime.ids import TopicPartition
+    from pytest_embedkafka.sharing import Shared
+    from pytest_embedkafka.worker_view import WorkerView
 
+_CLIENT_ID = "embedkafka-admin"
 _TIMEOUT_S = 30
 _ANSWER_TIMEOUT_S = 10
 
@@ -42,23 +47,35 @@ class ExternalKafka:
         bootstrap_servers: str,
         *,
         settings: ClientSettings | None = None,
-        worker: str | None = None,
+        shared: "Shared | None" = None,
     ) -> None:
         """Raises `EmbedKafkaError` at once if the cluster does not answer."""
-        self.bootstrap_servers = bootstrap_servers
+        self._bootstrap_servers = bootstrap_servers
         self._admin = require_admin(bootstrap_servers, settings)
         self._settings = settings
-        self._suffix = f"-{worker}" if worker else ""
+        self._suffix = "" if shared is None else f"-{shared.worker}"
+        self._view = None if shared is None else _view(shared, self._own)
         self._scratch = TemporaryDirectory()
         self._clients = Clients(bootstrap_servers, settings=settings)
         self._state = ExternalState(self._admin)
         self._created: set[str] = set()
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self.bootstrap_servers}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """What any client can do is below. Any: the rest of a worker's view, or a skipped test."""
         __tracebackhide__ = True
         if not name.startswith("_") and hasattr(EmbeddedKafka, name):
-            skip_external(name, self.bootstrap_servers, is_shared=bool(self._suffix))
+            if self._view is not None and hasattr(self._view, name):
+                return getattr(self._view, name)
+            skip_external(name, self.bootstrap_servers, is_shared=self._view is not None)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses, as they were given."""
+        return self._bootstrap_servers
 
     @property
     def cluster_id(self) -> str:
@@ -69,6 +86,21 @@ class ExternalKafka:
         """What librdkafka's clients need to connect."""
         connection = {} if self._settings is None else self._settings.librdkafka
         return {**connection, "bootstrap.servers": self.bootstrap_servers}
+
+    def java_properties(self, user: str | None = None) -> str:
+        """Writes a properties file for Kafka's own tools and Java clients; returns its path."""
+        if user is not None:
+            raise InvalidArgument(
+                f"the credentials of user {user!r} are not known here, only those of "
+                "--kafka-client-config"
+            )
+        options = {} if self._settings is None else self._settings.spark_options
+        properties = {name.removeprefix("kafka."): value for name, value in options.items()}
+        file = Path(self.scratch_dir("client-properties")) / "cluster.properties"
+        file.write_text(
+            format_properties({"bootstrap.servers": self.bootstrap_servers, **properties})
+        )
+        return str(file)
 
     def topic(
         self,
@@ -209,6 +241,17 @@ class ExternalKafka:
         what = "every partition to have a leader and all replicas in sync"
         self._state.wait(what, probe, timeout_s)
 
+    def await_brokers(self, *, timeout_s: float = _TIMEOUT_S) -> None:
+        """Waits until there is a controller, and every broker that has a replica runs."""
+
+        def probe() -> str | None:
+            missing = self._state.missing_brokers()
+            if missing:
+                return f"no broker {', '.join(map(str, missing))}"
+            return "no controller" if self.controller is None else None
+
+        self._state.wait("all brokers", probe, timeout_s)
+
     def await_controller(self, *, timeout_s: float = _TIMEOUT_S) -> int:
         """Waits until there is a controller."""
 
@@ -245,7 +288,7 @@ class ExternalKafka:
 
     def isolated(self) -> Sweeper:
         """Deletes the topics that a test creates through this object, and their new groups."""
-        return Sweeper(self, lambda: frozenset(self._created), self._clients.view())
+        return Sweeper(self, lambda: frozenset(self._created), self._clients.view(), self._view)
 
     def delete_topic(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> None:
         """Deletes a topic; returns when it is gone, and raises the cluster's refusal."""
@@ -266,8 +309,9 @@ class ExternalKafka:
         return "\n".join(lines)
 
     def report(self) -> str:
-        """The same as `describe`: the rest is not visible from outside."""
-        return self.describe()
+        """The same as `describe`: the rest is not visible from outside, but to a worker."""
+        seen = None if self._view is None else self._view.report()
+        return self.describe() if seen is None else seen
 
     def check(self) -> None:
         """Does nothing: no thread of an external cluster runs here."""
@@ -295,6 +339,12 @@ class ExternalKafka:
         return own if own in self._created else name
 
 
+def _view(shared: "Shared", own: Callable[[str], str]) -> "WorkerView":
+    from pytest_embedkafka.worker_view import WorkerView  # most runs share no cluster
+
+    return WorkerView(shared.place, shared.listener, own)
+
+
 def require_admin(bootstrap_servers: str, settings: ClientSettings | None) -> Any:
     """An admin client that has spoken with a broker. Any: it has no types."""
     from confluent_kafka import KafkaError, KafkaException
@@ -303,6 +353,7 @@ def require_admin(bootstrap_servers: str, settings: ClientSettings | None) -> An
     reported: list[Any] = []  # the client's errors
     connection = {} if settings is None else settings.librdkafka
     config: dict[str, Any] = {
+        "client.id": _CLIENT_ID,
         **connection,
         "bootstrap.servers": bootstrap_servers,
         "log_level": 0,

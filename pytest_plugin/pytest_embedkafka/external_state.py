@@ -33,6 +33,17 @@ class ExternalState:
         found: int = self._metadata().controller_id
         return None if found < 0 else found
 
+    def missing_brokers(self) -> list[int]:
+        """Those that have replicas and do not run."""
+        metadata = self._metadata()
+        used = {
+            replica
+            for topic in metadata.topics.values()
+            for partition in topic.partitions.values()
+            for replica in partition.replicas
+        }
+        return sorted(used - set(metadata.brokers))
+
     def topics(self) -> set[str]:
         return set(self._metadata().topics)
 

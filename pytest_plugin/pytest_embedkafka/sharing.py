@@ -1,20 +1,26 @@
 """One cluster for all workers of pytest-xdist, in the process that distributes the tests.
 
-To workers it is an external cluster (`external`). They append their name to topic names, so that
-tests in different workers may use the same names.
+To workers it is an external cluster (`external`), of which they may ask a little more
+(`worker_view`). They append their name to topic names, so that tests in different workers may use
+the same names. Each worker has a listener of its own, through which its requests come. A worker
+that takes the place of a crashed one takes its listener too.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from pytest_embedkafka.calls import CallServer, Place
 from pytest_embedkafka.live import LIVE
 from pytest_embedkafka.options import embedded_settings, read_options
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka
 
-_INPUT = "embedkafka_bootstrap_servers"
+_INPUT: Final = "embedkafka_shared"
+_LISTENER_KEYS: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+_MAIN: Final = "PLAINTEXT"
+"""The listener that brokers use among themselves."""
 
 
 class SharedCluster:
@@ -23,21 +29,37 @@ class SharedCluster:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._cluster: EmbeddedKafka | None = None
+        self._calls: CallServer | None = None
+        self._free: list[str] = []
+        """Listeners that no worker has."""
+        self._listeners: dict[str, str] = {}
+        """By worker."""
         self._failure: Exception | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Gives a new worker the cluster's addresses. Any: xdist may not be installed."""
+        """Gives a new worker its addresses. Any: xdist may not be installed."""
         settings = read_options(self._config)
         if settings.bootstrap_servers or settings.client_config:
             return
+        given: dict[str, Any] = node.workerinput
         if self._cluster is None:
-            from embedkafka import EmbeddedKafka
+            self._start(given["workercount"])
+        assert self._cluster is not None
+        assert self._calls is not None
+        listener = self._free.pop(0) if self._free else None
+        if listener is not None:
+            self._listeners[given["workerid"]] = listener
+        addresses = self._cluster.listeners
+        servers = addresses.get(listener or "", self._cluster.bootstrap_servers)
+        given[_INPUT] = (servers, listener, *self._calls.place)
 
-            self._cluster = EmbeddedKafka(**embedded_settings(settings)).start()
-            if (page := self._config.stash[LIVE].page) is not None:
-                page.attach(self._cluster, "kafka of all workers")
-        node.workerinput[_INPUT] = self._cluster.bootstrap_servers
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Any: as above."""
+        listener = self._listeners.pop(node.workerinput["workerid"], None)
+        if listener is not None:
+            self._free.append(listener)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -45,6 +67,8 @@ class SharedCluster:
         if self._cluster is None:
             return
         cluster, self._cluster = self._cluster, None
+        if self._calls is not None:
+            self._calls.close()
         if (page := self._config.stash[LIVE].page) is not None:
             page.detach(cluster)
         cluster.close()
@@ -59,8 +83,49 @@ class SharedCluster:
             terminalreporter.section("Kafka cluster of all workers")
             terminalreporter.line(str(self._failure))
 
+    def _start(self, worker_count: int) -> None:
+        from embedkafka import EmbeddedKafka
 
-def find_shared(config: pytest.Config) -> tuple[str, str] | None:
-    """In a worker, the bootstrap servers of the shared cluster and the worker's name."""
+        settings = embedded_settings(read_options(self._config))
+        if not any(key in settings["config"] for key in _LISTENER_KEYS):
+            self._free = [f"WORKER_{number}" for number in range(worker_count)]
+            settings["config"] = {**settings["config"], **_listener_settings(self._free)}
+        self._cluster = cluster = EmbeddedKafka(**settings).start()
+        self._calls = CallServer("ek-sharing", lambda question: _answer(cluster, question))
+        if (page := self._config.stash[LIVE].page) is not None:
+            page.attach(cluster, "kafka of all workers")
+
+
+class Shared(NamedTuple):
+    """What a worker knows of the cluster that all workers share."""
+
+    worker: str
+    bootstrap_servers: str
+    listener: str | None
+    """The worker's own; None if the settings of the run name the listeners."""
+    place: Place
+
+
+def find_shared(config: pytest.Config) -> Shared | None:
+    """In a worker, the shared cluster."""
     given = getattr(config, "workerinput", {})
-    return (given[_INPUT], given["workerid"]) if _INPUT in given else None
+    if _INPUT not in given:
+        return None
+    servers, listener, *place = given[_INPUT]
+    return Shared(given["workerid"], servers, listener, Place(*place))
+
+
+def _listener_settings(workers: list[str]) -> dict[str, str]:
+    names = [_MAIN, *workers]
+    return {
+        "listeners": ",".join(f"{name}://:0" for name in names),
+        "listener.security.protocol.map": ",".join(f"{name}:{_MAIN}" for name in names),
+    }
+
+
+def _answer(cluster: "EmbeddedKafka", question: Any) -> Any:
+    """Any: a `worker_view.Question`, and what the method returns."""
+    from pytest_embedkafka.worker_view import ALLOWED
+
+    assert question.method in ALLOWED
+    return getattr(cluster, question.method)(**question.arguments)

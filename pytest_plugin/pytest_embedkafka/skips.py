@@ -23,6 +23,16 @@ def skip_external(name: str, bootstrap_servers: str, *, is_shared: bool = False)
     pytest.skip(f"`kafka.{name}` {_REASON}; this run uses {uses}")
 
 
+def skip_for_listeners(name: str) -> NoReturn:
+    """Skips the running test: the workers that share a cluster have no listeners of their own."""
+    __tracebackhide__ = True
+    pytest.skip(
+        f"`kafka.{name}` {_REASON}; this run uses one for all workers, whose requests cannot be "
+        "told apart, because the settings of the run name the listeners; use `kafka_cluster`, or "
+        "--kafka-xdist=own"
+    )
+
+
 @contextmanager
 def skipping_on_connect() -> Iterator[None]:
     """Skips the test if it calls what Spark Connect cannot do."""

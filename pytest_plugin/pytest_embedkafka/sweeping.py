@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_view import ClientView
     from pytest_embedkafka.external import ExternalKafka
+    from pytest_embedkafka.worker_view import WorkerView
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,16 +31,26 @@ class Sweeper:
     """The isolation of an external cluster."""
 
     def __init__(
-        self, kafka: "ExternalKafka", created: Callable[[], frozenset[str]], view: "ClientView"
+        self,
+        kafka: "ExternalKafka",
+        created: Callable[[], frozenset[str]],
+        view: "ClientView",
+        worker: "WorkerView | None",
     ) -> None:
-        """`created` are the topics of this run; `view` looks at the cluster's groups."""
+        """`created` are the topics of this run; `view` looks at the cluster's groups.
+
+        `worker` is there if the cluster belongs to all workers of the run.
+        """
         self._kafka = kafka
         self._created = created
         self._view = view
+        self._worker = worker
         self._before: Found | None = None
 
     def begin(self) -> None:
         self._before = self.look()
+        if self._worker is not None:
+            self._worker.begin()
 
     def end(self, *, finds_clients: bool) -> list[str]:
         """Deletes the test's topics and groups; warns of those that cannot be deleted.

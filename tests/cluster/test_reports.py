@@ -1,12 +1,19 @@
 """Reports for people: on a cluster, and on what its clients did."""
 
 import logging
+import pickle
 import re
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
-from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
+from embedkafka import (
+    AwaitTimeout,
+    EmbeddedKafka,
+    EmbedKafkaError,
+    InvalidArgument,
+    SeenRequest,
+)
 from embedkafka.cluster import request_log
 from embedkafka.runtime.ids import BrokerId
 from tests.cluster.traffic import make_consumer, make_producer, send
@@ -103,6 +110,99 @@ def test_what_is_not_kept_any_more_is_not_taken_for_what_never_came(
         log._seen.append((number, BrokerId(1), 0.0, noted, lambda topic_id: None))
     with pytest.raises(EmbedKafkaError, match="set it later"):
         log.find(lambda seen: True, mark)
+
+
+TWO_LISTENERS = {
+    "listeners": "PLAINTEXT://:0,OTHERS://:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHERS:PLAINTEXT",
+}
+
+
+def test_requests_and_reports_are_those_of_one_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_log, "_MAX_BYTES", 6_000)
+    with EmbeddedKafka(config=TWO_LISTENERS) as kafka:
+        kafka.topic("orders")
+        kafka.topic("prices")
+        for listener, topic, group in (
+            ("PLAINTEXT", "orders", "readers"),
+            ("OTHERS", "prices", "strangers"),
+        ):
+            address = {"bootstrap.servers": kafka.listeners[listener]}
+            for _ in range(2):
+                send(make_producer(kafka, **address), topic, b"a" * 1_900)
+            consumer = make_consumer(kafka, group, **address)
+            consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+            consumer.close()
+
+        for listener, topic in (("PLAINTEXT", "orders"), ("OTHERS", "prices")):
+            produced = kafka.requests("Produce", listener=listener)
+            assert [seen.topics for seen in produced] == [{topic}] * 2, "large ones are kept apart"
+        both = kafka.requests("Produce")
+        assert [seen.topics for seen in both] == [{"orders"}] * 2 + [{"prices"}] * 2, "in order"
+        assert kafka.requests("OffsetCommit", listener="OTHERS", group="readers") == []
+        with pytest.raises(InvalidArgument, match=r"no listener 'OTHER': did you mean OTHERS\?"):
+            kafka.requests(listener="OTHER")
+
+        told = kafka.report(listener="OTHERS")
+        assert "prices" in told
+        assert "strangers  Empty" in told
+        assert "! lag: strangers is 2 behind" in told
+        assert "readers" not in told
+        assert "orders-0" not in told
+        assert "readers  Empty" in kafka.report()
+        with pytest.raises(InvalidArgument, match="no listener 'ANY'"):
+            kafka.report(listener="ANY")
+
+
+def test_the_only_listener_has_all_requests(kafka: EmbeddedKafka) -> None:
+    mark = kafka.mark()
+    kafka.topic("orders").send("a")
+    assert len(kafka.requests("Produce", listener="PLAINTEXT", since=mark)) == 1
+
+
+def test_isolation_looks_at_the_requests_of_all_listeners() -> None:
+    with EmbeddedKafka(config=TWO_LISTENERS) as kafka:
+        kafka.topic("orders")
+        with kafka.isolated():
+            address = {"bootstrap.servers": kafka.listeners["OTHERS"]}
+            consumer = make_consumer(kafka, "strangers", **address)
+            consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+            consumer.close()
+            assert kafka.requests("OffsetCommit")
+        assert kafka.groups() == []
+        assert kafka.requests("OffsetCommit", listener="OTHERS") == []
+
+
+def test_a_request_can_be_pickled_with_what_it_names(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "_MAX_BYTES", 4_000)
+    orders = kafka.topic("orders")
+    for _ in range(3):
+        orders.send("a" * 1_900)
+    assert len(orders.read()) == 3
+    kafka.delete_topic("orders")
+    kafka.topic("orders")
+    orders.send("b")
+    assert len(orders.read()) == 1
+
+    seen = [each for each in kafka.requests() if said_of(each, "answer") != "None"]
+    there = pickle.loads(pickle.dumps(seen))
+
+    assert list(map(str, there)) == list(map(str, seen))
+    for name in ("received_ms", "request", "answer", "placed_errors", "topics", "groups"):
+        said = [said_of(each, name) for each in seen]
+        assert [said_of(each, name) for each in there] == said
+    fetched = [each for each in there if each.api == "FETCH" and each.version > 12]
+    assert frozenset({"orders"}) in [each.topics for each in fetched], "which carry only the id"
+
+
+def said_of(seen: SeenRequest, name: str) -> str:
+    """What a request says of itself, or why it does not."""
+    try:
+        return re.sub(r"<memory at 0x\w+>", "<memory>", repr(getattr(seen, name)))
+    except EmbedKafkaError as error:
+        return str(error)
 
 
 def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKafka) -> None:

@@ -10,7 +10,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.spark.client_settings import translate_properties
+from pytest_embedkafka.calls import Place
 from pytest_embedkafka.external import ExternalKafka
+from pytest_embedkafka.sharing import Shared
 from pytest_embedkafka.skips import summary_line
 
 NO_BROKER = "127.0.0.1:1"
@@ -45,7 +47,7 @@ def test_anywhere(kafka): kafka.topic().send("hello")
 
 def test_faults(kafka): kafka.faults
 def test_clock(kafka): kafka.clock.advance(days=8)
-def test_requests(kafka): assert kafka.requests("produce")
+def test_metrics(kafka): assert kafka.metrics()
 def test_snapshot(kafka): kafka.snapshot()
 
 def test_clock_where_errors_are_expected(kafka):
@@ -197,7 +199,8 @@ def test_brokers_listen_where_the_options_say(pytester: pytest.Pytester, run: An
 
 
 def test_a_worker_waits_for_its_own_topics_and_any_group(theirs: EmbeddedKafka) -> None:
-    with ExternalKafka(theirs.bootstrap_servers, worker="gw7") as external:
+    shared = Shared("gw7", theirs.bootstrap_servers, None, Place("127.0.0.1", 1, ""))
+    with ExternalKafka(theirs.bootstrap_servers, shared=shared) as external:
         external.topic("waited").send("hello")
         external.await_offsets("waited", {0: 1})
         external.await_group("absent", state="Dead")

@@ -1,8 +1,13 @@
 """Many workers, of which one crashes: with one cluster for all, or one for each."""
 
+import socket
 from typing import Any
 
 import pytest
+
+from embedkafka import EmbedKafkaError
+from embedkafka.runtime.addresses import parse_address
+from pytest_embedkafka.calls import CallServer, call
 
 WORKERS = 4
 
@@ -81,3 +86,203 @@ def test_tests_may_be_handed_out_by_group(pytester: pytest.Pytester, run: Any, m
     pytester.makepyfile(GROUPED)
     result = run(f"--kafka-xdist={mode}", "--kafka-brokers=1", "-n3", "--dist=loadgroup")
     result.assert_outcomes(passed=10)
+
+
+REQUESTS = """
+import os
+import pytest
+from confluent_kafka import Producer
+
+NOBODY = "nobody"
+
+def produce(kafka, topic, count, client_id):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "client.id": client_id})
+    for number in range(count):
+        producer.produce(topic.name, str(number))
+        assert producer.flush(30) == 0
+
+@pytest.mark.parametrize("number", range(8))
+def test_requests_of_one_worker(kafka, number):
+    if number == 3:
+        os._exit(1)
+    orders = kafka.topic("orders")
+    produce(kafka, orders, number + 1, "shop")
+    seen = kafka.requests("Produce", topic="orders")
+    assert {each.client_id for each in seen} == {"shop"}
+    assert len(seen) == number + 1 == len(kafka.requests("produce", client_id="shop"))
+    assert {each.topics for each in kafka.requests("PRODUCE")} == {frozenset({orders.name})}
+    assert [topic.name for topic in seen[0].request.topic_data] == [orders.name]
+    assert seen[0].errors == [] and seen[0].answer.responses[0].name == orders.name
+    assert kafka.requests("Produce", broker=3 - kafka.leader_of("orders")) == []
+
+    mark = kafka.mark()
+    assert kafka.requests("Produce", since=mark) == []
+    produce(kafka, orders, 2, "late")
+    assert len(kafka.requests("Produce", topic=orders.name, since=mark)) == 2
+
+def test_all_clients_of_the_worker(kafka, kafka_topic, kafka_group, kafka_consumer):
+    kafka_topic.send("a")
+    consumer = kafka_consumer(kafka_topic)
+    assert consumer.poll(20).value() == b"a"
+    consumer.commit(asynchronous=False)
+    assert kafka.requests("Fetch", topic=kafka_topic.name)
+    (joined, *_) = kafka.requests("JoinGroup", group=kafka_group)
+    assert joined.groups == {kafka_group}
+    assert not kafka.requests("OffsetCommit", group=NOBODY)
+    assert not [each for each in kafka.requests("CreateTopics") if not each.is_own]
+
+def test_wrong_names(kafka):
+    with pytest.raises(ValueError, match="did you mean FETCH?"):
+        kafka.requests("fetsh")
+    with pytest.raises(ValueError, match="there is no broker 7"):
+        kafka.requests(broker=7)
+    with pytest.raises(TypeError):
+        kafka.requests(colour="red")
+"""
+
+
+def test_requests_of_one_worker_are_seen_on_a_shared_cluster(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    """Also by the worker that takes the place of a crashed one."""
+    pytester.makepyfile(REQUESTS)
+    result = run("--kafka-xdist=shared", "--kafka-brokers=2", f"-n{WORKERS}", "-W", "error")
+    result.assert_outcomes(passed=9, failed=1)
+    result.stdout.fnmatch_lines(["*worker 'gw?' crashed while running *one_worker?3?*"])
+
+
+LEAVES_NOTHING = """
+import threading
+from pathlib import Path
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        named = [thread.name for thread in threading.enumerate() if thread.name.startswith("ek-")]
+        Path("threads").write_text(" ".join(named))
+"""
+
+
+def test_a_shared_cluster_leaves_no_port_thread_or_file(
+    pytester: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = pytester.mkdir("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    pytester.makeconftest(LEAVES_NOTHING)
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_any(kafka, number):
+            kafka.mark()
+            with open("addresses", "a") as file:
+                file.write(kafka.bootstrap_servers + ",")
+            if number == 1:
+                os._exit(1)
+        """
+    )
+    result = run("--kafka-xdist=shared", "--kafka-brokers=2", "-n2")
+    result.assert_outcomes(passed=3, failed=1)
+    addresses = set((pytester.path / "addresses").read_text().strip(",").split(","))
+    assert len(addresses) in (2, 4), "each worker has the address of a listener of each broker"
+    for address in addresses:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(parse_address(address))
+    assert (pytester.path / "threads").read_text() == ""
+    left = [path.name for path in temporary.iterdir() if not path.name.startswith("embedkafka-")]
+    assert left == [], "only the scratch directory of the worker that crashed"
+
+
+ON_DEMAND = """
+import pytest
+
+def test_a_segment(kafka):
+    prices = kafka.topic("prices", config={"cleanup.policy": "compact"})
+    prices.send_many(["1", "2"], keys=["a", "a"])
+    kafka.roll("prices")
+    kafka.compact("prices")
+    assert [message.text for message in prices.read()] == ["2"]
+    kafka.await_compaction("prices")
+    with pytest.raises(ValueError, match="there is no topic 'absent'"):
+        kafka.roll("absent")
+
+def test_retention(kafka):
+    prices = kafka.topic("prices", config={"retention.bytes": 0})
+    prices.send("old")
+    kafka.roll("prices")
+    kafka.await_retention("prices")
+    assert prices.read() == []
+
+def test_a_leader(kafka):
+    kafka.topic("orders", replication=2)
+    for broker in (1, 2):
+        kafka.move_leader("orders", to=broker)
+        assert kafka.leader_of("orders") == broker
+    kafka.await_brokers()
+
+def test_a_group(kafka, kafka_topic, kafka_group, kafka_consumer):
+    kafka_topic.send("a")
+    consumer = kafka_consumer(kafka_topic)
+    assert consumer.poll(20).value() == b"a"
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    kafka.expire(kafka_group)
+    assert kafka_group not in {group.group for group in kafka.groups()}
+
+def test_java(kafka):
+    assert f"bootstrap.servers={kafka.bootstrap_servers}" in open(kafka.java_properties()).read()
+
+def test_red(kafka, kafka_topic):
+    kafka_topic.send("the last record")
+    assert False, "to see its report"
+"""
+
+
+def test_topics_and_groups_of_one_worker_are_in_its_hand(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(ON_DEMAND)
+    result = run("--kafka-xdist=shared", "--kafka-brokers=2", "-n2")
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(["*- Kafka cluster -*", "*value 'the last record'", "* PRODUCE *"])
+
+
+def test_requests_are_skipped_where_the_run_has_listeners_of_its_own(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_requests(kafka): kafka.requests()
+        def test_mark(kafka): kafka.mark()
+        """
+    )
+    listeners = "--kafka-config=listeners=PLAINTEXT://127.0.0.1:0"
+    result = run("--kafka-xdist=shared", "--kafka-brokers=1", "-n1", "-rs", listeners)
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*the settings of the run name the listeners*"])
+
+
+def test_a_call_to_a_process_that_is_gone_says_so() -> None:
+    server = CallServer("ek-test", lambda question: [question])
+    assert call(server.place, "a") == ["a"]
+    with pytest.raises(EmbedKafkaError, match="does not answer: AuthenticationError"):
+        call(server.place._replace(key="00"), "a")
+    assert call(server.place, "b") == ["b"], "who does not know the key disturbs no one"
+    with socket.create_connection((server.place.host, server.place.port)):
+        assert call(server.place, "c") == ["c"], "nor does who says nothing"
+    server.close()
+    with pytest.raises(EmbedKafkaError, match="the process that distributes the tests does not"):
+        call(server.place, "a")
+
+
+def test_a_call_raises_what_its_answer_raised() -> None:
+    def answer(question: str) -> None:
+        raise EmbedKafkaError(question) if question == "known" else KeyError(question)
+
+    server = CallServer("ek-test", answer)
+    with pytest.raises(EmbedKafkaError, match=r"^known$"):
+        call(server.place, "known")
+    with pytest.raises(EmbedKafkaError, match=r"^KeyError: 'other'$"):
+        call(server.place, "other")
+    server.close()

@@ -23,6 +23,7 @@ from embedkafka.cluster.reports.description import (
 )
 from embedkafka.cluster.reports.request_lines import (
     error_lines,
+    groups_of,
     last_heartbeats,
     request_lines,
     topics_of,
@@ -41,7 +42,7 @@ from embedkafka.records.record import Record
 from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import dataclass, replace
 from embedkafka.server.broker import Broker
 
 _CLIENT_ID: Final = "embedkafka-report"
@@ -95,6 +96,18 @@ class Asked:
         for address in self.silent:
             yield Trouble(kind="silent broker", what=address)
 
+    def only(self, groups: frozenset[str], topics: frozenset[str]) -> "Asked":
+        """Without other groups, and without transactions that concern none of the topics."""
+        return replace(
+            self,
+            groups=[group for group in self.groups if group.group in groups],
+            transactions=[
+                transaction
+                for transaction in self.transactions
+                if any(partition.topic in topics for partition in transaction.partitions)
+            ],
+        )
+
 
 def describe(brokers: Brokers) -> str:
     """What is wrong, the brokers, and all partitions."""
@@ -103,16 +116,20 @@ def describe(brokers: Brokers) -> str:
     return "\n".join(_head(brokers, statuses, views, asked, None))
 
 
-def report(brokers: Brokers, since: Mark | None) -> str:
+def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
     """`describe`, and groups, transactions, records, errors, requests and warnings.
 
-    After a mark, only of the topics that requests have named since, and only those requests.
+    After a mark, only of the topics that requests have named since, and only those requests. With a
+    listener, only of what requests there have named.
     """
     from_number = 0 if since is None else since.number
-    requests = brokers.request_log.since(from_number)  # before our own
-    topics = None if since is None else topics_of(requests)
+    requests = brokers.requests_at(listener).since(from_number)  # before our own
+    topics = None if since is None and listener is None else topics_of(requests)
     statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
     asked = ask(brokers, statuses, views)
+    if listener is not None and topics is not None:
+        asked = asked.only(groups_of(seen for seen in requests if not seen.is_own), topics)
+        views = {partition: view for partition, view in views.items() if partition.topic in topics}
     shown = {
         partition: view
         for partition, (view, led) in views.items()

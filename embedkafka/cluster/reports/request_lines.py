@@ -34,6 +34,11 @@ def topics_of(requests: Iterable[SeenRequest]) -> frozenset[str]:
     return frozenset(topic for seen in used for topic in _topics(seen))
 
 
+def groups_of(requests: Iterable[SeenRequest]) -> frozenset[str]:
+    """Every consumer group that one of the requests names."""
+    return frozenset(group for seen in requests for group in _groups(seen))
+
+
 def last_heartbeats(requests: Iterable[SeenRequest]) -> dict[str, float]:
     """When the coordinator last heard of a member, by its id, on the cluster's monotonic clock."""
     heard = {}
@@ -83,7 +88,14 @@ def _times(count: int) -> str:
 
 def _topics(seen: SeenRequest) -> frozenset[str]:
     try:
-        return seen.topics - {""}
+        return seen.topics
+    except EmbedKafkaError:
+        return frozenset()
+
+
+def _groups(seen: SeenRequest) -> frozenset[str]:
+    try:
+        return seen.groups
     except EmbedKafkaError:
         return frozenset()
 

@@ -10,6 +10,7 @@ from embedkafka.spark import client_settings
 from pytest_embedkafka import fixtures
 from pytest_embedkafka.external import ExternalKafka
 from pytest_embedkafka.options import add_options
+from pytest_embedkafka.worker_view import WorkerView
 from tests.tidy.pages.tables import table
 
 HEAD = """# The pytest plugin
@@ -55,9 +56,10 @@ spark_config = ["spark.sql.shuffle.partitions=1"]
 WHERE_HEAD = """
 ## What runs where
 
-An external cluster is one that `--kafka-bootstrap` or `--kafka-client-config` names, or that the
-workers of pytest-xdist share. A test that uses what it does not offer is skipped, and the summary
-counts such tests. Everything that a topic handle offers works on both.
+With `--kafka-xdist=shared`, the workers of pytest-xdist share a cluster, and each is one of its
+many users. An external cluster is one that `--kafka-bootstrap` or `--kafka-client-config` names. A
+test that uses what the cluster does not offer is skipped, and the summary counts such tests.
+Everything that a topic handle offers works on all of them.
 
 """
 
@@ -81,7 +83,7 @@ def render() -> str:
             table(["option", "ini key", "default", "meaning"], declared.rows()),
             OPTIONS_FOOT,
             WHERE_HEAD,
-            table(["", "embedded", "external"], _where()),
+            table(["", "embedded", "shared by workers", "external"], _where()),
             CLIENT_HEAD,
             table(["property", "for librdkafka"], _client_properties()),
         )
@@ -91,15 +93,27 @@ def render() -> str:
 def _where() -> Iterator[tuple[str, ...]]:
     """The methods of `kafka`, those that every cluster has first, then the other fixtures."""
     names = [name for name in vars(EmbeddedKafka) if not name.startswith("_")]
-    for name in sorted(names, key=lambda name: not hasattr(ExternalKafka, name)):
-        external = "yes" if hasattr(ExternalKafka, name) else "the test is skipped"
-        yield f"`kafka.{name}`", "yes", external
+    for name in sorted(names, key=_rarity):
+        rarity = _rarity(name)
+        yield f"`kafka.{name}`", "yes", _yes(rarity < 2), _yes(rarity < 1)
     for name in ("topic", "group", "producer", "consumer", "admin"):
-        yield f"`kafka_{name}`", "yes", "yes"
+        yield f"`kafka_{name}`", "yes", "yes", "yes"
     for name in ("clock", "faults"):
-        yield f"`kafka_{name}`", "yes", "the test is skipped"
-    yield "`kafka_cluster`", "yes", "yes: it starts embedded clusters all the same"
-    yield "`spark`", "yes", "yes"
+        yield f"`kafka_{name}`", "yes", _yes(False), _yes(False)
+    all_the_same = "yes: it starts embedded clusters all the same"
+    yield "`kafka_cluster`", "yes", all_the_same, all_the_same
+    yield "`spark`", "yes", "yes", "yes"
+
+
+def _rarity(name: str) -> int:
+    """0 for a method that every cluster has, 1 if one that workers share has it."""
+    if hasattr(ExternalKafka, name):
+        return 0
+    return 1 if hasattr(WorkerView, name) else 2
+
+
+def _yes(is_there: bool) -> str:
+    return "yes" if is_there else "the test is skipped"
 
 
 def _client_properties() -> Iterator[tuple[str, ...]]:

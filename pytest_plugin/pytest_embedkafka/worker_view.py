@@ -1,0 +1,131 @@
+"""What one worker of pytest-xdist may ask of the cluster that all workers share.
+
+The cluster is in the process that distributes the tests, which does what is asked. Each worker has
+a listener of its own there, so the requests of its clients can be told from those of others.
+
+Owner: pytest's thread, in a worker.
+Not here: what any client can do (`external`), the cluster (`sharing`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from embedkafka import EmbedKafkaError
+from pytest_embedkafka.calls import Place, call
+from pytest_embedkafka.skips import skip_for_listeners
+
+if TYPE_CHECKING:
+    from embedkafka import Mark, SeenRequest
+
+_TIMEOUT_S: Final = 30
+
+
+class Question(NamedTuple):
+    """A method of the cluster and its arguments. Any: of any method."""
+
+    method: str
+    arguments: dict[str, Any]
+
+
+ALLOWED: Final = frozenset(
+    {
+        "await_compaction",
+        "await_retention",
+        "compact",
+        "expire",
+        "mark",
+        "move_leader",
+        "report",
+        "requests",
+        "roll",
+    }
+)
+"""Methods that concern the topics, groups or requests of who calls them."""
+
+
+class WorkerView:
+    """Methods of `EmbeddedKafka` that concern nothing but what this worker made."""
+
+    def __init__(self, place: Place, listener: str | None, own: Callable[[str], str]) -> None:
+        """`listener` is the worker's, if it has one; `own` finds the name of its topics."""
+        self._place = place
+        self._listener = listener
+        self._own = own
+        self._begun: Mark | None = None
+
+    def begin(self) -> None:
+        """From here on, requests belong to the next test."""
+        if self._listener is not None:
+            self._begun = self.mark()
+
+    def requests(
+        self,
+        api: str | None = None,
+        *,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        broker: int | None = None,
+        error: str | None = None,
+        since: "Mark | None" = None,
+    ) -> "list[SeenRequest]":
+        """The requests of this worker's clients since the test began, as they are now."""
+        if self._listener is None:
+            skip_for_listeners("requests")
+        if since is not None and self._begun is not None and since < self._begun:
+            raise EmbedKafkaError(
+                "the mark is older than this test: set it in the test, or give the test "
+                "`@pytest.mark.kafka(keep=True)`"
+            )
+        found: list[SeenRequest] = self._ask(
+            "requests",
+            api=api,
+            client_id=client_id,
+            topic=self._own(topic) if isinstance(topic, str) else topic,
+            group=group,
+            broker=broker,
+            error=error,
+            since=self._begun if since is None else since,
+            listener=self._listener,
+        )
+        return found
+
+    def mark(self) -> "Mark":
+        mark: Mark = self._ask("mark")
+        return mark
+
+    def report(self) -> str | None:
+        """The cluster as far as it concerns the test; None without a listener for the worker."""
+        if self._listener is None:
+            return None
+        return str(self._ask("report", since=self._begun, listener=self._listener))
+
+    def await_retention(self, topic: str) -> None:
+        self._ask("await_retention", topic=self._own(topic))
+
+    def await_compaction(self, topic: str) -> None:
+        self._ask("await_compaction", topic=self._own(topic))
+
+    def compact(self, topic: str) -> None:
+        self._ask("compact", topic=self._own(topic))
+
+    def roll(self, topic: str) -> None:
+        self._ask("roll", topic=self._own(topic))
+
+    def expire(self, group: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+        self._ask("expire", group=group, timeout_s=timeout_s)
+
+    def move_leader(
+        self, topic: str, partition: int = 0, *, to: int, timeout_s: float = _TIMEOUT_S
+    ) -> None:
+        self._ask(
+            "move_leader",
+            topic=self._own(topic),
+            partition=partition,
+            to=to,
+            timeout_s=timeout_s,
+        )
+
+    def _ask(self, method: str, **arguments: Any) -> Any:
+        """Any: the arguments and the value of any method."""
+        return call(self._place, Question(method, arguments))
