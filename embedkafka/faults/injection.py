@@ -39,6 +39,8 @@ class RequestFilter(TypedDict, total=False):
     """Only requests to the broker with this id."""
     client_id: str
     """Only requests with this client id."""
+    user: str
+    """Only requests of clients that have logged in as this user; `ANONYMOUS` has not."""
     topic: str
     """Only requests that name this topic."""
     partition: int
@@ -319,7 +321,7 @@ class Faults:
         for name in where:
             require_known("filter", name, RequestFilter.__annotations__)
         broker = where.get("broker")
-        for name in ("client_id", "topic", "group", "transactional_id"):
+        for name in ("client_id", "user", "topic", "group", "transactional_id"):
             if where.get(name) is not None:
                 require_text(name, where.get(name))
         if where.get("partition") is not None:
@@ -331,6 +333,7 @@ class Faults:
             api=api,
             broker=None if broker is None else self._require_broker(broker),
             client_id=where.get("client_id"),
+            user=where.get("user"),
             when=when,
             topic=where.get("topic"),
             partition=where.get("partition"),

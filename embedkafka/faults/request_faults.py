@@ -36,11 +36,23 @@ from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, leaf_condition, ranked_lock
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.values import dataclass
+from embedkafka.security.principals import ANONYMOUS
 
 Handle = Callable[[Request], None]
 Predicate = Callable[[object], object]
 """Looks at a decoded request."""
 
+_NAMED: Final = (
+    "broker",
+    "client_id",
+    "user",
+    "topic",
+    "partition",
+    "group",
+    "transactional_id",
+    "when",
+)
+"""The filters in the words that describe a fault."""
 _THROTTLE_TIME: Final = "throttle_time_ms"
 _NEVER: Final = random.Random(0)
 """For faults that leave nothing to chance."""
@@ -53,6 +65,7 @@ class Target:
     api: ApiKey | None = None
     broker: BrokerId | None = None
     client_id: str | None = None
+    user: str | None = None
     topic: str | None = None
     partition: int | None = None
     group: str | None = None
@@ -60,17 +73,17 @@ class Target:
     when: Predicate | None = None
 
     def __str__(self) -> str:
-        names = ("broker", "client_id", "topic", "partition", "group", "transactional_id", "when")
-        chosen = [f"{n}={_text(getattr(self, n))}" for n in names if getattr(self, n) is not None]
+        chosen = [f"{n}={_text(getattr(self, n))}" for n in _NAMED if getattr(self, n) is not None]
         api = "any request" if self.api is None else self.api.name
         return " with ".join([api, *([", ".join(chosen)] if chosen else [])])
 
-    def may_accept(self, header: RequestHeader, broker: BrokerId) -> bool:
-        """Whether a request matches as far as its header tells."""
+    def may_accept(self, header: RequestHeader, broker: BrokerId, request: Request) -> bool:
+        """Whether a request matches as far as its header and its connection tell."""
         return (
             self.api in (None, header.api_key)
             and self.broker in (None, broker)
             and self.client_id in (None, header.client_id)
+            and (self.user is None or self.user == _user(request))
         )
 
     def accepts(self, message: object, find_topic: FindTopic) -> bool:
@@ -406,7 +419,9 @@ class RequestFaults:
     ) -> tuple[Fault, Meeting] | None:
         try:
             header, body = decode_request_header(request.frame)
-            faults = [fault for fault in self._faults if fault._target.may_accept(header, broker)]
+            faults = [
+                fault for fault in self._faults if fault._target.may_accept(header, broker, request)
+            ]
             if not faults:
                 return None
             api = ApiKey(header.api_key)
@@ -460,6 +475,12 @@ def _throttled(meeting: Meeting, parts: Sequence[Part], ms: int) -> list[Part]:
     changed = type(response)(**{**values, _THROTTLE_TIME: ms})
     header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
     return [header, *codec.encode_parts(changed, meeting.version)]
+
+
+def _user(request: Request) -> str:
+    """Whom the client has logged in as."""
+    principal = ANONYMOUS if request.principal is None else request.principal
+    return str(principal.name)
 
 
 def _text(value: object) -> str:

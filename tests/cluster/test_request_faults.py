@@ -246,6 +246,10 @@ def test_a_fault_can_be_for_one_client(kafka: EmbeddedKafka, topic: Topic) -> No
         assert send(unlucky, "orders", "a")[0].code() == KafkaError.INVALID_RECORD
         assert send(lucky, "orders", "b")[0] is None
         assert fault.hits == 1
+    with kafka.faults.error("Produce", "INVALID_RECORD", user="ANONYMOUS") as fault:
+        assert send(lucky, "orders", "a")[0].code() == KafkaError.INVALID_RECORD
+    with kafka.faults.error("Produce", "INVALID_RECORD", user="alice") as fault:
+        assert send(lucky, "orders", "a")[0] is None
 
 
 def test_a_predicate_sees_the_decoded_request(kafka: EmbeddedKafka, topic: Topic) -> None:

@@ -46,6 +46,32 @@ def test_a_user_logs_in_with_the_clients_own_settings(kafka: EmbeddedKafka) -> N
     consumer.close()
 
 
+def test_a_fault_can_be_for_one_user(kafka: EmbeddedKafka) -> None:
+    alice, job = (
+        Producer({**kafka.client_config(user), "log_level": 0, "retries": 0})
+        for user in ("alice", "job")
+    )
+    with kafka.faults.error("Produce", "INVALID_RECORD", user="alice", times=None) as fault:
+        assert "user='alice'" in str(fault)
+        assert produced(alice) == KafkaError.INVALID_RECORD
+        assert produced(job) is None
+        assert kafka.existing_topic("early").send("the cluster's own").offset >= 0
+        assert fault.hits == 1
+    assert produced(alice) is None
+
+
+def produced(producer: Producer) -> int | None:
+    """The error that a client was answered with, if any."""
+    codes: list[int | None] = []
+
+    def on_answer(error: KafkaError | None, _: object) -> None:
+        codes.append(None if error is None else error.code())
+
+    producer.produce("early", b"x", on_delivery=on_answer)
+    assert producer.flush(TIMEOUT_S) == 0
+    return codes[0]
+
+
 def test_the_librarys_own_helpers_need_no_further_words(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", partitions=2, replication=2)
     orders.send("first")
