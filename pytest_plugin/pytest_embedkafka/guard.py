@@ -7,6 +7,7 @@ the last of its own fixtures is torn down.
 Owner: pytest's thread.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -70,8 +71,7 @@ class Guard:
         def end() -> None:
             self._item = None
             before_end()
-            # The test's fixtures are gone, but pytest would keep their values, such as clients.
-            getattr(item, "funcargs", {}).clear()
+            _let_go(item)
             leaks = (
                 []
                 if self._isolation is None
@@ -105,3 +105,21 @@ class Guard:
         yield
         if isolation is self._isolation:
             isolation.adopt(earlier)
+
+
+def _let_go(item: pytest.Item) -> None:
+    """Drops what pytest would keep of a test whose fixtures are gone: values such as clients.
+
+    They are the values of the fixtures, and the attributes of the test class's instance: each test
+    has one of its own. With `--pdb`, pytest calls `tearDown` of unittest's classes later.
+    """
+    getattr(item, "funcargs", {}).clear()
+    instance = getattr(item, "instance", None)
+    if instance is None or item.config.getoption("usepdb", False):
+        return
+    unittest = sys.modules.get("unittest")
+    is_unittest = unittest is not None and isinstance(instance, unittest.TestCase)
+    kept = vars(unittest.TestCase()) if unittest is not None and is_unittest else {}
+    attributes = getattr(instance, "__dict__", {})
+    for name in attributes.keys() - kept.keys():
+        del attributes[name]

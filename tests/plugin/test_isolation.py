@@ -298,6 +298,7 @@ def test_what_a_test_leaves_in_use_is_a_warning_or_an_error(
 
 CLOSED = """
 import gc
+import unittest
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
@@ -365,6 +366,33 @@ def test_a_client_that_is_kept(kafka, kafka_topic):
 def test_a_client_that_was_kept(kafka, kafka_topic):
     send(known[-1], kafka_topic)
 
+class TestOfAClass:
+    @pytest.fixture(autouse=True)
+    def _connect(self, kafka):
+        self.producer = Producer(here(kafka, client_id="of a fixture"))
+        yield
+        assert self.sent
+
+    def test_clients_on_the_instance(self, kafka, kafka_topic):
+        self.sent = Producer(here(kafka, client_id="of the test"))
+        send(self.producer, kafka_topic)
+        send(self.sent, kafka_topic)
+
+class OfUnittest(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def _connect(self, kafka):
+        self.kafka = kafka
+
+    def setUp(self):
+        self.producer = Producer(here(self.kafka, client_id="of setUp"))
+        self.addCleanup(lambda: self.producer.flush(20))
+
+    def tearDown(self):
+        assert self.producer.flush(20) == 0
+
+    def test_a_client_of_setup(self):
+        send(self.producer, self.kafka.topic("orders"))
+
 def test_our_own_clients(kafka, kafka_topic, kafka_producer, kafka_consumer, kafka_admin):
     kafka_topic.send("x")
     kafka_topic.read()
@@ -379,4 +407,4 @@ def test_clients_that_end_in_time_or_are_not_the_test_s_are_no_leaks(
 ) -> None:
     pytester.makepyfile(CLOSED)
     result = run("--kafka-strict", "--kafka-brokers=3")
-    result.assert_outcomes(passed=9)
+    result.assert_outcomes(passed=11)
