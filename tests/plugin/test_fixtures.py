@@ -211,6 +211,41 @@ def test_the_report_is_about_the_test_and_its_frames(pytester: pytest.Pytester, 
     assert "embedkafka/cluster/" not in shown, "frames of the library"
 
 
+def test_the_report_has_sparks_log_of_this_test_alone(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_embedkafka.live import LIVE
+
+        @pytest.fixture(scope="module")
+        def spark(request, tmp_path_factory):
+            "Stands in for a session: only its log is looked at."
+            log = tmp_path_factory.mktemp("spark") / "log"
+            log.write_text("WARN of the start\\n")
+            request.config.stash[LIVE].spark_log = str(log)
+            yield log
+            request.config.stash[LIVE].spark_log = None
+
+        def test_before(spark):
+            with spark.open("a") as file: file.write("WARN of another test\\n")
+
+        def test_wrong(spark):
+            with spark.open("a") as file: file.write("WARN of this test\\n")
+            assert False
+
+        def test_quiet(spark):
+            assert False
+        """
+    )
+    result = run()
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*- Spark log -*", "WARN of this test"])
+    shown = result.stdout.str()
+    assert "WARN of the start" not in shown
+    assert "WARN of another test" not in shown
+    assert shown.count("- Spark log -") == 1, "one without lines is left out"
+
+
 def test_the_report_tells_of_groups_transactions_records_and_requests(
     pytester: pytest.Pytester, run: Any
 ) -> None:
